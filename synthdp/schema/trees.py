@@ -1,5 +1,6 @@
 """Codes with a tree above them, such as ICD-10: which coarser code stands for a finer one that noise hides."""
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -122,14 +123,27 @@ class Tree:
 
     @cached_property
     def weights(self) -> NDArray[np.float64]:
-        """What a declared tree's counts of `nodes` are multiplied by before noise is added, (nodes,): the fourth root of how many nodes
-        their level has, which of all weights makes the sum of the variances least. A chain has one node of a level at most, and the
-        squares of all levels' weights add up to just below `levels`, as those of equal weights would to `levels`. (The rest is for
-        the rounding of weighed counts, which for 2^30 units moves one by less than 2^-22 of itself.)"""
-        depths = np.array([self.depth(node) for node in self.nodes])
-        number = np.bincount(depths)
-        found: NDArray[np.float64] = (1 - 1e-6) * number[depths] ** 0.25 * np.sqrt(self.levels / np.sqrt(number).sum())
-        return found
+        """What a declared tree's counts of `nodes` are multiplied by before noise is added, (nodes,). The squares along a chain add up to
+        just below `levels`, as those of equal weights would to at most `levels`.
+
+        Of all such weights they make the sum of the variances least. A node's subtree whose squares may add up to s along a chain has the
+        variance a/s at best: a = 1 without nodes below, else a = (1 + sqrt(sum of their a))^2, where the node's own square is s/sqrt(a).
+        (What is lacking from `levels` is for the rounding of weighed counts, which for 2^30 units moves one by less than 2^-22 of itself.)
+        """
+        chains = {node: self.chain(node) for node in self.nodes}
+        finest_first = sorted(self.nodes, key=lambda node: -len(chains[node]))
+        below = dict.fromkeys(self.nodes, 0.0)
+        for node in finest_first:
+            for above in chains[node][1:2]:
+                below[above] += (1 + math.sqrt(below[node])) ** 2
+        left, square = dict.fromkeys(self.nodes, float(self.levels)), {}
+        for node in reversed(finest_first):
+            mine = left[node] if len(chains[node]) == 1 else left[chains[node][1]]
+            square[node] = mine / (1 + math.sqrt(below[node]))
+            left[node] = mine - square[node]
+        longest = max((sum(square[each] for each in chain) for chain in chains.values()), default=1.0)
+        found = np.sqrt(np.array([square[node] for node in self.nodes]) * self.levels / longest)
+        return (1 - 1e-6) * found
 
     def chain(self, code: str) -> tuple[str, ...]:
         """A code and what lies above it, finest first; at most `levels`."""

@@ -269,7 +269,8 @@ MILLION = float(1 << 20)
 CLEAR = 3.0  # deviations above which a node of a public tree is surely kept
 FALSE = 0.2  # of the nodes that are kept, noise alone may have lifted so many; tried on made-up tables of 2,000 to 14,000 codes
 SHARE = 0.2  # of epsilon, for all that is learned together
-TREES = 0.4  # of epsilon instead where codes have a tree: half the noise on the tree, and about a tenth more on all that follows
+TREES = 0.5  # of epsilon instead where codes have a tree; chosen on made-up tables (recipes/code_trees.py)
+LINKED_TREES = 0.4  # where they are codes of linked tables
 DELTA_SHARE = 0.1  # of delta, for all thresholds together
 BINS = 32  # quantile bins of a column whose bins are learned
 MONTHS = tuple(
@@ -303,7 +304,8 @@ def purchase(schema: Schema, budget: Budget, unit: str) -> Purchase:
     unknown = [c for c, _ in linked_tables.once(schema) if isinstance(c, Categorical) and c.categories == LEARN]
     thresholds = sum(column.tree is None or not column.tree.declared for column in unknown)
     delta = DELTA_SHARE * budget.delta / max(1, thresholds)
-    share = TREES if any(column.tree is not None for column in unknown) else SHARE
+    trees = LINKED_TREES if schema.tables else TREES
+    share = trees if any(column.tree is not None for column in unknown) else SHARE
     part = Budget(budget.epsilon * share, budget.delta, budget.relation)
 
     def plan(noise: float) -> Plan:

@@ -754,8 +754,8 @@ def test_small_bins_join_whole():
 
 
 def test_counts_of_a_tree_and_of_its_column_are_weighed_by_their_precision():
-    """By hand: what is kept at A is its 10 units less the 6 of A00, with both noises; B is not kept. The level of 3 codes is counted more
-    exactly than the one of 2, by the roots of these numbers."""
+    """By hand: what is kept at A is its 10 units less the 6 of A00, with both noises; B is not kept. A00 and A01 are counted more exactly
+    than A above them, by the square root of two: the squares of the two weights on a chain are 2 together."""
     column = Categorical(
         name="code",
         categories=("A", "A00", "other"),
@@ -765,7 +765,7 @@ def test_counts_of_a_tree_and_of_its_column_are_weighed_by_their_precision():
     told = Counts.of(np.array([3.0, 7.0, 1.0, 2.0]), 2.0).and_of(
         {"A": 10.0, "A00": 6.0, "B": 1.0}, 1.0, column, 13.0, 3
     )
-    above, below = ((2**0.5 + 3**0.5) / (2 * nodes**0.5) for nodes in (2, 3))
+    above, below = (1 + 2**0.5) / 2, (1 + 2**0.5) / (2 * 2**0.5)
     both = above + below
     held = [(3 / 4 + 4 / both) / (1 / 4 + 1 / both), (7 / 4 + 6 / below) / (1 / 4 + 1 / below), 1.0, 2.0]
     np.testing.assert_allclose(told.held, held, rtol=1e-5)  # weights are a millionth smaller, for rounding

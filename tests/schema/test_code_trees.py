@@ -36,6 +36,26 @@ def test_declared_codes_become_the_tree_s_and_the_rest_is_to_be_learned():
     assert schema(categories=[250, 251], tree={"prefix": [2]}).column("dx").tree.codes == ("250", "251")
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_of_all_weights_whose_squares_a_chain_bounds_a_tree_s_make_the_variances_least(seed):
+    rng = np.random.default_rng(seed)
+    above = {f"{level}{node}": f"{level - 1}{rng.integers(node // 4 + 1)}" for level in (1, 2, 3) for node in range(9)}
+    tree = Tree(parents=tuple(above.items()), codes=tuple(rng.choice(list(above), 12, replace=False)))
+    place = {node: at for at, node in enumerate(tree.nodes)}
+    chains = [[place[node] for node in tree.chain(code)] for code in tree.nodes]
+
+    def longest(weights):
+        return max((weights[chain] ** 2).sum() for chain in chains)
+
+    best = (tree.weights**-2).sum()
+    assert tree.levels * (1 - 3e-6) < longest(tree.weights) < tree.levels
+    for size in (0.01, 0.1, 1.0):
+        for _ in range(50):
+            other = tree.weights * np.exp(size * rng.normal(size=len(place)))
+            other *= np.sqrt(longest(tree.weights) / longest(other))
+            assert (other**-2).sum() >= best * (1 - 1e-9)
+
+
 @pytest.mark.parametrize("declared", [{}, {"categories": LEARN}, {"tree": {"prefix": [1], "leaves": True}}])
 def test_a_schema_with_a_tree_comes_back_before_and_after_it_is_learned(declared, tmp_path):
     for made in (schema(**declared), kept("A", "A00", **declared)):
