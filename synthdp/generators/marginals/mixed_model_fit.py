@@ -84,7 +84,7 @@ def fit(
     variances = {} if variances is None else variances
     wanted = softmax(alone[None, :])[0]
     known = start is not None and start.cliques == tuple(cliques)
-    certain = codes * (noise @ noise) < NEGLIGIBLE * mass.sum() * (wanted * (1 - wanted)).sum()
+    certain = codes * (noise @ noise) <= NEGLIGIBLE * mass.sum() * (wanted * (1 - wanted)).sum()
     if start is None or not known or certain:  # from afar, steps would go astray where a relation is all but certain
         settings: Any = {"spread": spread, "iterations": iterations, "start": start}
         start = conditional_fit.fit(cells, weights, cliques, sizes, tables, deviations, alone, **settings)
