@@ -2,8 +2,9 @@
 
 The records of a unit follow one another by the schema's `order`. Noisy tables are asked of a unit's columns and its number of
 records, of each column of a record with what may tell it (the unit, the record's place, the gap, earlier records, and the columns
-drawn already), and of the target with pairs of these. For every column a conditional distribution of greatest entropy is fitted to its
-tables (`marginals/conditional_fit.py`), over histories that the model itself has drawn; these are drawn anew and the fits
+drawn already), and of the target with pairs of these. For every column a conditional distribution is fitted to its
+tables, of greatest entropy (`marginals/conditional_fit.py`) or, of a column of few codes, by a mixed model
+(`marginals/mixed_model_fit.py`), over histories that the model itself has drawn; these are drawn anew and the fits
 repeated, so that in the end the tables of the drawn histories are those that were asked. A column given what is before it, from
 tables of a few columns at a time: chains of conditionals are as old as Chow & Liu 1968; the method here is our own.
 
@@ -95,7 +96,7 @@ class HistoriesSettings:
     )
     pair_share: float = option(
         0.25,
-        "share of the precision spent on tables of the target with two columns; applies if there is a target",
+        "share of the precision spent on tables of the target with two or three columns; applies if there is a target",
         fraction(),
     )
     pairs: int = option(12, "number of columns that tell the target together with the previous target", whole(0))
@@ -133,7 +134,7 @@ class HistoriesSettings:
                 )
 
     def plan(self, schema: Schema, noise: float) -> Plan:
-        """A Gaussian each for the tables of units, of records, of the target, of the target with two columns, and of the rows of each table
+        """A Gaussian each for the tables of units, of records, of the target, of the target with two or three columns, and of the rows of each table
         below visits."""
         return merged(Entry(Gaussian(each)) for each in self.noises(schema, noise).values())
 
