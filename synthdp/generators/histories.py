@@ -134,8 +134,8 @@ class HistoriesSettings:
                 )
 
     def plan(self, schema: Schema, noise: float) -> Plan:
-        """A Gaussian each for the tables of units, of records, of the target, of the target with two or three columns, and of the rows of each table
-        below visits."""
+        """A Gaussian each for the tables of units, of records, of the target, of the target with two or three columns, and of the rows of
+        each table below visits."""
         return merged(Entry(Gaussian(each)) for each in self.noises(schema, noise).values())
 
     def noises(self, schema: Schema, noise: float) -> dict[str, float]:
