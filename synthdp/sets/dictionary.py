@@ -32,7 +32,7 @@ CODED = """\
 # Declare them rather than learn them, as in tree: {{prefix: [1, 3]}} with categories: {{file: codes.csv, column: code}}.
 """
 LEFT_OUT = """\
-# Left out (kind: ignore), since the dictionary calls them identifiers, or free text or files, or does not say how they are written: {names}.
+# Left out (kind: ignore), since the dictionary calls them identifiers, free text or files, or does not say how they are written: {names}.
 """
 MOST_BYTES = 16 << 20
 TAG = re.compile("<[^>]*>")
