@@ -101,6 +101,10 @@ def checked(where: str, vocabulary: str | None = None, memory: str = "2GiB") -> 
             engine: _Local | _Server = _Server(ask, {name: stored[name] for name in wanted if name in stored})
         else:
             engine = _Local(connection, store.views(connection, wanted, "raw_"))
+        if not engine.there:
+            raise BadInput(
+                f"{where}: holds no table of a CDM that can be read; name the schema of a database after #, and see that you may read it"
+            )
         others = set(store.fields())
         found = list(_Checking(engine, connection, tuple(concepts), others).run())
     return sorted(found, key=lambda check: NAMES.index(check.name))

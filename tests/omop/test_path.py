@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shlex
 import shutil
 import warnings
 from datetime import date
@@ -578,6 +579,42 @@ def test_the_whole_path_on_postgresql(place, capsys, monkeypatch):
             connection.execute("UPDATE synthetic.person SET person_source_value = 'A. Person' WHERE person_id = 1")
         assert run([*sample, f"out={address}#synthetic", "force=true"]) != 0
         assert "no unchanged synthetic CDM" in capsys.readouterr().err
+
+
+@pytest.mark.heavy
+def test_the_page_s_commands_on_postgresql_run_as_they_stand_there(place, capsys):
+    """By somebody who may only read the hospital, and by somebody who may only create schemas elsewhere."""
+    import psycopg
+
+    page = (Path(__file__).parents[2] / "docs" / "omop.md").read_text(encoding="utf-8")
+    commands = page.split("## From PostgreSQL to PostgreSQL")[1].split("```")[1].splitlines()[1:]
+    assert {line.split()[1] for line in commands} == {
+        "schema", "check", "plan", "split", "fit", "sample", "evaluate", "report",
+    }  # fmt: skip
+    for name in ("schema.yaml", "schema.concepts"):
+        Path(name).unlink()
+    with databases.postgres() as server:
+        own = {"host": str(server), "user": databases.USER, "autocommit": True}
+        with psycopg.connect(**own, dbname="postgres") as connection:
+            for query in ("DATABASE hospital", "DATABASE sharing", "ROLE reader LOGIN", "ROLE writer LOGIN"):
+                connection.execute(f"CREATE {query}")
+            connection.execute("GRANT CREATE ON DATABASE sharing TO writer")
+        with psycopg.connect(**own, dbname="hospital") as connection:
+            to_postgres(connection, Cdm("cdm").texts(dict.fromkeys(cdm.tables())), "cdm")
+            connection.execute("GRANT USAGE ON SCHEMA cdm TO reader")
+            connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA cdm TO reader")
+        for line in commands:
+            _, command, *words = shlex.split(re.sub(r"@db/(\w+)", rf"@/\1?host={server}", line))
+            words += {"fit": SOON[1:3], "evaluate": ["evaluate.seeds=1"]}.get(command, [])
+            told = said_of(capsys, command, *words)
+            if command == "check":
+                assert " 0 not run" in told
+            if command == "schema":
+                drafted = Path("schema.yaml").read_text(encoding="utf-8")
+                Path("schema.yaml").write_text(omop_hospital.answered(drafted), encoding="utf-8")
+        unreadable = f"data.path=postgresql://reader@/sharing?host={server}#synthetic"
+        assert run(["check", "data.format=omop", unreadable]) != 0
+        assert "holds no table of a CDM that can be read" in capsys.readouterr().err
 
 
 @pytest.mark.heavy
