@@ -435,7 +435,7 @@ REFUSED = {
     ),
     "nothing": (("check", "data.format=omop", "data.path=nowhere#cdm"), "nowhere#cdm does not exist. Name a folder"),
     "another schema": (("plan", *DATA[:2], "data.schema=other.yaml", "account=none"), "no field of OMOP CDM 5.4"),
-    "a file": (("sample", "release=run/release", "rows=2", "format=omop", "out=x.csv"), "is not a release"),
+    "a file": (("sample", "release=run/release", "rows=2", "format=omop", "out=x.csv"), "no such folder"),
     "a list without a file": (("schema", "format=omop", "vocabulary=vocabulary"), "needs out=FILE"),
     "a sheet": (("schema", "format=omop", "sheet=x"), "leave it out"),
 }
