@@ -66,7 +66,7 @@ def check_target(out: str) -> None:
         return
     raise BadInput(
         f"out={out}: a CDM is written to a folder (out=FOLDER for CSV, out='FOLDER/*.parquet'), to a file of DuckDB (out=FILE.duckdb), or "
-        "to a schema of PostgreSQL (out=postgresql://user@host/name#schema)"
+        "to a schema of PostgreSQL (out=URL#SCHEMA)"
     )
 
 

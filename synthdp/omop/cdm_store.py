@@ -105,17 +105,19 @@ class Cdm:
     def texts(self, wanted: Mapping[str, Sequence[str] | None], numbered: Collection[str] = ()) -> dict[str, pa.Table]:
         """Fields of tables as text, null where they are blank, all of one moment; None means all fields. What is not there is left out.
         Fields that are integers in the CDM, and those in `numbered`, are read as whole numbers."""
-        found: dict[str, pa.Table] = {}
+        return dict(self.each(wanted, numbered))
+
+    def each(
+        self, wanted: Mapping[str, Sequence[str] | None], numbered: Collection[str] = ()
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """The same, one table after another, so that none needs to be held for the next one's sake."""
         if self._url is None:
-            for name in wanted:
-                if name in self._files:
-                    found[name] = _from_file(self._files[name], wanted[name])
-        else:
-            with self._database() as database:
-                for name, fields in wanted.items():
-                    if name in database.tables:
-                        found[name] = database.read(name, fields)
-        return {name: _clean(name, table, numbered) for name, table in found.items()}
+            for name in filter(self._files.__contains__, wanted):
+                yield name, _clean(name, _from_file(self._files[name], wanted[name]), numbered)
+            return
+        with self._database() as database:
+            for name in filter(database.tables.__contains__, wanted):
+                yield name, _clean(name, database.read(name, wanted[name]), numbered)
 
     def views(
         self, connection: Any, wanted: Mapping[str, Sequence[str] | None], prefix: str

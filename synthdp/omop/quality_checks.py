@@ -45,6 +45,8 @@ GENDERED = (
     ("procedure_occurrence", "Male", (4250917, 4077750, 4043199, 4040577)),
 )
 CODE_OF = {"Male": cdm.MALE, "Female": cdm.FEMALE}
+LEAST, MOST, LONG = -(2**63), 2**63 - 1, 1_000  # whole numbers that are read from text, and their letters
+FIRST, LAST = "DATE '0001-01-01'", "DATE '9999-12-31'"  # so that days can be added to a date
 TYPES = {"integer": "BIGINT", "float": "DOUBLE", "date": "DATE", "datetime": "TIMESTAMP"}
 FORMS = {"integer": r"\s*[+-]?[0-9]+(\.0*)?\s*"}
 # PostgreSQL: types that need no look at the cells, forms of texts that can be cast, and to what.
@@ -54,11 +56,11 @@ STORED = {
     "date": ("date", "timestamp without time zone", "timestamp with time zone"),
     "datetime": ("date", "timestamp without time zone", "timestamp with time zone"),
 }
-OF_SERVER = {"integer": "BIGINT", "float": "NUMERIC", "date": "DATE", "datetime": "TIMESTAMP"}
+OF_SERVER = {"integer": "BIGINT", "float": "DOUBLE PRECISION", "date": "DATE", "datetime": "TIMESTAMP"}
 MOMENT = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?)?"
 SERVER_FORMS = {
-    "integer": r"[+-]?[0-9]{1,18}(\.0*)?",
-    "float": r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,2})?",
+    "integer": r"[+-]?[0-9]+(\.0*)?",
+    "float": r"[+-]?(([0-9]{1,200}\.?[0-9]{0,200}|\.[0-9]{1,200})([eE][+-]?[0-9]{1,2})?|[iI][nN][fF]([iI][nN][iI][tT][yY])?|[nN][aA][nN])",
     "date": MOMENT,
     "datetime": MOMENT,
 }
@@ -188,8 +190,12 @@ class _Server:
         if field.type in ("date", "datetime"):
             parts = [f"CAST(substr(trim({text}), {at}, {size}) AS INTEGER)" for at, size in ((1, 4), (6, 2), (9, 2))]
             fits = f"CASE WHEN {fits} THEN {_is_day(*parts)} ELSE false END"
-        cast = f"regexp_replace({text}, '\\..*', '')" if field.type == "integer" else text
-        return f"CASE WHEN {fits} THEN CAST({cast} AS {kind}) END", f"{text} IS NOT NULL AND NOT ({fits})"
+        if field.type == "integer":
+            digits = f"regexp_replace({text}, '\\..*', '')"
+            small = f"CAST({digits} AS NUMERIC) BETWEEN {LEAST} AND {MOST}"
+            fits = f"CASE WHEN {fits} AND length({digits}) < {LONG} THEN {small} ELSE false END"
+            return f"CASE WHEN {fits} THEN CAST({digits} AS {kind}) END", f"{text} IS NOT NULL AND NOT ({fits})"
+        return f"CASE WHEN {fits} THEN CAST({text} AS {kind}) END", f"{text} IS NOT NULL AND NOT ({fits})"
 
 
 def _text(field: cdm.Field, text: str) -> tuple[str, str]:
@@ -283,12 +289,12 @@ class _Checking:
                 "born", f"SELECT person_id, min(coalesce({', '.join(born)})) AS born FROM t_person GROUP BY person_id"
             )
         if {"person_id", "death_date"} <= have.get(cdm.DEATH, set()):
-            self._make("died", "SELECT person_id, min(death_date) AS died FROM t_death GROUP BY person_id")
+            self._make("died", f"SELECT person_id, {_near('min(death_date)')} AS died FROM t_death GROUP BY person_id")
         if {"visit_occurrence_id", "visit_start_date", "visit_end_date"} <= have.get(cdm.VISIT, set()):
             self._make(
                 "visits",
-                "SELECT visit_occurrence_id, min(visit_start_date) AS began, max(visit_end_date) AS ended FROM t_visit_occurrence GROUP BY "
-                "visit_occurrence_id",
+                f"SELECT visit_occurrence_id, {_near('min(visit_start_date)')} AS began, {_near('max(visit_end_date)')} AS ended "
+                "FROM t_visit_occurrence GROUP BY visit_occurrence_id",
             )
 
     def _rows(self, table: str) -> Iterator[Check]:
@@ -421,10 +427,16 @@ class _Checking:
         if wanted <= set(self.there.get(cdm.PERIOD, ())):
             rows, broken = self._one(
                 "SELECT count(DISTINCT person_id), count(DISTINCT person_id) FILTER (WHERE observation_period_start_date <= before + 1) "
-                "FROM (SELECT *, max(observation_period_end_date) OVER (PARTITION BY person_id ORDER BY observation_period_start_date, "
+                f"FROM (SELECT *, max({_near('observation_period_end_date')}) OVER "
+                "(PARTITION BY person_id ORDER BY observation_period_start_date, "
                 "row_ ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before FROM t_observation_period) AS periods"
             )
             yield _of("measureObservationPeriodOverlap", cdm.PERIOD, "", broken, rows)
+
+
+def _near(day: str) -> str:
+    """A date, or the nearest one to which days can be added."""
+    return f"CASE WHEN {day} > {LAST} THEN {LAST} WHEN {day} < {FIRST} THEN {FIRST} ELSE {day} END"
 
 
 def _counted(rows: Sequence[tuple[Any, ...]]) -> "pa.Table":

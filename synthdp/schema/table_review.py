@@ -126,7 +126,14 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
     name = keys_of(schema, table)[-1]
     linked = pd.Series(cells.texts(frame[name]), dtype=object)
     above = pd.Series(cells.texts(frames[parent.name][name]), dtype=object)
-    orphan = linked.isna() | ~linked.isin(above)
+    nothing = linked.isna() | (linked == "")
+    orphan = ~nothing & ~linked.isin(above)
+    yield from told(
+        name,
+        f"some rows name no {parent.name}, and count for nobody",
+        "complete the cells, or accept that synthetic records lack such rows",
+        nothing,
+    )
     yield from told(
         name,
         f"some rows have no row of {parent.name}, and count for nobody",
@@ -139,7 +146,7 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
     if table.with_unit:
         held = set(zip(of_people, above, strict=True))
         pairs = zip(cells.texts(frame[schema.unit]), linked, strict=True)
-        other = np.array([pair not in held for pair in pairs], np.bool_) & ~orphan.to_numpy()
+        other = np.array([pair not in held for pair in pairs], np.bool_) & ~(orphan | nothing).to_numpy()
         yield from told(
             str(schema.unit),
             f"some rows name a person who has no such row of {parent.name}, and count for nobody",

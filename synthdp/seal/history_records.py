@@ -60,10 +60,10 @@ class Histories:
         cells[NUMBER] = view.number(number)[owner]
         place, most = np.arange(len(owner)) - starts[owner], schema.max_records_per_unit
         first = (keys >> np.uint64(32)).astype(np.int64) % np.maximum(1, number - most + 1)
-        counts = is_record & (place >= first[owner]) & (place < first[owner] + most)
+        counts, sizes = is_record & (place >= first[owner]) & (place < first[owner] + most), view.sizes
         return cls(
             view=view,
-            cells={name: values[counts] for name, values in cells.items()},
+            cells={name: _narrow(cells[name][counts], sizes[name]) for name in cells},
             firsts={name: cells[name][starts] for name in view.of_unit},
             owner=owner[counts],
             count=np.minimum(number, most),
@@ -119,6 +119,12 @@ def ordered(
     held = {field.name: getattr(every, field.name) for field in fields(Records)}
     held["raw"] = frame.iloc[kept].reset_index(drop=True)
     return Ordered(**held, whole=(frame, kept, member, there))
+
+
+def _narrow(codes: NDArray[Any], size: int) -> NDArray[Any]:
+    """Codes below `size`, and -1, in the least type that holds every one of them: the schema alone says which."""
+    kind = next(kind for kind in (np.int8, np.int16, np.int32) if size <= np.iinfo(kind).max)
+    return codes.astype(kind, copy=False)
 
 
 def linked(

@@ -24,6 +24,9 @@ from synthdp.generators.histories import HistoriesSettings
 from synthdp.omop import cdm, cdm_draft, cdm_files, cdm_store, cdm_tables
 from synthdp.omop.cdm_store import Cdm
 from synthdp.omop.quality_checks import checked
+from synthdp.schema.codec import Codec
+from synthdp.schema.linked_tables import column_of
+from synthdp.seal.history_records import ordered
 
 DATA = ("data.format=omop", "data.path=cdm", "data.schema=schema.yaml")
 SOON = ("generator=histories", "generator.rounds=1", "generator.iterations=5", "seed=1")
@@ -62,9 +65,12 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     assert "next       synthdp check data.format=omop data.path=cdm" in drafted
     assert "no record was read" in drafted
     assert not Path("internal").exists(), "so no look at records is noted, after which the schema would count as edited"
+    with pytest.raises(BadInput, match=r"'condition_occurrence.condition_concept_id', 'procedure_occurrence"):
+        Schema.load("draft.yaml").check_declared()
     found = said_of(capsys, "check", *DATA, "data.vocabulary=vocabulary")
     assert " 0 failed, 0 not run" in found
-    assert "'measurement.visit_occurrence_id': some rows name no visit: they cannot hang below one" in found
+    assert "'measurement.visit_occurrence_id': some rows name no visit_occurrence, and count for nobody" in found
+    assert "have no row of visit_occurrence" not in found, "which is told of keys that lead nowhere"
     assert "tables that are left out, since the schema does not describe them: drug_era" in found
     said_of(capsys, *FIT, "account=none", "out=run", "data.vocabulary=vocabulary")
     told = json.loads((place / "run" / "release" / "release.json").read_text(encoding="utf-8"))["statement"]
@@ -583,8 +589,8 @@ def test_postgresql_counts_rows_as_duckdb_does(place):
     odd = {name: table.to_pandas() for name, table in whole.items()}
     rng = np.random.default_rng(0)
     texts = {
-        "integer": ["x", "7.0", " 12 ", "1e3", "", "-3", "+4", "99999999999999999999"],
-        "float": ["", "-1e5", "x", ".5", "1e9", "12,5"],
+        "integer": ["x", "7.0", " 12 ", "1e3", "", "-3", "+4", "99999999999999999999", "9223372036854775807"],
+        "float": ["", "-1e5", "x", ".5", "1e9", "12,5", "inf", "-Infinity", "nan"],
         "date": [
             "2021-02-29",
             "2020-02-29",
@@ -630,6 +636,23 @@ def test_postgresql_counts_rows_as_duckdb_does(place):
         }
         Path("cdm/death.csv").rename("death.csv")
         assert checked(f"{address}#lacking") == checked("cdm")
+
+
+def test_what_is_counted_does_not_depend_on_how_frames_hold_texts(place):
+    declared = Schema.load("schema.yaml")
+    frames = cdm_tables.read("cdm", declared)
+    plain = {name: frame.astype(object).where(frame.notna(), None) for name, frame in frames.items()}
+    assert {str(kind) for kind in frames["measurement"].dtypes} == {"str", "category"}
+    resolved = declared
+    for name, item in declared.learned:
+        resolved = resolved.with_learned(name, **{item: column_of(declared, name).tree.codes})
+    codec = Codec(resolved)
+    one, other = (ordered(each, declared, bytes(32)).encoded_by(codec) for each in (frames, plain))
+    assert (one.codes == other.codes).all()
+    assert (one.keys == other.keys).all()
+    for name, cells in other.histories.cells.items():
+        assert (one.histories.cells[name] == cells).all(), name
+    assert (one.histories.owner == other.histories.owner).all()
 
 
 def test_a_cell_is_the_same_number_whoever_else_is_there():
