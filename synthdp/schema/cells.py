@@ -178,7 +178,10 @@ def table_of(categories: tuple[str, ...]) -> dict[str, int]:
 
 
 def _objects(series: "Series") -> NDArray[np.object_]:
-    if isinstance(series.dtype, pd.ArrowDtype) and series.dtype.type in (list, dict):  # one gap makes floats of all others
+    if isinstance(series.dtype, pd.ArrowDtype) and series.dtype.type in (
+        list,
+        dict,
+    ):  # one gap makes floats of all others
         return _one_by_one(series)
     try:
         cells: NDArray[np.object_] = series.astype(object).to_numpy()
