@@ -18,7 +18,7 @@ from synthdp.schema.schema import Schema
 if TYPE_CHECKING:
     from synthdp.schema.codec import Codec
 
-Cells = Mapping[str, NDArray[np.int64]]
+Cells = Mapping[str, NDArray[Any]]
 Whole = NDArray[np.int64]
 
 NUMBER, PLACE, LEFT, FIRST, GAP = "number of records", "place", "records left", "first", "gap"
@@ -297,12 +297,12 @@ class View:
 
     def cells(
         self, coded: NDArray[Any], points: Whole, owner: Whole, dates: Mapping[str, tuple[Whole, NDArray[np.bool_]]]
-    ) -> dict[str, Whole]:
+    ) -> dict[str, NDArray[Any]]:
         """The columns of every record, (records,) each: of records in order, unit by unit (`owner` ascends), with their codes and their
         order column's points. `dates` are the points of dates below records by their places' names, and where they are missing."""
         names = [name for name, _ in self.codes]
-        found = {
-            name: np.asarray(coded[:, names.index(name)], np.int64)
+        found: dict[str, NDArray[Any]] = {
+            name: coded[:, names.index(name)].astype(np.int32)
             for name in (*self.unit, *self.own, self.order)
             if name in names
         }
@@ -330,7 +330,8 @@ class View:
         found[FIRST] = np.where(later, sizes[FIRST] - 1, found[self.order])
         found[GAP] = np.where(later, self.gap(points - points[before]), 0)
         found[PACE] = np.where(later, self.pace(points[before], number - place), 0)
-        return found | self.calendar(points) | self.as_before(found)
+        found |= self.calendar(points) | self.as_before(found)
+        return {name: values.astype(np.int32, copy=False) for name, values in found.items()}
 
     def gap(self, steps: Whole) -> Whole:
         """Codes of gaps to the previous record."""
