@@ -112,7 +112,12 @@ def together(way: str, epsilon: float, runs: dict[str, Any]) -> dict[str, Any] |
         return None
     figures = {name: spread([run[name] for run in found]) for name in (*MODELS, "fit_cpu_seconds")}
     commits = [run["commit"] for run in found]
-    return {"generator": way, "epsilon": None if math.isinf(epsilon) else epsilon, **figures, "commits": commits}
+    return {"generator": way, "epsilon": _plain(epsilon), **figures, "commits": commits}
+
+
+def _plain(epsilon: float) -> float | None:
+    """JSON has no infinity."""
+    return None if math.isinf(epsilon) else epsilon
 
 
 def trial_of(settings: dict[str, Any]) -> str:
@@ -170,6 +175,9 @@ def page(result: dict[str, Any]) -> str:
         epsilon = "infinite" if row["epsilon"] is None else f"{row['epsilon']:g}"
         cost = _told(row["fit_cpu_seconds"], 1, 0)
         lines.append(f"| {row['generator']} | {epsilon} | {' | '.join(shares)} | {cost} | {row['lr']['n']} |")
+    there = {(row["generator"], row["epsilon"]) for row in result["rows"]}
+    lacking = [f"{way} at {epsilon:g}" for way in WAYS for epsilon in EPSILONS if (way, _plain(epsilon)) not in there]
+    lines += ["", f"Not run: {', '.join(lacking)}."] if lacking else []
     lines += ["", "![Generated digits](plain_dpgan.png)"]
     if result["trials"]:
         lines += [

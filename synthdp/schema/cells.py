@@ -7,6 +7,7 @@ and no version of Python decides.
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -157,9 +158,9 @@ def text(cell: Any) -> str | None:
         return None
     if isinstance(cell, bool | np.bool_):
         return str(bool(cell))
-    if isinstance(cell, float | np.floating):
-        return str(int(cell)) if np.isfinite(cell) and cell == int(cell) else str(cell)
     try:
+        if isinstance(cell, float | np.floating) and np.isfinite(cell) and cell == int(cell):
+            return str(int(cell))
         return str(cell)
     except Exception:
         return UNREADABLE
@@ -177,9 +178,26 @@ def table_of(categories: tuple[str, ...]) -> dict[str, int]:
 
 
 def _objects(series: "Series") -> NDArray[np.object_]:
-    cells: NDArray[np.object_] = series.astype(object).to_numpy()
+    if isinstance(series.dtype, pd.ArrowDtype) and series.dtype.type in (
+        list,
+        dict,
+    ):  # one gap makes floats of all others
+        return _one_by_one(series)
+    try:
+        cells: NDArray[np.object_] = series.astype(object).to_numpy()
+    except Exception:  # an instant that its time zone carries beyond the last
+        return _one_by_one(series)
     if pd.api.types.is_complex_dtype(series.dtype):  # one complex cell makes complex numbers of all others
         cells = np.array([cell if cell.imag else cell.real for cell in cells], dtype=object)
+    return cells
+
+
+def _one_by_one(series: "Series") -> NDArray[np.object_]:
+    """The cells, UNREADABLE where pandas has no object for one."""
+    cells = np.full(len(series), UNREADABLE, np.object_)
+    for place in range(len(series)):
+        with suppress(Exception):
+            cells[place] = series.array[place]
     return cells
 
 

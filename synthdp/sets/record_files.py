@@ -402,7 +402,7 @@ def _parquet(path: Path) -> "DataFrame":
 
 
 def _framed(table: pa.Table) -> "DataFrame":
-    frame: DataFrame = _in_the_calendar(table).to_pandas(types_mapper=_whole_numbers(table))
+    frame: DataFrame = _flat(_in_the_calendar(table)).to_pandas(types_mapper=_whole_numbers(table))
     # An index with a name was a column of the table that somebody saved.
     return frame.reset_index() if any(name is not None for name in frame.index.names) else frame
 
@@ -436,6 +436,15 @@ def _in_the_calendar(table: pa.Table) -> pa.Table:
                 pc.min_element_wise(days, LAST_DAY, skip_nulls=False), FIRST_DAY, skip_nulls=False
             )
             table = table.set_column(place, field.with_type(pa.date32()), held.cast(pa.int32()).cast(pa.date32()))
+    return table
+
+
+def _flat(table: pa.Table) -> pa.Table:
+    """The table with lists and structures as texts: in pandas one without a number would make floats of the numbers in all others."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_nested(field.type):
+            texts = [None if cell is None else str(cell) for cell in table.column(place).to_pylist()]
+            table = table.set_column(place, field.with_type(pa.string()), pa.array(texts, pa.string()))
     return table
 
 

@@ -177,17 +177,22 @@ STORES = {
 }
 
 
-@pytest.mark.parametrize("store", STORES)
-def test_nobody_s_rows_move_another_one_s_codes(hospital, tmp_path, store):
-    _, schema, frames = hospital
+@pytest.mark.parametrize(
+    ("store", "held"),
+    [*((store, cdm.RECORDS) for store in STORES), ("csv", (cdm.PERSON,)), ("duckdb", (cdm.PERSON,)), ("parquet", ())],
+)
+def test_nobody_s_rows_move_another_one_s_codes(hospital, tmp_path, store, held):
+    """Also where nobody else has rows in other tables, or there is nobody else."""
+    _, schema, whole = hospital
     write, text = STORES[store]
+    frames = {name: frame if name in held else frame.iloc[:0] for name, frame in whole.items()}
     before = seen(write(frames, tmp_path / "alone"), schema)
-    assert len(before) == PEOPLE
+    assert len(before) == len(frames[cdm.PERSON])
     for where in ("after", "before", "between"):
-        extra = somebody(frames, text)
+        extra = somebody(whole, text)
         more = {name: placed(frame, extra[name], where) if name in extra else frame for name, frame in frames.items()}
         after = seen(write(more, tmp_path / where), schema)
-        assert len(after) == PEOPLE + 1
+        assert len(after) == len(before) + 1
         for name, told in before.items():
             assert after[name] == told
 
