@@ -48,9 +48,7 @@ def joined(frames: Frames, schema: "Schema", key: bytes = b"") -> Joined:
     alone = np.setdiff1d(np.arange(len(first)), whose[rows])
     member = np.concatenate([whose[rows], alone])
     place = np.concatenate([rows, np.full(len(alone), -1, np.int64)])
-    made: dict[str, Any] = {
-        str(schema.unit): pd.Series(pd.Categorical.from_codes(member, pd.Index(names[first], dtype=object)))
-    }
+    made: dict[str, Any] = {str(schema.unit): pd.Series(names[first][member], dtype=object)}
     for table, at in ((people, first[member]), (visits, place)):
         for name, column in held(schema, table):
             if column.kind != "ignore":
