@@ -85,7 +85,8 @@ class TorchNoise:
 
     def added_flat(self, sums: Tensor, deviation: float) -> Tensor:
         """`sums` (n,) plus independent N(0, deviation^2), float32."""
-        return torch.empty(len(sums)).normal_(0.0, deviation, generator=self._generator).add_(sums)
+        drawn = torch.empty(len(sums)).normal_(0.0, deviation, generator=self._generator)
+        return drawn.add_(sums.float())  # of two types at once torch adds at half the speed
 
 
 def loss(module: nn.Module, rows: Tensor) -> Tensor:
@@ -100,12 +101,13 @@ def steps(case: Case) -> dict[str, Step]:
 
     def private(total: Callable[[nn.Module], gradients.Gradients], noise: gradients.Draws) -> Step:
         module = case.network()
-        optimiser = torch.optim.SGD(module.parameters(), lr=RATE_OF_LEARNING)
+        parameters = list(module.parameters())
+        optimiser = torch.optim.SGD(parameters, lr=RATE_OF_LEARNING)
 
         def step() -> None:
             noisy = gradients.add_noise(total(module), MULTIPLIER * CLIP, noise)
             noisy.flat.div_(case.batch)
-            for parameter, gradient in zip(module.parameters(), noisy.values(), strict=True):
+            for parameter, gradient in zip(parameters, noisy.values(), strict=True):
                 parameter.grad = gradient
             optimiser.step()
 

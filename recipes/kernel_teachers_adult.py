@@ -30,7 +30,6 @@ UNTRAINED = "untrained"  # in the place of a generator: its network as it is dra
 # Label, generator, settings, at each epsilon.
 GENERATORS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("kernel_teachers", "kernel_teachers", {}),
-    ("pategan_original", "pategan_original", {}),
     ("its tables alone", "kernel_teachers", {"tables": 0.99, "rounds": 1, "queries": 1, "steps": 1}),
 )
 SCRATCH = HOME / "outputs" / "kernel_teachers_adult.json"

@@ -11,6 +11,8 @@ hospital, made up from another seed: what the queries differ by where nothing bu
 import argparse
 import json
 import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -274,13 +276,54 @@ def text(result: dict[str, Any], title: str, about: str) -> str:
         f"{max(each['peak_gib'] for each in made):.1f} GiB.",
         "",
     ]
+    if large := result.get("large"):
+        lines += [
+            "## A million people" if large["people"] == 1_000_000 else f"## {large['people']:,} people",
+            "",
+            f"One fit by the command line at epsilon 1, of {large['people']:,} made-up people in a DuckDB file: "
+            f"{large['fit_cpu_seconds']:.0f} CPU seconds ({large['fit_seconds'] / 60:.0f} minutes, beside other work), and at most "
+            f"{large['peak_gib']:.2f} GiB of memory. A sample of as many people took {large['sample_cpu_seconds']:.0f} CPU seconds.",
+            "",
+        ]
     return "\n".join(lines)
+
+
+def scaled(folder: Path, people: int, answered: Mapping[str, str]) -> dict[str, Any]:
+    """What one fit of so many people in a DuckDB file costs, by the command line, and a sample of as many."""
+    with duckdb.connect(str(folder / "large.duckdb")) as connection:
+        for path in hospital(folder, people, 103).iterdir():
+            connection.execute(f"CREATE TABLE {path.stem} AS SELECT * FROM read_parquet('{path}')")
+    schema_of(folder, None, "recipes/omop_queries.py", {**answered, "units: learn": f"units: {people}"})
+    fit = [
+        "data.format=omop",
+        "data.path=large.duckdb",
+        "data.schema=schema.yaml",
+        "generator=histories",
+        "account=none",
+    ]
+    fit += ["budget.epsilon=1", f"budget.delta={DELTA:g}", "seed=1", "out=large"]
+    found: dict[str, Any] = {"people": people}
+    words = {
+        "fit": fit,
+        "sample": ["release=large/release", f"rows={people}", "format=omop", "seed=1", "out=drawn/*.parquet"],
+    }
+    for name, options in words.items():
+        start, used = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "synthdp", name, *options], cwd=folder, check=True)
+        now = resource.getrusage(resource.RUSAGE_CHILDREN)
+        found[f"{name}_seconds"] = time.perf_counter() - start
+        found[f"{name}_cpu_seconds"] = now.ru_utime + now.ru_stime - used.ru_utime - used.ru_stime
+        found.setdefault("peak_gib", now.ru_maxrss / 2**20)  # of the fit, which is the first child
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--people", type=int, default=PEOPLE)
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
+    parser.add_argument(
+        "--large", type=int, default=1_000_000, help="people of the fit whose cost is measured; 0: none"
+    )
     given = parser.parse_args()
     answered = {
         "units: learn": f"units: {given.people}",
@@ -306,6 +349,8 @@ def main() -> None:
             "hospital": truth.queries,
             "other": compared(truth, look(another)),
             "runs": runs(folder, schema, cdm_tables.read(str(own), schema), given.seeds, "made up", look, truth),
+            # Last, since the peak of the runs is that of the process, and making so many people up takes memory, too.
+            "large": scaled(folder, given.large, answered) if given.large else None,
         }
     about = (
         f"`recipes/omop_queries.py` wrote this at commit {result['provenance']['commit']}. {given.people:,} made-up people, delta "

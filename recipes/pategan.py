@@ -310,10 +310,12 @@ def page(result: dict[str, Any]) -> str:
     lines = [
         "# PATE-GAN: the paper's algorithm, and ours",
         "",
-        f"Train on synthetic, test on real rows; mean over {', '.join(result['models'])}. Total variation distance (TVD) against "
-        f"the training rows{'' if some is None else f', of which {some:,} were taken'}. Mean ± standard deviation over the seeds of "
-        "the fit. The untrained generator is the network as it is drawn. The start alone: 99 % of the precision on the noisy "
-        "tables of label and column that pategan starts at, one query, one step. Written by `recipes/pategan.py`.",
+        "Predictive models are trained on synthetic rows and tested on real ones; AUROC, AUPRC and accuracy are means over "
+        f"{', '.join(result['models'])}. Total variation distances (TVD) are taken from the training rows"
+        f"{'' if some is None else f', of which there were {some:,}'}. Each figure is the mean ± the standard deviation over the seeds of "
+        "the fit. Two rows show what a figure has to beat. The untrained generator is the network as it is drawn, which no record has "
+        "touched. The start alone is `pategan` with 99 % of the precision on the noisy tables of label and column that it starts at, one "
+        "query and one step. Written by `recipes/pategan.py`.",
         "",
         "## By epsilon",
         "",
@@ -323,7 +325,7 @@ def page(result: dict[str, Any]) -> str:
         "",
         "## What each change does",
         "",
-        "`pategan` with all of its changes, and with one of them at the paper's value.",
+        "`pategan` differs from the paper's algorithm by several changes. Each row takes one of them back to the paper's value.",
         "",
         "| table | taken back | epsilon | AUROC | AUPRC | accuracy | 1-way TVD | 2-way TVD | fit, CPU seconds | seeds |",
         "|---|---|---|---|---|---|---|---|---|---|",

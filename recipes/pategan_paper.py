@@ -28,6 +28,7 @@ GENERATORS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("independent", "independent", {}),
     ("dpgan", "dpgan", {}),
     ("kernel_teachers", "kernel_teachers", {}),
+    ("pategan", "pategan", {}),
     ("pategan_original", "pategan_original", {}),
     ("mixture", "mixture", {}),
 )
@@ -130,13 +131,15 @@ def page(result: dict[str, Any]) -> str:
     lines = [
         "# The tables of the PATE-GAN paper at epsilon 1",
         "",
-        "Train on synthetic, test on real rows: mean over the twelve predictive models of Jordon, Yoon & van der Schaar "
-        f"(2019), section 5; for XGBoost: {', '.join(sorted({run['xgboost'] for run in runs}))}. Each generator with its "
-        "defaults, none tuned to a table; mean ± standard deviation over the seeds of the fit (real rows: of the models). "
-        "Bounds and bins are declared by hand, from documentation or as wide round numbers (conf/schemas). The splits are "
-        "ours (a fixed public hash holds out a fifth) and so are the models' settings (recipes/predictive_models.py); two tables are "
-        "parts of the published ones (isolet_part, creditcard_sample), and spambase is not one of the paper's: "
-        "these figures stand beside each other, not beside published ones. Written by `recipes/pategan_paper.py`.",
+        "Predictive models are trained on synthetic rows and tested on real ones. Each figure is the mean over the twelve models of "
+        "Jordon, Yoon & van der Schaar (2019), section 5; for XGBoost it takes "
+        f"{', '.join(sorted({run['xgboost'] for run in runs}))}. Each generator has its default settings, and none was tuned to a table. "
+        "A figure is the mean ± the standard deviation over the seeds of the fit; for real rows, over the seeds of the models.",
+        "",
+        "Bounds and bins are declared by hand, from documentation or as wide round numbers (conf/schemas). The splits are ours (a fixed "
+        "public hash holds out a fifth), and so are the models' settings (recipes/predictive_models.py). Two tables are parts of the "
+        "published ones (isolet_part, creditcard_sample), and spambase is not among the paper's. So compare these figures with each "
+        "other, and not with published ones. Written by `recipes/pategan_paper.py`.",
         "",
         "| table | target | training rows | test rows | of them positive | columns |",
         "|---|---|---|---|---|---|",

@@ -6,16 +6,19 @@ Writes reports/trainer_mnist.{json,md}: accuracy on the 10,000 test pictures of 
 each at epsilon 3, delta 1e-5 (the goal is 95 %) and without privacy (the goal is 98 %). A seed is that of first weights and noise, so
 that all of these are rehearsals. `--keep` is a scratch file of finished runs: a run that was stopped goes on from there.
 
-`--choose` tries the learning rates and clips of `TRIALS`: it trains on the first 50,000 training pictures and scores on the other 10,000,
-so that test pictures choose nothing. To be cheap it takes an eighth of the batch with an eighth of the noise multiplier, which puts the
-same noise on the mean gradient.
+`--curves` trains the first of them at three noise levels and draws its accuracy after every epoch (trainer_mnist.png).
+
+`--choose` tries the settings of `TRIALS`: it trains on the first 50,000 training pictures and scores on the other 10,000, so that test
+pictures choose nothing. To be cheap it takes an eighth of the batch with an eighth of the noise multiplier, which puts the same noise on
+the mean gradient.
 """
 
 import argparse
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,9 +31,12 @@ from torch import nn
 from synthdp import Budget, PrivateTrainer, accounting
 from synthdp.sets import named
 from synthdp.trainer import array_schema
+from synthdp.trainer.training import Descent
 
 DELTA, GOALS = 1e-5, {3.0: 0.95, math.inf: 0.98}
 HELD, PART = 10_000, 8  # training pictures that trials are scored on; which part of batch and noise they take
+TRIED = 1  # seeds of a trial
+LEVELS = (8.0, 2.0, 0.5)  # epsilons of the curves: those of figure 3 of Abadi et al. 2016
 Settings = dict[str, Any]
 Pictures = tuple[Any, Any]
 Run = dict[str, Any]
@@ -65,13 +71,23 @@ BASE: dict[str, Settings] = {
     CONVOLUTIONAL: {"optimizer": "sgd", "learning_rate_end": 0.0, "batch": 512, "epochs": 10},
 }
 TRIALS: dict[str, list[Settings]] = {
-    MLP: [{"learning_rate": rate, "clip": clip} for rate, clip in ((4.0, 1.0), (8.0, 1.0), (16.0, 0.25))],
+    MLP: [
+        {"learning_rate": 4.0, "clip": 1.0},
+        {"learning_rate": 8.0, "clip": 1.0},
+        {"learning_rate": 12.0, "clip": 1.0},
+        {"learning_rate": 16.0, "clip": 0.25},
+        {"learning_rate": 8.0, "clip": 1.0, "batch": 2048, "epochs": 40},
+        {"learning_rate": 8.0, "clip": 1.0, "epochs": 40},
+        {"learning_rate": 4.0, "clip": 2.0},
+        {"learning_rate": 2.0, "clip": 1.0, "batch": 256, "epochs": 60},
+    ],
     CONVOLUTIONAL: [{"learning_rate": rate, "clip": 1.0} for rate in (1.0, 2.0, 4.0)],
 }
 PRIVATE: dict[str, Settings] = {  # the best of the trials
-    MLP: {**BASE[MLP], "learning_rate": 8.0, "clip": 1.0},
+    MLP: {**BASE[MLP], "learning_rate": 8.0, "clip": 1.0, "batch": 2048, "epochs": 40},
     CONVOLUTIONAL: {**BASE[CONVOLUTIONAL], "learning_rate": 4.0, "clip": 1.0},
 }
+CURVED: Settings = {**BASE[MLP], "learning_rate": 8.0, "clip": 1.0}
 
 
 def pictures(part: str) -> Pictures:
@@ -103,14 +119,49 @@ def one(network: str, epsilon: float, seed: int, settings: Settings, train: Pict
     }
 
 
-def tried(network: str, change: Settings, train: Pictures) -> Run:
-    """One trial, seed 0: of a training at epsilon 3, with a part of its batch and noise, on a part of its pictures."""
+def tried(network: str, change: Settings, seed: int, train: Pictures) -> Run:
+    """One trial: of a training at epsilon 3, with a part of its batch and noise, on a part of its pictures."""
     (x, y), settings = train, {**BASE[network], **change}
-    noise = trainer_of(network, 3.0, 0, len(x), settings).noise / PART
+    noise = trainer_of(network, 3.0, seed, len(x), settings).noise / PART
     smaller = {**settings, "batch": settings["batch"] // PART, "epochs": settings["epochs"] / PART}
-    planned = trainer_of(network, math.inf, 0, len(x) - HELD, smaller)
+    planned = trainer_of(network, math.inf, seed, len(x) - HELD, smaller)
     epsilon = accounting.best(planned.training.plan(planned.schema, noise), DELTA)[1]
-    return one(network, epsilon, 0, smaller, (x[:-HELD], y[:-HELD]), (x[-HELD:], y[-HELD:]))
+    return one(network, epsilon, seed, smaller, (x[:-HELD], y[:-HELD]), (x[-HELD:], y[-HELD:]))
+
+
+@contextmanager
+def watched(seen: Callable[[nn.Module], None]) -> Iterator[None]:
+    """Show the module after each step of a fit. It is made of noisy gradients alone, so that whoever sees it sees an answer."""
+    follow = Descent.follow
+
+    def told(self: Descent, sums: Any, divisor: float, rate: float) -> float:
+        length = follow(self, sums, divisor, rate)
+        seen(self.module)
+        return length
+
+    Descent.follow = told  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Descent.follow = follow  # type: ignore[method-assign]
+
+
+def curve(epsilon: float, seed: int, train: Pictures, test: Pictures) -> Run:
+    """One training of the first network, and its accuracy after every epoch."""
+    found, steps = list[float](), 0
+    each = len(train[0]) / CURVED["batch"]
+    rows, digits = torch.from_numpy(test[0]).float().div(255).unsqueeze(1), torch.from_numpy(test[1])
+
+    def seen(module: nn.Module) -> None:
+        nonlocal steps
+        steps += 1
+        if steps >= round((len(found) + 1) * each):
+            with torch.no_grad():
+                found.append(float((module(rows).argmax(1) == digits).double().mean()))
+
+    with watched(seen):
+        run = one(MLP, epsilon, seed, CURVED, train, test)
+    return {**run, "curve": found}
 
 
 class Kept:
@@ -142,8 +193,11 @@ def recalled() -> dict[str, Run]:
             commit = row["run_commits"][place] if "run_commits" in row else row["commits"][0]
             runs[key] = {"accuracy": accuracy, "cpu_seconds": seconds, "commit": commit, **shared}
     for trial in report.get("trials", ()):
-        change = {name: trial[name] for name in ("learning_rate", "clip")}
-        runs[key_of(trial["network"], change, "trial", 0)] = {name: trial[name] for name in ("accuracy", "commit")}
+        for seed, accuracy, commit in zip(trial["seeds"], trial["accuracy"]["values"], trial["commits"], strict=True):
+            runs[key_of(trial["network"], trial["change"], "trial", seed)] = {"accuracy": accuracy, "commit": commit}
+    for level in report.get("curves", ()):
+        for run in level["runs"]:
+            runs[key_of(MLP, level["settings"], f"curve {level['epsilon']:g}", run["seed"])] = run
     return runs
 
 
@@ -161,6 +215,7 @@ def main() -> None:
     """Run what is asked for and lacks, and write the report of all that has run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--choose", action="store_true", help="run the trials of settings before")
+    parser.add_argument("--curves", action="store_true", help="run those of three noise levels too")
     parser.add_argument("--seeds", type=int, default=3, help="0: none, the report is written anew")
     parser.add_argument("--networks", nargs="*", default=list(NETWORKS), choices=list(NETWORKS))
     parser.add_argument("--epsilons", nargs="*", type=float, default=list(GOALS))
@@ -171,23 +226,29 @@ def main() -> None:
     origin, kept, train, test = provenance(), Kept(arguments.keep), pictures("train"), pictures("test")
     if arguments.choose:
         for network in arguments.networks:
-            for change in TRIALS[network]:
-                kept.run(key_of(network, change, "trial", 0), partial(tried, network, change, train))
+            for seed in range(TRIED):
+                for change in TRIALS[network]:
+                    kept.run(key_of(network, change, "trial", seed), partial(tried, network, change, seed, train))
     for seed in range(arguments.seeds):
         for network in arguments.networks:
             for epsilon in arguments.epsilons:
                 settings = settings_of(network, epsilon)
                 work = partial(one, network, epsilon, seed, settings, train, test)
                 kept.run(key_of(network, settings, epsilon, seed), work)
+        for epsilon in LEVELS if arguments.curves else ():
+            kept.run(key_of(MLP, CURVED, f"curve {epsilon:g}", seed), partial(curve, epsilon, seed, train, test))
     rows = [row for network in NETWORKS for epsilon in GOALS if (row := together(network, epsilon, kept.runs))]
     trials = [
-        {"network": network, **change, "accuracy": run["accuracy"], "commit": run["commit"]}
+        trial
         for network, changes in TRIALS.items()
         for change in changes
-        if (run := kept.runs.get(key_of(network, change, "trial", 0)))
+        if (trial := trials_of(network, change, kept.runs))
     ]
-    result = {"data": "mnist", "delta": DELTA, "rows": rows, "trials": trials, **origin}
+    curves = [level for epsilon in LEVELS if (level := curves_of(epsilon, kept.runs))]
+    result = {"data": "mnist", "delta": DELTA, "rows": rows, "trials": trials, "curves": curves, **origin}
     write("trainer_mnist", result, page(result))
+    if curves:
+        picture(curves)
 
 
 def together(network: str, epsilon: float, runs: dict[str, Run]) -> dict[str, Any] | None:
@@ -211,14 +272,64 @@ def together(network: str, epsilon: float, runs: dict[str, Run]) -> dict[str, An
     }
 
 
+def trials_of(network: str, change: Settings, runs: dict[str, Run]) -> dict[str, Any] | None:
+    """One row of the table of trials."""
+    found = {seed: runs[key] for seed in range(TRIED) if (key := key_of(network, change, "trial", seed)) in runs}
+    if not found:
+        return None
+    return {
+        "network": network,
+        "change": change,
+        "seeds": list(found),
+        "accuracy": spread([run["accuracy"] for run in found.values()]),
+        "commits": [run["commit"] for run in found.values()],
+    }
+
+
+def curves_of(epsilon: float, runs: dict[str, Run]) -> dict[str, Any] | None:
+    """A noise level: the accuracy in the end over the seeds that have run, and the runs with their curves."""
+    keys = {seed: key_of(MLP, CURVED, f"curve {epsilon:g}", seed) for seed in range(100)}
+    found = [{**runs[key], "seed": seed} for seed, key in keys.items() if key in runs]
+    if not found:
+        return None
+    return {
+        "epsilon": epsilon,
+        "settings": CURVED,
+        "accuracy": spread([run["accuracy"] for run in found]),
+        **{key: found[0][key] for key in ("epsilon_spent", "noise", "steps")},
+        "runs": found,
+    }
+
+
+def picture(curves: list[dict[str, Any]]) -> None:
+    """Accuracy by epoch: the mean over seeds, and the range between them."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, box = plt.subplots(figsize=(6, 3.6))
+    for level in curves:
+        lines = np.array([run["curve"] for run in level["runs"]])
+        epochs = np.arange(1, lines.shape[1] + 1)
+        box.plot(epochs, lines.mean(0), label=f"epsilon {level['epsilon']:g} (noise {level['noise']:.2f})")
+        box.fill_between(epochs, lines.min(0), lines.max(0), alpha=0.25)
+    box.set(xlabel="epoch", ylabel="accuracy on test pictures", xticks=range(0, lines.shape[1] + 1, 5))
+    box.legend()
+    figure.tight_layout()
+    figure.savefig(REPORTS / "trainer_mnist.png", dpi=110)
+    plt.close(figure)
+
+
 def page(result: dict[str, Any]) -> str:
     """The tables as Markdown."""
     lines = [
         "# MNIST by DP-SGD",
         "",
-        f"PyVacy's two classifiers (Waites 2019), trained by `synthdp.PrivateTrainer` on 60,000 pictures, delta {DELTA:g}. Accuracy is on "
-        "the 10,000 test pictures, mean ± standard deviation over the seeds of first weights and noise. The pictures come as they are: no "
-        "features, no principal axes, no weights from public data. Written by `recipes/trainer_mnist.py`.",
+        "PyVacy's two classifiers (Waites 2019) are trained by `synthdp.PrivateTrainer` on 60,000 pictures, with delta "
+        f"{DELTA:g}. Accuracy is measured on the 10,000 test pictures: the mean ± the standard deviation over the seeds of first weights "
+        "and noise. The networks see the pixels, with no features, principal axes or weights from public data. Written by "
+        "`recipes/trainer_mnist.py`.",
         "",
         "| network | epsilon | accuracy | seeds | goal | noise | steps | CPU minutes | settings |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -239,19 +350,57 @@ def page(result: dict[str, Any]) -> str:
             "",
             "## How the settings with privacy were chosen",
             "",
-            "Each trial was trained on the first 50,000 training pictures and scored on the other 10,000 (seed 0), as at epsilon 3, "
-            f"but with {1 / PART:g} of the batch and noise multiplier: the noise on the mean gradient is the same. All else is as in "
-            "the table above. No test picture was looked at. In earnest, a choice made on sensitive records costs budget of its own.",
+            "Each trial was trained on the first 50,000 training pictures and scored on the other 10,000, as at epsilon 3, but with "
+            f"{1 / PART:g} of the batch and noise multiplier: the noise on the mean gradient is the same. No test picture was looked "
+            "at. In earnest, a choice made on sensitive records costs budget of its own.",
             "",
-            "| network | learning rate | clip | accuracy on held-out training pictures |",
-            "|---|---|---|---|",
-            *(
-                f"| {trial['network']} | {trial['learning_rate']:g} | {trial['clip']:g} | {trial['accuracy']:.2%} |"
-                for trial in result["trials"]
-            ),
+            "The MLP was trained twice with the best of the trials. In the first, the best was batches of 1,024 for 20 epochs at a rate of "
+            "8, which reached 94.88 ± 0.19 % on the test pictures (three seeds), short of the goal. Further trials followed, with larger "
+            "batches, more epochs or another clip; the table above has the best of all.",
+            "",
+            "| network | optimiser | batch | epochs | learning rate, falling to 0 | clip | accuracy, pictures held out | seeds |",
+            "|" + "---|" * 8,
+            *(_tried(trial) for trial in result["trials"]),
         ]
-    commits = sorted({commit for row in result["rows"] for commit in row["commits"]})
-    return "\n".join([*lines, "", f"{result['processor']}, {result['cores']} cores; commit {', '.join(commits)}.", ""])
+    commits = {commit for row in result["rows"] for commit in row["commits"]}
+    if result["curves"]:
+        lines += ["", "## Accuracy by epoch", "", *_curves(result["curves"])]
+        commits |= {run["commit"] for level in result["curves"] for run in level["runs"]}
+    return "\n".join(
+        [*lines, "", f"{result['processor']}, {result['cores']} cores; commit {', '.join(sorted(commits))}.", ""]
+    )
+
+
+def _curves(curves: list[dict[str, Any]]) -> list[str]:
+    """What the picture shows, in numbers."""
+    marks = [epoch for epoch in (1, 2, 5, 10, 20, 40) if epoch <= len(curves[0]["runs"][0]["curve"])]
+    lines = [
+        f"{MLP} at other budgets, with {told(CURVED)}. Abadi et al. (2016, figure 3) show 97, 95 and 90 % at "
+        "epsilon 8, 2 and 0.5, for a network of 1,000 hidden units on 60 principal axes. Each row is one budget, spent by the last epoch; "
+        "where there are several seeds, mean ± standard deviation.",
+        "",
+        "| epsilon | noise | steps | " + " | ".join(f"after epoch {epoch}" for epoch in marks) + " | seeds |",
+        "|" + "---|" * (4 + len(marks)),
+    ]
+    for level in curves:
+        cells = [spread([run["curve"][epoch - 1] for run in level["runs"]]) for epoch in marks]
+        shown = " | ".join(f"{cell['mean']:.2%}" + f" ± {cell['sd']:.2%}" * (cell["n"] > 1) for cell in cells)
+        lines.append(
+            f"| {level['epsilon']:g} | {level['noise']:.3f} | {level['steps']:,} | {shown} | {len(level['runs'])} |"
+        )
+    lacking = [f"{epsilon:g}" for epsilon in LEVELS if epsilon not in {level["epsilon"] for level in curves}]
+    lines += ["", f"Not run: epsilon {', '.join(lacking)}."] if lacking else []
+    return [*lines, "", "![Accuracy by epoch](trainer_mnist.png)"]
+
+
+def _tried(trial: dict[str, Any]) -> str:
+    settings, found = {**BASE[trial["network"]], **trial["change"]}, trial["accuracy"]
+    clip = f"{settings['clip']:g}" + (", adaptive" if settings.get("clipping") == "adaptive" else "")
+    spread_of = f" ± {found['sd']:.2%}" if found["n"] > 1 else ""
+    return (
+        f"| {trial['network']} | {settings['optimizer']} | {settings['batch']} | {settings['epochs']:g} | "
+        f"{settings['learning_rate']:g} | {clip} | {found['mean']:.2%}{spread_of} | {found['n']} |"
+    )
 
 
 def told(settings: Settings) -> str:

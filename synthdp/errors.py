@@ -5,8 +5,8 @@ import sys
 import warnings
 from collections.abc import Callable
 
-# `scheme://user:password@host`, also where a path has made one slash of two; a password may hold an @ itself.
-IN_URL = re.compile(r"(?<![\w+.-])([A-Za-z][\w+.-]*:/+[^\s:/@'\"]*):.{0,500}@")
+# `scheme://user:password@host`, also where a path has made one slash of two; a password may hold an @ itself. DuckDB's URLs are paths.
+IN_URL = re.compile(r"(?<![\w+.-])(?!duckdb:)([A-Za-z][\w+.-]*:/+[^\s:/@'\"]*):.{0,500}@")
 IN_WORDS = re.compile(r"(?i)(password|passwd|pwd|secret)(\s*=\s*)('[^']*'|[^\s&;]+)")
 
 

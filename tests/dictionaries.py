@@ -12,6 +12,8 @@ birth,demographics,text,,date_dmy,1900-01-01,today,,,
 symptoms,baseline,checkbox,"0, Cough | -9, None",,,,,,
 smoker,baseline,yesno,,,,,,[age] > 18,y
 crea,baseline,text,,number_2dp,0,20,,,
+weight,baseline,text,,number_1dp_comma_decimal,"0,5",300,,,
+arrived,baseline,text,,time,,,,,
 hint,baseline,descriptive,,,,,,,
 seen,baseline,text,,datetime_seconds_ymd,,,,,
 comments,baseline,notes,,,,,,,

@@ -28,6 +28,7 @@ def check(config: Config) -> None:
     """What a fit of the table would meet, for the steward's eyes."""
     from synthdp.files import private_folder
     from synthdp.schema.table_review import review, review_tables
+    from synthdp.tables import database_url
 
     options: settings.Check = config["options"]
     out = None if options.out is None else output_paths.file(options.out, force=options.force)
@@ -82,7 +83,15 @@ def check(config: Config) -> None:
     elif data.path is not None and data.schema is not None:
         asked = {"data__table": data.table, "data__query_file": data.query_file}
         asked |= {} if data.format == "files" else {"data__format": data.format}
-        print(output_paths.then("plan", data__path=data.path, **asked, data__schema=data.schema, budget__epsilon=1))
+        asked |= {"data__schema": data.schema, "budget__epsilon": 1}
+        if database_url.is_url(data.path):  # which has no folder for its account
+            asked |= {"account": _account_of(schema)}
+        print(output_paths.then("plan", data__path=data.path, **asked))
+
+
+def _account_of(schema: "Schema") -> str:
+    """One name for the account of all exports, wherever their parts lie."""
+    return f"{schema.name or 'patients'}.account"
 
 
 def _checks_of_cdm(data: settings.Data) -> "list[Check]":
@@ -239,7 +248,7 @@ def split(config: Config) -> None:
     print(
         f"split      {whose} together, about {options.share:.0%} held out by a keyed hash; key= splits a later export in the same way"
     )
-    account = f"{schema.name or 'patients'}.account"  # one name for all exports, wherever their parts lie
+    account = _account_of(schema)
     print(
         output_paths.then(
             "fit",

@@ -116,7 +116,12 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
     if options.where is not None:
         raise BadInput("where= draws records of one table: leave it out for a CDM")
     path = Path(options.out)
-    if path.suffix.lower() in cdm_store.DUCKDB:
+    if cdm_files.is_server(options.out):
+        if cdm_store.Cdm(options.out).fields() and not options.force:
+            raise BadInput(
+                f"{options.out}: holds tables; name another schema, or pass force=true to replace a synthetic CDM"
+            )
+    elif path.suffix.lower() in cdm_store.DUCKDB:
         output_paths.file(options.out, force=options.force)
     else:
         output_paths.folder(str(path.parent if path.name.startswith("*.") else path), force=options.force)
@@ -135,7 +140,7 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
     )
     if said.rehearsal:
         output_paths.warn(REHEARSAL)
-    place = path.parent if path.name.startswith("*.") else path
+    place = options.out if cdm_files.is_server(options.out) else path.parent if path.name.startswith("*.") else path
     print(output_paths.then("check", data__format="omop", data__path=place, data__vocabulary=options.vocabulary))
 
 

@@ -385,6 +385,12 @@ def _explained(command: str, overrides: Sequence[str], error: Exception) -> str:
             name = _kind("generator", named).name
             return f"generator {name} has no option {match[1]!r}{hint} (see synthdp {command} --help generator={name})"
         return f"{command} has no option {match[1]!r}{hint} (see synthdp {command} --help)"
+    match = re.search(r"Ambiguous value for argument '([^'=]+)=(([0-9]+),([0-9]+))?", str(error))
+    if match:
+        point = f"decimals have a point, as in {match[1]}={match[3]}.{match[4]}; " if match[2] else ""
+        return (
+            f"{match[1]} has several values: {point}--multirun runs once for each of them, and a list is written [a,b]"
+        )
     match = re.search(r"Could not find '([^/']+)/([^']+)'", str(error))
     if match:
         return f"no {match[1]} named {match[2]!r}; known: {', '.join(choices(match[1]))}"

@@ -31,6 +31,11 @@ def folder(name: str, *, force: bool) -> Path:
     if chosen.exists() and not chosen.is_dir():
         raise BadInput(f"out={chosen} is a file, but a folder is needed")
     if chosen.is_dir() and any(chosen.iterdir()) and not force:
+        if (chosen / "internal" / NEW).exists():
+            raise BadInput(
+                f"out={chosen} holds a fit that is running or was stopped; resume=true with the same arguments continues a stopped one "
+                "at no further charge. A new fit needs another folder, or force=true, and is charged again"
+            )
         raise BadInput(f"out={chosen} exists and is not empty; choose another folder or pass force=true")
     return chosen
 

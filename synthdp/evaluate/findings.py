@@ -122,6 +122,7 @@ def _told(attack: Mapping[str, Any], item: Mapping[str, Any]) -> str:
 CHANCE = 0.5
 # A ceiling closer to chance than this says nothing about the synthetic rows.
 LEAST_SIGNAL = 0.02
+ALWAYS = 0.9995  # a figure of models trained on real rows that is shown as 1.000: they are always right
 # A rule that this share of synthetic rows break beyond real ones is named in the verdict.
 MOST_BROKEN = 0.01
 # More cards than this are folded into one that speaks of the worst target.
@@ -240,6 +241,11 @@ def useful(target: str, entry: Mapping[str, Any], past: Mapping[str, Any] | None
         return {**answer, "verdict": "Cannot be told", "text": text}
     kept = (made["mean"] - guess) / signal
     text += f" Synthetic rows keep {100 * max(kept, 0):.0f} % of what real rows offer above {said_guess}."
+    if real["mean"] >= ALWAYS:
+        text += (
+            " Models trained on real rows are always right: another column may give this one away, and then the figures say nothing "
+            "of the rest. Leave such a column out to learn more; synthdp check names those that it finds."
+        )
     return {**answer, "verdict": _grade(kept), "text": text, "kept": kept}
 
 

@@ -11,7 +11,7 @@ from synthdp.evaluate.tables import word_of
 from synthdp.schema.cells import instants, numbers
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN, Categorical, Datetime, Numeric
-from synthdp.schema.history_view import GAP, LEFT, NUMBER, PLACE, PREVIOUS, View
+from synthdp.schema.history_view import ALIKE, GAP, LEFT, NUMBER, PLACE, PREVIOUS, View
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -111,7 +111,9 @@ def _told(parts: Mapping[str, Cells], view: View, target: str, seed: int) -> dic
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.metrics import roc_auc_score
 
-    past = [name for name in view.before(target) if name not in (NUMBER, LEFT)]  # which tell what is still to come
+    past = [
+        name for name in view.before(target) if name not in (NUMBER, LEFT, ALIKE)
+    ]  # two tell what is still to come; one, others
     alone = [name for name in past if name in (*view.unit, *view.own, view.order)]
     truth, later = parts["test"][target], parts["test"][PLACE] > 0
     if (

@@ -2,8 +2,9 @@
 
 The records of a unit follow one another by the schema's `order`. Noisy tables are asked of a unit's columns and its number of
 records, of each column of a record with what may tell it (the unit, the record's place, the gap, earlier records, and the columns
-drawn already), and of the target with pairs of these. For every column a conditional distribution of greatest entropy is fitted to its
-tables (`marginals/conditional_fit.py`), over histories that the model itself has drawn; these are drawn anew and the fits
+drawn already), and of the target with pairs of these. For every column a conditional distribution is fitted to its
+tables, of greatest entropy (`marginals/conditional_fit.py`) or, of a column of few codes, by a mixed model
+(`marginals/mixed_model_fit.py`), over histories that the model itself has drawn; these are drawn anew and the fits
 repeated, so that in the end the tables of the drawn histories are those that were asked. A column given what is before it, from
 tables of a few columns at a time: chains of conditionals are as old as Chow & Liu 1968; the method here is our own.
 
@@ -13,7 +14,7 @@ weighed in the same way, so that what is fitted is not bent by it.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,20 +24,23 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, check_tensors, silent
+from synthdp.generators.marginals import mixed_model_fit
 from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Whole, drawn, fit, softmax
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, option, positive, whole
 from synthdp.schema import history_view, linked_tables
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import LEARN, MICROSECONDS, Categorical, Datetime
+from synthdp.schema.columns import LEARN, MICROSECONDS, Categorical, Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.history_view import (
+    ALIKE,
     EARLIER,
     FIRST,
     GAP,
     LAST,
     LEFT,
     LONGEST,
+    MOST_EARLIER,
     MOST_LEFT,
     NUMBER,
     PACE,
@@ -45,6 +49,8 @@ from synthdp.schema.history_view import (
     ROW,
     ROWS,
     UNIT_WEIGHT,
+    WEEK,
+    WEEKDAY,
     Below,
     View,
 )
@@ -65,6 +71,10 @@ BATCH = 100_000  # rows drawn at a time
 CHANCES = 6_000_000  # of codes of rows below visits that a fit looks at: of more rows, some tell
 BY_CODE = 4.0  # times `spread`: what codes and numbers of rows of a visit tell of its rows; tried on a made-up hospital
 POINTS = "points of "  # dates below visits, as drawn
+MOST_POINTS = 100_000  # of the order column's grid, of which some are likelier than others
+SETTLED = 4  # how often a later round begins with days and gaps fitted in turns
+LEAST_SHARE, MOST_SHARE = 1e-4, 50.0  # of a point, against an even share
+MOST_BY = 3  # columns that tell one together
 LARGEST = 1 << 62  # no gap is larger
 LEAST_CHANCE = 1e-300  # of what a rule leaves: something is drawn of it
 LEAST_DEVIATION = 1e-3  # of tables without noise, of which rounding is all that is left
@@ -86,7 +96,7 @@ class HistoriesSettings:
     )
     pair_share: float = option(
         0.25,
-        "share of the precision spent on tables of the target with two columns; applies if there is a target",
+        "share of the precision spent on tables of the target with two or three columns; applies if there is a target",
         fraction(),
     )
     pairs: int = option(12, "number of columns that tell the target together with the previous target", whole(0))
@@ -117,15 +127,15 @@ class HistoriesSettings:
             raise BadInput("generator.row_share applies if the schema has tables below visits: leave it out")
         if _has_target(schema):
             return
-        for field in fields(self):
-            if field.name in ("target_share", "pair_share", "pairs") and getattr(self, field.name) != field.default:
+        for each in fields(self):
+            if each.name in ("target_share", "pair_share", "pairs") and getattr(self, each.name) != each.default:
                 raise BadInput(
-                    f"generator.{field.name} applies if one of a record's own columns is a target: declare one, or leave {field.name} out"
+                    f"generator.{each.name} applies if one of a record's own columns is a target: declare one, or leave {each.name} out"
                 )
 
     def plan(self, schema: Schema, noise: float) -> Plan:
-        """A Gaussian each for the tables of units, of records, of the target, of the target with two columns, and of the rows of each table
-        below visits."""
+        """A Gaussian each for the tables of units, of records, of the target, of the target with two or three columns, and of the rows of
+        each table below visits."""
         return merged(Entry(Gaussian(each)) for each in self.noises(schema, noise).values())
 
     def noises(self, schema: Schema, noise: float) -> dict[str, float]:
@@ -202,7 +212,7 @@ class _Asked:
 
 
 def _pairs(view: View, asked: _Asked, most: int) -> list[Clique]:
-    """The previous target with each of the columns that tell most of the target, and with the gap."""
+    """The previous target with the gap, with what is as before, with both, and with each of the columns that tell most of the target."""
     target = str(view.target)
     previous, told = PREVIOUS + target, {}
     for name in view.before(target):
@@ -210,9 +220,12 @@ def _pairs(view: View, asked: _Asked, most: int) -> list[Clique]:
         held = np.maximum(table.sum(1, keepdims=True), asked.deviation)
         share = np.clip(table.sum(0) / max(1.0, table.sum()), 0, 1)
         gained = (table - held * share) ** 2 / held - asked.deviation**2 / held
-        told[name] = float(np.maximum(gained, 0).sum())
-    best = sorted((name for name in told if name not in (previous, GAP)), key=lambda name: -told[name])
-    found: list[Clique] = [(previous, name) for name in (GAP, *best)]
+        told[name] = float(gained.sum())  # of a column that tells nothing, about 0: its noise is taken off
+    fixed = [name for name in (GAP, ALIKE) if name in told]
+    best = sorted((name for name in told if name not in (previous, *fixed)), key=lambda name: -told[name])
+    found: list[Clique] = [(previous, name) for name in (*fixed, *best)]
+    if ALIKE in told:
+        found.insert(2, (previous, ALIKE, GAP))
     return found[:most]
 
 
@@ -227,6 +240,7 @@ class _Work:
     answers: Sequence[_Asked]
     progress: Progress
     others: Mapping[str, int]
+    variances: dict[str, dict[int, Array]] = field(default_factory=dict)
 
     def units(self, asked: _Asked, rng: np.random.Generator) -> None:
         """Conditionals of a unit's columns, each given those before it; units that they draw."""
@@ -244,25 +258,70 @@ class _Work:
                 weights = np.full(self.number, self.total / self.number)
                 deviations = [asked.deviation] * len(tables)
                 self.of_unit[name] = self._fitted(
-                    self.people, weights, before, tables, deviations, self._alone([asked], name), None
+                    name, self.people, weights, before, tables, deviations, self._alone([asked], name), None
                 )
             self.people[name] = _drawn(self.of_unit[name], self.people, sizes, self.number, rng)
 
     def records(self, rng: np.random.Generator) -> "HistoryModel":
         """Rounds over all columns of a record; in the first one each column is fitted before the next is drawn by it."""
         view = self.view
-        held = {name: _by_itself(self._alone(self.answers, name)) for name in view.drawn}
-        model = HistoryModel(self.codec.schema, self.of_unit, held)
+        self.alone = {name: self._alone(self.answers, name) for name in view.drawn}
+        held = {name: _by_itself(alone) for name, alone in self.alone.items()}
+        days = np.exp(self._alone(self.answers, WEEKDAY)) * WEEK if view.period else np.ones(WEEK)
+        self.model = model = HistoryModel(self.codec.schema, self.of_unit, held, np.ones(view.sizes[view.order]), days)
         steps = self.settings.rounds * len(view.drawn)
         for turn in range(self.settings.rounds):
+            for _ in range(SETTLED if turn else 0):
+                cells, weights = self._draw(rng)
+                model.of_record[GAP] = self._conditional(GAP, cells, weights, model.of_record[GAP])
             for place, name in enumerate(view.drawn):
-                if turn == 0 or place == 0:
-                    self.spans = model.spans(self.people, rng)
-                    cells, owner, points = model.histories(self.number, rng, self.people, self.spans)
-                    cells, weights, self.before = self._weighed(cells, owner, points)
+                if turn == 0 or place == 0 or name == view.target:
+                    cells, weights = self._draw(rng)
                 model.of_record[name] = self._conditional(name, cells, weights, model.of_record[name])
                 self.progress(turn * len(view.drawn) + place + 1, steps, {})
         return model
+
+    def _draw(self, rng: np.random.Generator) -> tuple[dict[str, Whole], Array]:
+        """Histories by the model so far, and what each record weighs; days are then nearer to the tables'."""
+        self.spans = self.model.spans(self.people, rng)
+        drawn_histories = self.model.histories(self.number, rng, self.people, self.spans)
+        cells, weights, self.before = self._weighed(*drawn_histories)
+        self._landed(cells, weights)
+        return cells, weights
+
+    def _landed(self, cells: Mapping[str, Whole], weights: Array) -> None:
+        """Let as many records lie on each day as the tables say: those that follow others in each code of the order column, and all on each
+        day of the week. Differences that the noise explains change nothing (James & Stein 1961)."""
+        view, later = self.view, cells[PLACE] > 0
+        for name, share, moved in ((view.order, self.model.seasons, later), (WEEKDAY, self.model.days, later | True)):
+            if name not in cells:
+                continue
+            wanted, deviation = _counts(self.answers, name)
+            here, stay = (
+                np.bincount(cells[name][chosen], weights=weights[chosen], minlength=len(share))
+                for chosen in (moved, ~moved)
+            )
+            lacking = wanted - stay - here
+            clear = max(0.0, 1 - len(share) * deviation**2 / max(1.0, float(lacking @ lacking)))
+            share *= np.maximum(1 + clear * lacking / np.maximum(here + deviation, 1), LEAST_SHARE)
+            share /= np.average(share, weights=here + 1)
+            np.clip(share, LEAST_SHARE, MOST_SHARE, out=share)
+
+    @cached_property
+    def ordered(self) -> dict[str, tuple[int, int]]:
+        """The codes [first, end) of columns that stand in their order."""
+        view, codec, sizes = self.view, self.codec, self.view.sizes
+        found = {name: (0, sizes[name]) for name in (NUMBER, PLACE, LEFT)} | {FIRST: (0, sizes[FIRST] - 1)}
+        found |= {name: (1, sizes[name]) for name in (GAP, PACE)}
+        found |= {f"{EARLIER}{name} {code}": (0, MOST_EARLIER + 1) for name, code in view.counted}
+        for name in (*view.unit, view.order, *view.own):
+            if name not in codec.names:  # a number of rows
+                found[name] = (0, sizes[name])
+                continue
+            column = codec.schema.column(name)
+            if isinstance(column, (Ordinal, Integer, Continuous, Datetime)):
+                found[name] = (0, sizes[name] - len(codec.atoms(name)) - column.missing)
+        return found | {PREVIOUS + name: codes for name, codes in found.items() if PREVIOUS + name in sizes}
 
     def _alone(self, answers: Sequence[_Asked], name: str) -> Array:
         return _alone(answers, name, self.view, self.others.get(name))
@@ -285,24 +344,32 @@ class _Work:
         tables, deviations = [], []
         for clique in cliques:
             asked = next(each for each in self.answers if (*clique, name) in each.tables)
-            tables.append(asked.tables[(*clique, name)].reshape(-1, size))
+            tables.append(asked.tables[(*clique, name)].reshape(-1, size).copy())
             deviations.append(asked.deviation)
         below = self.view.of_row(name)
         if below is not None:
             cells, weights = self._rows(cells, weights, below, cliques, size)
-        if name not in (FIRST, GAP):
+        if name not in (FIRST, GAP, ALIKE):
+            excluded = self.view.excluded(name, cells)
+            offset = None if excluded is None else np.where(excluded, CLOSED, 0.0)
             is_row = below is not None
-            return self._fitted(cells, weights, cliques, tables, deviations, start.margin, start, below=is_row)
+            return self._fitted(
+                name, cells, weights, cliques, tables, deviations, self.alone[name], start, offset, below=is_row
+            )
         there = cells[PLACE] == 0 if name == FIRST else cells[PLACE] > 0
         rows = {each: values[there] for each, values in cells.items()}
+        if name == ALIKE:
+            for table in tables:
+                table[:, -1] = 0.0
+            return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start)
         if name == FIRST:  # the last code says that this is another record
-            closed = np.zeros((there.sum(), size), np.bool_)
-            closed[:, -1] = True
-            closed[:, :-1] = self.spans.closed(self.owner[there])
+            offset = np.zeros((there.sum(), size))
+            offset[:, -1] = CLOSED
+            offset[:, :-1][self.spans.closed(self.owner[there])] = CLOSED
         else:
-            closed = beyond(self.view, self.spans.high[self.owner[there]] - self.before[there])
-        tables = [np.where(closed.all(0), 0.0, table) for table in tables]
-        return self._fitted(rows, weights[there], cliques, tables, deviations, start.margin, start, closed)
+            offset = self.model.reached(self.before[there], self.spans.high[self.owner[there]])
+        tables = [np.where((offset <= CLOSED).all(0), 0.0, table) for table in tables]
+        return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)
 
     def _rows(
         self, cells: Mapping[str, Whole], weights: Array, below: Below, cliques: Sequence[Clique], size: int
@@ -316,6 +383,7 @@ class _Work:
 
     def _fitted(
         self,
+        name: str,
         cells: Mapping[str, Whole],
         weights: Array,
         cliques: Sequence[Clique],
@@ -323,10 +391,25 @@ class _Work:
         deviations: list[float],
         alone: Array,
         start: Conditional | None,
-        closed: NDArray[np.bool_] | None = None,
+        offset: Array | None = None,
         *,
         below: bool = False,
     ) -> Conditional:
+        if offset is None and mixed_model_fit.suits(cliques, self.view.sizes, len(alone)):
+            return mixed_model_fit.fit(
+                cells,
+                weights,
+                cliques,
+                self.view.sizes,
+                tables,
+                deviations,
+                alone,
+                ordered=self.ordered,
+                spread=self.settings.spread,
+                iterations=self.settings.iterations,
+                start=start,
+                variances=self.variances.setdefault(name, {}),
+            )
         strong = [(each,) for below in self.view.below for each in (below.code, below.table + ROWS, below.table + LAST)]
         spread = self.settings.spread
         return fit(
@@ -340,13 +423,8 @@ class _Work:
             spread=[spread * BY_CODE if below and clique in strong else spread for clique in cliques],
             iterations=self.settings.iterations,
             start=start,
-            closed=closed,
+            offset=offset,
         )
-
-
-def beyond(view: View, left: Whole) -> NDArray[np.bool_]:
-    """(rows, codes): gaps that do not fit into the steps that are left, and the code that says there is none."""
-    return np.column_stack([np.ones(len(left), np.bool_), np.array(view.gaps)[None, :] > left[:, None]])
 
 
 def _others(declared: Schema, resolved: Schema, view: View) -> dict[str, int]:
@@ -363,12 +441,26 @@ def _others(declared: Schema, resolved: Schema, view: View) -> dict[str, int]:
 
 
 def _alone(answers: Sequence[_Asked], name: str, view: View, other: int | None = None) -> Array:
-    """Logarithms of a column by itself, (codes,): the mean of what all tables that hold it say, each weighed by its precision. The code
+    """Logarithms of a column by itself, (codes,), as all tables that hold it say. The code
     that says that a record has no such column, or that a cell is missing which cannot be, is none of those that are drawn.
 
     Learned categories are those whose counts were clear of the noise. So is `other`, the code that takes all the rest: below `CLEAR`
     deviations it counts as empty; otherwise noise would fill it where hardly any record belongs there.
     """
+    counts, deviation = _counts(answers, name)
+    if other is not None and counts[other] < CLEAR * deviation:
+        counts[other] = 0.0
+    counts = np.clip(counts, 1.0, None)
+    logs: Array = np.log(counts / counts.sum())
+    logs[{FIRST: [-1], GAP: [0], ALIKE: [-1]}.get(name, [])] = CLOSED
+    below = view.of_row(name)
+    if below is not None and name not in below.optional:
+        logs[-1] = CLOSED
+    return logs
+
+
+def _counts(answers: Sequence[_Asked], name: str) -> tuple[Array, float]:
+    """Counts of a column's codes and their deviation, (codes,): the mean of what all tables that hold it say, by their precisions."""
     found, precision = np.zeros(()), 0.0
     for asked in answers:
         for clique, table in asked.tables.items():
@@ -376,16 +468,8 @@ def _alone(answers: Sequence[_Asked], name: str, view: View, other: int | None =
                 each = table.sum(tuple(axis for axis, other in enumerate(clique) if other != name))
                 clear = len(each) / (table.size * asked.deviation**2)
                 found, precision = found + clear * each, precision + clear
-    counts = found / precision
-    if other is not None and counts[other] < CLEAR / math.sqrt(precision):
-        counts[other] = 0.0
-    counts = np.clip(counts, 1.0, None)
-    logs: Array = np.log(counts / counts.sum())
-    logs[{FIRST: [-1], GAP: [0]}.get(name, [])] = CLOSED
-    below = view.of_row(name)
-    if below is not None and name not in below.optional:
-        logs[-1] = CLOSED
-    return logs
+    counts: Array = found / precision
+    return counts, 1 / math.sqrt(precision)
 
 
 def _by_itself(alone: Array) -> Conditional:
@@ -434,12 +518,46 @@ class Spans:
 
 
 @dataclass(frozen=True)
+class Landing:
+    """On which points records lie: shares of all points up to each one, of a unit's first records within a code and of later ones, by the
+    least point; and the first point of each code."""
+
+    low: int
+    firsts: Array
+    laters: Array
+    starts: Whole
+
+    def share(self, first: Whole, last: Whole, none: NDArray[np.bool_]) -> Array:
+        """The mean share of the points from `first` to `last`, 0 where there are none."""
+        ends, begin = np.where(none, 0, last + 1 - self.low), np.where(none, 0, first - self.low)
+        found: Array = (self.laters[ends] - self.laters[begin]) / np.maximum(ends - begin, 1)
+        return found
+
+    def draw(self, first: Whole, last: Whole, rng: np.random.Generator) -> Whole:
+        """A point from `first` to `last`, of a record that follows another."""
+        return self._drawn(self.laters, first, last, rng)
+
+    def start(self, codes: Whole, low: Whole, high: Whole, rng: np.random.Generator) -> Whole:
+        """A point of each code from `low` to `high`, of a first record."""
+        first, last = np.maximum(self.starts[codes], low), np.minimum(self.starts[codes + 1] - 1, high)
+        return self._drawn(self.firsts, first, last, rng)
+
+    def _drawn(self, shares: Array, first: Whole, last: Whole, rng: np.random.Generator) -> Whole:
+        begin, end = shares[first - self.low], shares[last + 1 - self.low]
+        found = np.searchsorted(shares, begin + (end - begin) * rng.random(len(first)), side="right") - 1 + self.low
+        return np.clip(found, first, last)
+
+
+@dataclass(frozen=True)
 class HistoryModel:
-    """Conditionals of a unit's columns and of a record's, in the order in which they are drawn."""
+    """Conditionals of a unit's columns and of a record's, in the order in which they are drawn. Where records lie: how often one that
+    follows another lies in each of the order column's codes, and any on each day of the week, as multiples of an even share."""
 
     schema: Schema
     of_unit: dict[str, Conditional]
     of_record: dict[str, Conditional]
+    seasons: Array
+    days: Array
 
     @cached_property
     def codec(self) -> Codec:
@@ -450,6 +568,32 @@ class HistoryModel:
     def view(self) -> View:
         """The columns of a history."""
         return View.of(self.codec)
+
+    def landing(self) -> "Landing | None":
+        """How often records lie on each point; None where there are too many points, or some that stand apart."""
+        view, codec = self.view, self.codec
+        low, high = codec.numeric(view.order).span
+        if high - low >= MOST_POINTS or len(codec.atoms(view.order)):
+            return None
+        points = np.arange(low, high + 1)
+        codes = np.asarray(codec.numeric(view.order).coded(points), np.int64)
+        shares = self.days[view.calendar(points)[WEEKDAY]] if view.period else np.ones(len(points))
+        starts = low + np.searchsorted(codes, np.arange(len(self.seasons) + 1))
+        return Landing(
+            low, np.append(0, shares.cumsum()), np.append(0, (shares * self.seasons[codes]).cumsum()), starts
+        )
+
+    def reached(self, points: Whole, high: Whole) -> Array:
+        """(rows, codes): logarithms of how often a record lies where a gap of each code leads from these points, against an even share;
+        `CLOSED` for a gap that leads past the end, and for the code that says there is none."""
+        view, landing = self.view, self.landing()
+        starts, ends = np.array(view.gaps)[None, :], np.array([*view.gaps[1:], LARGEST])[None, :]
+        far = starts > (high - points)[:, None]
+        found = np.zeros(far.shape)
+        if landing is not None:
+            first, last = points[:, None] + starts, points[:, None] + np.minimum(ends - 1, (high - points)[:, None])
+            found = np.log(np.maximum(landing.share(np.where(far, 0, first), np.where(far, 0, last), far), LEAST_SHARE))
+        return np.column_stack([np.full(len(points), CLOSED), np.where(far, CLOSED, found)])
 
     def people(self, units: int, rng: np.random.Generator) -> dict[str, Whole]:
         """The columns of `units` units."""
@@ -504,7 +648,7 @@ class HistoryModel:
             for name in below.columns:
                 past[PREVIOUS + name] = np.full((units, below.places), -1, np.int32)
             past[PREVIOUS + below.code][:, 0] = below.none
-        points = np.zeros(units, np.int64)
+        points, landing = np.zeros(units, np.int64), self.landing()
         while len(alive) or not parts:
             cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
             cells[PLACE] = np.full(len(alive), int(view.place(np.array([place]))[0]))
@@ -513,28 +657,48 @@ class HistoryModel:
                 if spans.limited:
                     chances = np.maximum(self.of_record[FIRST].probabilities(cells, sizes)[:, :-1], LEAST_CHANCE)
                     cells[FIRST] = drawn(np.where(spans.closed(alive), 0, chances), rng)
-                    points[alive] = order.between(cells[FIRST], spans.low[alive], spans.high[alive], rng)
                 else:
                     cells[FIRST] = _drawn(self.of_record[FIRST], cells, sizes, len(alive), rng)
+                if landing is not None:
+                    points[alive] = landing.start(cells[FIRST], spans.low[alive], spans.high[alive], rng)
+                elif spans.limited:
+                    points[alive] = order.between(cells[FIRST], spans.low[alive], spans.high[alive], rng)
+                else:
                     points[alive] = order.draw(cells[FIRST].astype(np.int32), rng)
                 cells[GAP] = cells[PACE] = np.zeros(len(alive), np.int64)
             else:
                 cells[FIRST] = np.full(len(alive), sizes[FIRST] - 1)
                 cells[PACE] = view.pace(points[alive], number[alive] - place)
                 left = spans.high[alive] - points[alive]
-                chances = np.maximum(self.of_record[GAP].probabilities(cells, sizes), LEAST_CHANCE)
-                codes = drawn(np.where(beyond(view, left), 0, chances), rng) - 1
+                offset = self.reached(points[alive], spans.high[alive])
+                chances = np.maximum(self.of_record[GAP].probabilities(cells, sizes, offset), LEAST_CHANCE)
+                codes = drawn(np.where(offset <= CLOSED, 0, chances), rng) - 1
                 ends = np.array([*view.gaps[1:], LARGEST])
                 starts = np.array(view.gaps)
-                steps = rng.integers(starts[codes], np.minimum(ends[codes], left + 1))
+                least, most_steps = starts[codes], np.minimum(ends[codes] - 1, left)
+                if landing is None:
+                    steps = rng.integers(least, most_steps + 1)
+                else:
+                    steps = landing.draw(points[alive] + least, points[alive] + most_steps, rng) - points[alive]
                 points[alive] += steps
                 cells[GAP] = view.gap(steps)
             cells[view.order] = np.asarray(order.coded(points[alive]), np.int64)
             cells |= view.calendar(points[alive])
+            if view.alike:
+                cells[ALIKE] = (
+                    _drawn(self.of_record[ALIKE], cells, sizes, len(alive), rng)
+                    if place
+                    else np.full(len(alive), sizes[ALIKE] - 1)
+                )
             for name in view.own:
                 if name in view.targets[:1]:
                     self._below(cells, points[alive], alive, spans, rng)
-                cells[name] = _drawn(self.of_record[name], cells, sizes, len(alive), rng)
+                excluded = view.excluded(name, cells)
+                if excluded is None:
+                    cells[name] = _drawn(self.of_record[name], cells, sizes, len(alive), rng)
+                else:
+                    chances = np.maximum(self.of_record[name].probabilities(cells, sizes), LEAST_CHANCE)
+                    cells[name] = drawn(np.where(excluded, 0, chances), rng)
             if not view.targets:
                 self._below(cells, points[alive], alive, spans, rng)
             parts.append(cells)
@@ -727,12 +891,14 @@ class HistoryModel:
     def tensors(self) -> Tensors:
         """Parameters, and which columns tell which: by their places among all, -1 where a clique has fewer."""
         names = list(self.view.sizes)
-        arrays: Tensors = {}
+        arrays: Tensors = {"seasons": self.seasons, "days": self.days}
         for kind, conditionals in (("unit", self.of_unit), ("record", self.of_record)):
             for place, conditional in enumerate(conditionals.values()):
                 arrays |= {f"{kind}.{place}": conditional.theta, f"{kind}.{place}.alone": conditional.margin}
                 told = [[names.index(name) for name in clique] for clique in conditional.cliques]
-                arrays[f"{kind}.{place}.by"] = np.array([[*each, -1][:2] for each in told], np.float64).reshape(-1, 2)
+                arrays[f"{kind}.{place}.by"] = np.array(
+                    [[*each, -1, -1][:MOST_BY] for each in told], np.float64
+                ).reshape(-1, MOST_BY)
         return arrays
 
 
@@ -793,13 +959,13 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
     view = View.of(Codec(schema))
     sizes = view.sizes
     names = list(sizes)
-    shapes: dict[str, tuple[int, ...]] = {}
+    shapes: dict[str, tuple[int, ...]] = {"seasons": (sizes[view.order],), "days": (WEEK,)}
     found: dict[str, dict[str, Conditional]] = {"unit": {}, "record": {}}
     for kind, drawn_columns in (("unit", view.of_unit), ("record", view.drawn)):
         for place, name in enumerate(drawn_columns):
             key = f"{kind}.{place}"
-            by: Any = tensors.get(f"{key}.by", np.zeros((0, 2)))
-            if by.ndim != 2 or by.shape[1] != 2 or not np.isin(by, np.arange(-1, len(names))).all():
+            by: Any = tensors.get(f"{key}.by", np.zeros((0, MOST_BY)))
+            if by.ndim != 2 or by.shape[1] != MOST_BY or not np.isin(by, np.arange(-1, len(names))).all():
                 raise BadInput("the model's columns do not fit its schema; the release was altered")
             cliques = tuple(tuple(names[int(i)] for i in row if i >= 0) for row in by)
             cells = sum(math.prod(sizes[each] for each in clique) for clique in cliques) or 1
@@ -810,7 +976,10 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
             alone, theta = (np.asarray(tensors.get(each, np.zeros(0)), np.float64) for each in (f"{key}.alone", key))
             found[kind][name] = Conditional(alone, cliques, theta)
     check_tensors(tensors, shapes)
-    return HistoryModel(schema, found["unit"], found["record"])
+    seasons, days = (np.asarray(tensors[name], np.float64) for name in ("seasons", "days"))
+    if min(seasons.min(), days.min()) <= 0:
+        raise BadInput("the model's shares do not fit its schema; the release was altered")
+    return HistoryModel(schema, found["unit"], found["record"], seasons, days)
 
 
 GENERATOR = HistoriesSettings

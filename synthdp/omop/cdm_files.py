@@ -1,7 +1,8 @@
 """Linked tables that were drawn, written as a CDM: fresh ids, the types of its DDL, periods made of the visits, and everywhere that it is
-synthetic: in `*_source_value`, in `cdm_source`, in the metadata of Parquet files and the comments of a DuckDB file's tables."""
+synthetic: in `*_source_value`, in `cdm_source`, in the metadata of Parquet files and the comments of a database's tables."""
 
 import hashlib
+import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -18,9 +19,9 @@ import pyarrow.parquet as pq
 from synthdp.errors import BadInput
 from synthdp.files import atomic
 from synthdp.omop import cdm
-from synthdp.omop.cdm_store import DUCKDB
+from synthdp.omop.cdm_store import DUCKDB, quoted
 from synthdp.schema import cells
-from synthdp.tables import csvfile, source
+from synthdp.tables import csvfile, database_url, source
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,13 +57,22 @@ class Told:
 
 
 def check_target(out: str) -> None:
-    """Raise `BadInput` for a name that is neither a folder, FOLDER/*.parquet or FOLDER/*.csv, nor a DuckDB file."""
+    """Raise `BadInput` for a name that is neither a folder, FOLDER/*.parquet or FOLDER/*.csv, nor a DuckDB file, nor a schema of
+    PostgreSQL."""
+    if is_server(out):
+        return
     path, is_url = Path(out), re.match(r"[a-z]+:", out)
     if not is_url and (path.name in ("*.parquet", "*.csv") or path.suffix.lower() in DUCKDB or not path.suffix):
         return
     raise BadInput(
-        f"out={out}: a CDM is written to a folder (out=FOLDER for CSV, out='FOLDER/*.parquet'), or to a file of DuckDB (out=FILE.duckdb)"
+        f"out={out}: a CDM is written to a folder (out=FOLDER for CSV, out='FOLDER/*.parquet'), to a file of DuckDB (out=FILE.duckdb), or "
+        "to a schema of PostgreSQL (out=URL#SCHEMA)"
     )
+
+
+def is_server(out: str) -> bool:
+    """Whether a name is that of a schema of PostgreSQL."""
+    return re.match(r"postgres(ql)?://[^#]*#.+", out) is not None
 
 
 def write(
@@ -271,6 +281,10 @@ def _about(told: Told) -> pa.Table:
 @contextmanager
 def _writer(out: str, told: Told) -> Iterator[Any]:
     """A function that adds rows to a table."""
+    if is_server(out):
+        with _server(out, told) as add:
+            yield add
+        return
     path = Path(out)
     if path.suffix.lower() in DUCKDB:
         _check_replaced(path)
@@ -327,11 +341,11 @@ def _is_synthetic(path: Path) -> bool:
         held = connection.execute("SELECT schema_name, table_name, comment FROM duckdb_tables()").fetchall()
         views = connection.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall()
         ours = {("main", name) for name in WRITTEN} == {(schema, name) for schema, name, _ in held} and views == [(0,)]
-        if not ours or not all(str(comment).startswith(f"{SYNTHETIC}: made by synthdp") for *_, comment in held):
+        if not ours or not all(str(comment).startswith(_said()) for *_, comment in held):
             return False
-        marks = [("cdm_source", "cdm_source_abbreviation")]
-        marks += [(name, each.name) for name in cdm.RECORDS for each in cdm.tables()[name] if each.name in MARKED]
-        odd = [connection.table(name).filter(f"{mark} IS DISTINCT FROM '{SYNTHETIC}'").shape[0] for name, mark in marks]
+        odd = [
+            connection.table(name).filter(f"{mark} IS DISTINCT FROM '{SYNTHETIC}'").shape[0] for name, mark in _marks()
+        ]
         return not any(odd)
 
 
@@ -364,14 +378,8 @@ def _database(path: Path, told: Told) -> Iterator[Any]:
     import duckdb
 
     with source.asking(), duckdb.connect(str(path)) as connection:
-        for name in WRITTEN:
-            columns = [
-                f"{each.name} {DDL.get(each.type, each.type.upper())}{' NOT NULL' if each.required else ''}"
-                for each in cdm.tables()[name]
-            ]
-            connection.execute(f"CREATE TABLE {name} ({', '.join(columns)})")
-            said = told.sentence.replace("'", "''")
-            connection.execute(f"COMMENT ON TABLE {name} IS '{said}'")
+        for statement in _made_tables("", told):
+            connection.execute(statement)
 
         def add(name: str, table: pa.Table) -> None:
             connection.register("part", table)
@@ -379,3 +387,63 @@ def _database(path: Path, told: Told) -> Iterator[Any]:
             connection.unregister("part")
 
         yield add
+
+
+@contextmanager
+def _server(out: str, told: Told) -> Iterator[Any]:
+    """All tables in one transaction, which replaces those of a synthetic CDM."""
+    url, _, schema = out.partition("#")
+    prefix = f"{quoted(schema)}."
+    with database_url.transaction(url) as connection:
+        held = connection.execute(
+            "SELECT c.relname, obj_description(c.oid, 'pg_class') FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace "
+            "WHERE n.nspname = %s AND c.relkind IN ('r', 'v', 'm', 'p', 'f')",
+            (schema,),
+        ).fetchall()
+        if held and not _is_synthetic_server(connection, prefix, dict(held)):
+            raise BadInput(f"{out}: holds tables that are no unchanged synthetic CDM of synthdp, and are not replaced")
+        for name, _ in held:
+            connection.execute(f"DROP TABLE {prefix}{quoted(name)}")
+        if not connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchall():
+            connection.execute(f"CREATE SCHEMA {quoted(schema)}")
+        for statement in _made_tables(prefix, told):
+            connection.execute(statement)
+
+        def add(name: str, table: pa.Table) -> None:
+            held = io.BytesIO()
+            pacsv.write_csv(table, held, pacsv.WriteOptions(include_header=False))
+            with connection.cursor().copy(f"COPY {prefix}{name} FROM STDIN (FORMAT csv)") as copied:
+                copied.write(held.getvalue())
+
+        yield add
+
+
+def _is_synthetic_server(connection: Any, prefix: str, held: Mapping[str, str | None]) -> bool:
+    if set(held) != set(WRITTEN) or not all(str(said).startswith(_said()) for said in held.values()):
+        return False
+    queries = (
+        f"SELECT count(*) FROM {prefix}{name} WHERE {mark} IS DISTINCT FROM '{SYNTHETIC}'" for name, mark in _marks()
+    )
+    return not any(connection.execute(query).fetchone()[0] for query in queries)
+
+
+def _made_tables(prefix: str, told: Told) -> Iterator[str]:
+    """Statements that make every table, with a comment that it is synthetic."""
+    for name in WRITTEN:
+        columns = [
+            f"{each.name} {DDL.get(each.type, each.type.upper())}{' NOT NULL' if each.required else ''}"
+            for each in cdm.tables()[name]
+        ]
+        yield f"CREATE TABLE {prefix}{name} ({', '.join(columns)})"
+        said = told.sentence.replace("'", "''")
+        yield f"COMMENT ON TABLE {prefix}{name} IS '{said}'"
+
+
+def _said() -> str:
+    return f"{SYNTHETIC}: made by synthdp"
+
+
+def _marks() -> list[tuple[str, str]]:
+    """Tables, and their fields in which every row says that it is synthetic."""
+    found = [("cdm_source", "cdm_source_abbreviation")]
+    return found + [(name, each.name) for name in cdm.RECORDS for each in cdm.tables()[name] if each.name in MARKED]

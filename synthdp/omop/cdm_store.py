@@ -1,7 +1,7 @@
 """A CDM where it lies: a folder of CSV or Parquet files, a DuckDB file, or a schema of PostgreSQL, names in whatever letter case."""
 
 import io
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -105,24 +105,25 @@ class Cdm:
     def texts(self, wanted: Mapping[str, Sequence[str] | None], numbered: Collection[str] = ()) -> dict[str, pa.Table]:
         """Fields of tables as text, null where they are blank, all of one moment; None means all fields. What is not there is left out.
         Fields that are integers in the CDM, and those in `numbered`, are read as whole numbers."""
-        found: dict[str, pa.Table] = {}
+        return dict(self.each(wanted, numbered))
+
+    def each(
+        self, wanted: Mapping[str, Sequence[str] | None], numbered: Collection[str] = ()
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """The same, one table after another, so that none needs to be held for the next one's sake."""
         if self._url is None:
-            for name in wanted:
-                if name in self._files:
-                    found[name] = _from_file(self._files[name], wanted[name])
-        else:
-            with self._database() as database:
-                for name, fields in wanted.items():
-                    if name in database.tables:
-                        found[name] = database.read(name, fields)
-        return {name: _clean(name, table, numbered) for name, table in found.items()}
+            for name in filter(self._files.__contains__, wanted):
+                yield name, _clean(name, _from_file(self._files[name], wanted[name]), numbered)
+            return
+        with self._database() as database:
+            for name in filter(database.tables.__contains__, wanted):
+                yield name, _clean(name, database.read(name, wanted[name]), numbered)
 
     def views(
-        self, connection: Any, wanted: Mapping[str, Sequence[str] | None], prefix: str, *, records: bool = False
+        self, connection: Any, wanted: Mapping[str, Sequence[str] | None], prefix: str
     ) -> dict[str, tuple[str, ...]]:
         """Make a view of each wanted table in a DuckDB of our own, called by its name behind `prefix`, with its fields (all, where None)
-        as they are stored; return the fields of each. Tables of PostgreSQL are copied, some rows at a time; with `records` each text is
-        replaced by as many x as it has characters."""
+        as they are stored; return the fields of each. Tables of PostgreSQL are copied, some rows at a time."""
         made: dict[str, tuple[str, ...]] = {}
         if self._url is None:
             for name in wanted:
@@ -134,23 +135,45 @@ class Cdm:
             with self._database() as database:
                 for name, (table, columns) in database.tables.items():
                     if name in wanted:
-                        chosen = ", ".join(
-                            f"{_quoted(written)} AS {_quoted(each)}" for each, written in columns.items()
-                        )
+                        chosen = ", ".join(f"{quoted(written)} AS {quoted(each)}" for each, written in columns.items())
                         connection.execute(
-                            f"CREATE VIEW {prefix}{name} AS SELECT {chosen} FROM {prefix}database.{_quoted(schema)}.{_quoted(table)}"
+                            f"CREATE VIEW {prefix}{name} AS SELECT {chosen} FROM {prefix}database.{quoted(schema)}.{quoted(table)}"
                         )
                         made[name] = tuple(columns)
         else:
             with self._database() as database:
                 for name in filter(database.tables.__contains__, wanted):
-                    for number, part in enumerate(database.parts(name, wanted[name], hidden=records)):
+                    for number, part in enumerate(database.parts(name, wanted[name])):
                         connection.register("part", _clean(name, part))
                         into = f"INSERT INTO {prefix}{name}" if number else f"CREATE TABLE {prefix}{name} AS"
                         connection.execute(f"{into} SELECT * FROM part")
                         connection.unregister("part")
                         made[name] = tuple(part.column_names)
         return made
+
+    @property
+    def is_server(self) -> bool:
+        """Whether it lies in PostgreSQL, which answers queries itself."""
+        return self._url is not None and not self._url.startswith("duckdb:")
+
+    @contextmanager
+    def server(self) -> "Iterator[tuple[Callable[[str], list[tuple[Any, ...]]], dict[str, Stored]]]":
+        """What answers a query on the server, all queries at one moment, and how each table is stored there. An error's words, which may
+        hold cells, are not repeated."""
+        with self._database() as database:
+
+            def ask(query: str) -> list[tuple[Any, ...]]:
+                import psycopg
+
+                try:
+                    found: list[tuple[Any, ...]] = database.ask(query)
+                except psycopg.Error as error:
+                    raise BadInput(
+                        f"{self.where}: the server ended a query ({type(error).__name__}, SQLSTATE {error.sqlstate})"
+                    ) from None
+                return found
+
+            yield ask, database.stored
 
     @property
     def _schema(self) -> str:
@@ -160,6 +183,14 @@ class Cdm:
     def _database(self) -> Iterator["_Database"]:
         with database_url.snapshot(str(self._url)) as connection:
             yield _Database(connection, self._schema, postgres=not str(self._url).startswith("duckdb:"))
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A table of a database: its quoted name, and its fields by their names in small letters, each as it is quoted, and its type."""
+
+    name: str
+    fields: Mapping[str, tuple[str, str]]
 
 
 class _Database:
@@ -172,15 +203,36 @@ class _Database:
     @cached_property
     def tables(self) -> dict[str, tuple[str, dict[str, str]]]:
         """Each table's name and fields as they are written, by their names in small letters."""
+        found: dict[str, tuple[str, dict[str, str]]] = {}
+        for table, column, _ in self._columns:
+            found.setdefault(table.lower(), (table, {}))[1][column.lower()] = column
+        return found
+
+    @property
+    def stored(self) -> dict[str, Stored]:
+        """Each table, by its name in small letters."""
+        types = {(table, column): kind for table, column, kind in self._columns}
+        return {
+            name: Stored(
+                f"{quoted(self._schema)}.{quoted(table)}",
+                {each: (quoted(column), types[table, column]) for each, column in columns.items()},
+            )
+            for name, (table, columns) in self.tables.items()
+        }
+
+    @cached_property
+    def _columns(self) -> list[tuple[str, str, str]]:
         mark = "%s" if self._postgres else "?"
-        rows = self._connection.execute(
-            "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = "
+        found: list[tuple[str, str, str]] = self._connection.execute(
+            "SELECT table_name, column_name, data_type FROM information_schema.columns WHERE table_schema = "
             f"{mark} ORDER BY table_name, ordinal_position",
             (self._schema,),
         ).fetchall()
-        found: dict[str, tuple[str, dict[str, str]]] = {}
-        for table, column in rows:
-            found.setdefault(table.lower(), (table, {}))[1][column.lower()] = column
+        return found
+
+    def ask(self, query: str) -> list[tuple[Any, ...]]:
+        """The rows of an answer."""
+        found: list[tuple[Any, ...]] = self._connection.execute(query).fetchall()
         return found
 
     @property
@@ -194,16 +246,12 @@ class _Database:
         """The fields as text."""
         return pa.concat_tables(self.parts(name, fields))
 
-    def parts(self, name: str, fields: Sequence[str] | None, *, hidden: bool = False) -> Iterator[pa.Table]:
-        """The fields as text, one part of the rows after another, at least one; of `hidden` text only the length."""
+    def parts(self, name: str, fields: Sequence[str] | None) -> Iterator[pa.Table]:
+        """The fields as text, one part of the rows after another, at least one."""
         table, columns = self.tables[name]
         wanted = [each for each in columns if fields is None or each in fields]
-        texts = {each.name for each in cdm.tables()[name] if each.type.startswith("varchar")} if hidden else ()
-        chosen = ", ".join(
-            f"{_length_of(columns[each]) if each in texts else f'CAST({_quoted(columns[each])} AS VARCHAR)'} AS {_quoted(each)}"
-            for each in wanted
-        )
-        query = f"SELECT {chosen} FROM {_quoted(self._schema)}.{_quoted(table)}"
+        chosen = ", ".join(f"CAST({quoted(columns[each])} AS VARCHAR) AS {quoted(each)}" for each in wanted)
+        query = f"SELECT {chosen} FROM {quoted(self._schema)}.{quoted(table)}"
         if not self._postgres:
             yield self._connection.execute(query).to_arrow_table()
             return
@@ -217,10 +265,6 @@ class _Database:
                     held.clear()
         if held:
             yield _parsed(held, wanted)
-
-
-def _length_of(field: str) -> str:
-    return f"repeat('x', length(trim(CAST({_quoted(field)} AS VARCHAR))))"
 
 
 def _parsed(data: bytearray, names: list[str]) -> pa.Table:
@@ -303,7 +347,7 @@ def _view(connection: Any, path: Path, name: str) -> tuple[str, ...]:
     """A view of a file; its cells are text where it is CSV. Athena's vocabularies are separated by tabs, and quote nothing."""
     names = _names(path)
     lower = csvfile.names_of(path, [each.lower() for each in names], None)
-    chosen = ", ".join(f"{_quoted(written)} AS {_quoted(each)}" for written, each in zip(names, lower, strict=True))
+    chosen = ", ".join(f"{quoted(written)} AS {quoted(each)}" for written, each in zip(names, lower, strict=True))
     if path.name.lower().endswith(".parquet"):
         with _arrow(path):
             record_files.check_parquet(path)
@@ -330,7 +374,8 @@ def _file_of(url: str) -> str:
     return unquote(url.partition("://")[2].removeprefix("/"))
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name in SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 

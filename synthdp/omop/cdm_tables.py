@@ -1,6 +1,6 @@
 """A CDM as linked tables, and in two parts: people held out, and people to fit."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     Frames = Mapping[str, pd.DataFrame]
 
 DAY = 86_400_000_000  # microseconds
+KEYS = ("person_id", "visit_occurrence_id")  # of which nearly every row has another one
 BORN = ("birth_datetime", "year_of_birth", "month_of_birth", "day_of_birth")
 
 
@@ -38,15 +39,17 @@ def read(where: str, schema: "Schema") -> "dict[str, pd.DataFrame]":
     wanted = {table.name: _fields(schema, table) for table in schema.tables}
     if _has(schema, cdm.PERSON, cdm.DEATH_DATE):
         wanted[cdm.DEATH] = ("person_id", cdm.DEATH_DATE)
-    found = Cdm(where).texts(wanted)
+    frames = {name: framed(table, KEYS) for name, table in Cdm(where).each(wanted)}
     for name, fields in wanted.items():
-        if name not in found:
-            raise BadInput(f"{where}: has no table {name!r}, which the schema describes: take it out of the schema")
+        if name not in frames:
+            remedy = "name the schema of a database after #, and see that you may read it"
+            if name not in (cdm.PERSON, cdm.VISIT):
+                remedy = "take it out of the schema"
+            raise BadInput(f"{where}: has no table {name!r} that can be read, which the schema describes: {remedy}")
         optional = BORN if name == cdm.PERSON else ()
-        lacking = [each for each in fields if each not in found[name].column_names and each not in optional]
+        lacking = [each for each in fields if each not in frames[name] and each not in optional]
         if lacking:
             raise BadInput(f"{where}: table {name!r} has no field {lacking[0]!r}, which the schema describes")
-    frames = {name: framed(table) for name, table in found.items()}
     person = frames[cdm.PERSON]
     person[cdm.BIRTH] = _births(person, where)
     if cdm.DEATH in frames:
@@ -76,10 +79,23 @@ def _fields(schema: "Schema", table: "Table") -> tuple[str, ...]:
     return tuple(dict.fromkeys((*names, *extra)))
 
 
-def framed(table: pa.Table) -> "pd.DataFrame":
-    """As objects, None where a cell is blank."""
-    frame: pd.DataFrame = table.to_pandas(types_mapper=None)
-    return frame.astype(object).where(frame.notna(), None)
+def framed(table: pa.Table, keys: Collection[str]) -> "pd.DataFrame":
+    """Keys as text, and other texts as categories, which hold each text once; missing where a cell is blank."""
+    import pandas as pd
+
+    texts: Any = pd.StringDtype(na_value=np.nan)
+    columns = {name: table.column(name) for name in table.column_names}
+    return pd.DataFrame(
+        {name: texts.__from_arrow__(each) if name in keys else _categories(each) for name, each in columns.items()}
+    )
+
+
+def _categories(texts: pa.ChunkedArray) -> "pd.Categorical":
+    import pandas as pd
+
+    coded = texts.combine_chunks().dictionary_encode()
+    codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return pd.Categorical.from_codes(codes, pd.Index(coded.dictionary.to_pylist(), dtype=object))
 
 
 def _births(person: "pd.DataFrame", where: str) -> Any:
@@ -92,12 +108,12 @@ def _births(person: "pd.DataFrame", where: str) -> Any:
     year, month, day = (person.get(name, nothing).astype("string") for name in BORN[1:])
     made = year.str.zfill(4) + "-" + month.fillna("1").str.zfill(2) + "-" + day.fillna("1").str.zfill(2)
     given = person.get(cdm.BIRTH, nothing).astype("string").str.slice(0, 10)
-    return given.fillna(made).astype(object)
+    return given.fillna(made).astype("category")
 
 
 def _deaths(death: "pd.DataFrame", people: Any) -> Any:
     first = death.assign(day=death[cdm.DEATH_DATE].astype("string").str.slice(0, 10)).groupby("person_id")["day"].min()
-    return people.map(first).astype(object)
+    return people.map(first).astype("category")
 
 
 def numbers(texts: Any, *, strict: bool = True) -> Any:
@@ -105,6 +121,7 @@ def numbers(texts: Any, *, strict: bool = True) -> Any:
     numbers pandas would round the cells of some people where another one's is missing."""
     import pandas as pd
 
+    texts = texts.astype(object)
     found = pd.to_numeric(texts, errors="coerce").astype("float64")
     return (
         found if not strict or found.notna().equals(texts.notna()) else found.astype(object).where(found.notna(), texts)
@@ -121,19 +138,8 @@ def days_between(start: Any, end: Any) -> Any:
 
 
 def findings(where: str, schema: "Schema", frames: "Frames") -> list[Finding]:
-    """What the review of linked tables does not say of a CDM: rows that name no visit, and concepts of the hospital's own."""
+    """What the review of linked tables does not say of a CDM: concepts of the hospital's own, and tables that are left out."""
     found: list[Finding] = []
-    for table in schema.tables[2:]:
-        blank = int(frames[table.name]["visit_occurrence_id"].isna().sum())
-        if blank:
-            found.append(
-                Finding(
-                    column=f"{table.name}.visit_occurrence_id",
-                    what="some rows name no visit: they cannot hang below one, and count for nobody",
-                    remedy="find their visits, or accept that synthetic records lack them",
-                    count=blank,
-                )
-            )
     for table in schema.tables:
         for name, column in held(schema, table):
             if isinstance(column, Categorical) and name.endswith("_concept_id"):
@@ -156,8 +162,8 @@ NOT_LEARNED = (cdm.PERIOD, "cdm_source")  # made anew
 def _local(name: str, column: Categorical, series: Any) -> Iterator[Finding]:
     declared = column.categories if column.tree is None else (column.tree.codes or ())
     known = set() if isinstance(declared, str) else set(declared)
-    values = series.dropna()
-    own = values[values.map(is_local) & ~values.isin(known)]
+    values = series.dropna().astype(object)
+    own = values[values.map(is_local).astype(bool) & ~values.isin(known)]
     if len(own):
         yield Finding(
             column=name,

@@ -199,7 +199,7 @@ def read(kind: str, where: str, schema: "Schema") -> "dict[str, pd.DataFrame]":
         lacking = [each for each in wanted[table.name] if file not in found or each not in found[file].column_names]
         if lacking:
             raise BadInput(f"{where}: has no {file} with a column {lacking[0]!r}, which the schema describes")
-        frame = framed(found[file]).rename(columns=wanted[table.name])
+        frame = framed(found[file], keys).rename(columns=wanted[table.name])
         if table.name == VISIT:
             frame[DAYS] = days_between(frame["start"], frame["end"])
         for name, column in held(schema, table):

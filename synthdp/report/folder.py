@@ -164,8 +164,12 @@ def opened(folder: Path, model: str, kind: str | None = None, public: Path | str
     Raises `BadInput` that names the file which is missing, not listed, not what was listed, or not what it should be.
     """
     what = "a release" if kind is None else f"a release of {kind.upper()}"
+    if not folder.exists():
+        raise BadInput(f"{folder}: no such folder{_waiting(folder)}")
     for name in (model, RELEASE, LEDGER):
         if not (folder / name).is_file():
+            if (folder / "release" / name).is_file():
+                raise BadInput(f"{folder} is not {what}, but the folder of a fit; give {folder / 'release'}")
             raise BadInput(f"{folder} is not {what}: it has no {name}{_waiting(folder)}")
     bound = manifest.check(folder)
     signer = signature.signer(folder)

@@ -55,6 +55,8 @@ class Read(NamedTuple):
 
 def numbers(series: "Series") -> Read:
     """Values float64, NaN where missing or not a number; text that reads as a number is wrong, but has its value."""
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        return _of_categories(numbers, series)
     if pd.api.types.is_numeric_dtype(series.dtype) and not pd.api.types.is_complex_dtype(series.dtype):
         values = series.to_numpy(dtype=np.float64, na_value=np.nan)
         return Read(values, np.isnan(values), np.zeros(len(values), np.bool_))
@@ -67,6 +69,8 @@ def numbers(series: "Series") -> Read:
 
 def instants(series: "Series") -> Read:
     """Values int64, microseconds since 1970-01-01 UTC (0 where missing or wrong); text must fit `INSTANT`."""
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        return _of_categories(instants, series)
     if isinstance(series.dtype, pd.DatetimeTZDtype):
         series = series.dt.tz_convert("UTC").dt.tz_localize(None)
     if isinstance(series.dtype, np.dtype) and series.dtype.kind == "M":
@@ -78,6 +82,13 @@ def instants(series: "Series") -> Read:
     missing = _missing(cells)
     wrong = np.fromiter((instant is None for instant in found), np.bool_, len(found)) & ~missing
     return Read(np.array([instant or 0 for instant in found], dtype=np.int64), missing, wrong)
+
+
+def _of_categories(read: "Callable[[Series], Read]", series: "Series") -> Read:
+    """Each category is read once, and as an object, whatever others there are beside it."""
+    places = series.cat.codes.to_numpy()
+    held = read(pd.Series([*series.cat.categories, None], dtype=object))
+    return Read(*(values[places] for values in held))
 
 
 def labels(
@@ -133,6 +144,9 @@ def missing(series: "Series") -> Mask:
 
 def texts(series: "Series") -> list[str | None]:
     """The text of each cell as categories see it, None where missing; what buys categories must read cells so."""
+    if isinstance(series.dtype, pd.CategoricalDtype):
+        held = np.array([*map(text, series.cat.categories), None], object)
+        return cast("list[str | None]", held[series.cat.codes.to_numpy()].tolist())
     return [text(cell) for cell in _objects(series)]
 
 

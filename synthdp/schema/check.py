@@ -51,7 +51,9 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
             "generator=histories. What takes one table takes none of several; join them, and describe the joined one"
         )
     if not isinstance(frame, pd.DataFrame):
-        raise BadInput(f"expected a pandas DataFrame, got {type(frame).__name__}")
+        raise BadInput(
+            f"expected a pandas DataFrame, got {type(frame).__name__}; synthdp.read(path, schema) reads a file as one"
+        )
     problems = list(_structure(schema, frame)) or list(_unit(schema, frame))
     if problems:
         raise BadInput(f"{UNFIT}: {'; '.join(problems)}")

@@ -283,9 +283,15 @@ def _hang(column: Any, tree: "Tree") -> None:
     if column.categories != LEARN:
         _check_categories(column.name, column.categories)
     try:
-        object.__setattr__(column, "tree", tree.of(column.categories, column.other))
+        hung = tree.of(column.categories, column.other)
     except BadInput as error:
         raise BadInput(f"column {column.name!r}: {error}") from None
+    if column.other in hung.nodes:
+        raise BadInput(
+            f"column {column.name!r}: other: {column.other!r} is also a coarser code of its tree, and no record could tell them apart; "
+            "give it a text that no code begins with"
+        )
+    object.__setattr__(column, "tree", hung)
     object.__setattr__(column, "categories", LEARN)
 
 

@@ -18,17 +18,18 @@ from synthdp.schema.schema import Schema
 if TYPE_CHECKING:
     from synthdp.schema.codec import Codec
 
-Cells = Mapping[str, NDArray[np.int64]]
+Cells = Mapping[str, NDArray[Any]]
 Whole = NDArray[np.int64]
 
 NUMBER, PLACE, LEFT, FIRST, GAP = "number of records", "place", "records left", "first", "gap"
-PACE, WEEKDAY = "pace", "weekday"
+PACE, WEEKDAY, ALIKE = "pace", "weekday", "as before"
 PREVIOUS, EARLIER = "previous ", "earlier "
 LONGEST = 2  # times max_records_per_unit: the most records that a drawn unit has
 EXACT_GAPS, MOST_GAPS = 8, 20  # gaps of so few steps are told apart; codes of gaps beside these
 MOST_RECORDS = 10_000  # max_records_per_unit
 MOST_LEFT = 2  # from which on records to come are no longer counted
 MOST_EARLIER = 3  # from which on earlier records are no longer counted
+LEAST_ALIKE, MOST_ALIKE = 3, 2  # codes of columns that are told apart by whether they are as before; so many columns
 TOLD = 4  # columns whose earlier values are counted where the schema has no target
 UNIT_WEIGHT = 1 << 20
 ROWS, ROW, LAST = " rows", " row", " last"  # of a table below visits
@@ -77,8 +78,9 @@ class View:
     `number of records`; `place`, a record's place in its history; `records left`, how many follow it, 2 for more; `first`, the order
     column's code, or one more for later records;
     `gap` to the previous record, 0 for the first; `pace`, the gap by which the records that are left would reach the order column's upper
-    bound; `weekday`; `previous c`, one more where there is none; and `earlier c`, how many
-    earlier records have a value of a target, from 0 to 3 or more. Of each table in `below`, `own` has the number of rows, `t rows`; its
+    bound; `weekday`; `previous c`, one more where there is none; `earlier c`, how many
+    earlier records have a value of a target, from 0 to 3 or more; and `as before`, which of the columns `alike` are as they were in the
+    record before (bits, one more where there is none). Of each table in `below`, `own` has the number of rows, `t rows`; its
     columns have as many codes of a record as it has rows, in an array (records, places) with -1 beyond them; a record without rows has
     one code, that of none. A row has its place, `t row`, and the code of the row before it, `t last`. `numbers` and `gaps` are the least
     values of their codes; numbers begin at 1, and of linked tables, where a unit may have no record, at 0.
@@ -159,7 +161,31 @@ class View:
             dates = {name: len(starts) + 1 for name, starts in each.starts}
             sizes |= {name: dates.get(name) or codes[f"{name} 1"] for name in each.further}
             sizes |= {PREVIOUS + name: sizes[name] + 1 for name in each.further}
-        return sizes | {f"{EARLIER}{name} {code}": MOST_EARLIER + 1 for name, code in self.counted}
+        sizes |= {f"{EARLIER}{name} {code}": MOST_EARLIER + 1 for name, code in self.counted}
+        return sizes | ({ALIKE: 2 ** len(self.alike) + 1} if self.alike else {})
+
+    @property
+    def alike(self) -> list[str]:
+        """The columns of a record, targets apart, that have the most codes."""
+        codes = dict(self.codes)
+        found = [name for name in self.own[: len(self.own) - self.aims] if codes.get(name, 0) >= LEAST_ALIKE]
+        return sorted(found, key=lambda name: -codes[name])[:MOST_ALIKE]
+
+    def as_before(self, cells: Cells) -> dict[str, Whole]:
+        """The codes of `as before`."""
+        if not self.alike:
+            return {}
+        found = sum((cells[name] == cells[PREVIOUS + name]) << place for place, name in enumerate(self.alike))
+        return {ALIKE: np.where(cells[PLACE] > 0, found, self.sizes[ALIKE] - 1)}
+
+    def excluded(self, name: str, cells: Cells) -> NDArray[np.bool_] | None:
+        """(records, codes): what a column cannot be, as `as before` says that it stays or changes; None where that says nothing."""
+        if name not in self.alike:
+            return None
+        same = (cells[ALIKE] >> self.alike.index(name)) & 1 == 1
+        before = cells[PREVIOUS + name][:, None] == np.arange(self.sizes[name])
+        found: NDArray[np.bool_] = (before != same[:, None]) & (cells[PLACE] > 0)[:, None]
+        return found
 
     @property
     def counted(self) -> list[tuple[str, int]]:
@@ -179,9 +205,17 @@ class View:
 
     @property
     def drawn(self) -> tuple[str, ...]:
-        """What is drawn of a record, in order: `first` of the first one and `gap` of all others; rows below it before its targets."""
+        """What is drawn of a record, in order: `first` of the first one, `gap` and `as before` of all others; rows below it before its
+        targets."""
         first = self.own[: len(self.own) - self.aims]
-        return (FIRST, GAP, *first, *(name for each in self.below for name in each.columns), *self.targets)
+        return (
+            FIRST,
+            GAP,
+            *([ALIKE] if self.alike else []),
+            *first,
+            *(name for each in self.below for name in each.columns),
+            *self.targets,
+        )
 
     @property
     def placed_dates(self) -> list[str]:
@@ -205,7 +239,10 @@ class View:
         past = [*self.of_unit, PLACE, LEFT, *past]
         if name == GAP:
             return (*past, PREVIOUS + self.order, PACE)
-        here = [GAP, self.order, *([WEEKDAY] if self.period else [])]
+        if name == ALIKE:
+            held = [each for each in past if each not in self.unit]
+            return (*held, GAP, *(PREVIOUS + each for each in self.alike))
+        here = [GAP, *([ALIKE] if self.alike else []), self.order, *([WEEKDAY] if self.period else [])]
         if name == self.target:
             here += [code for each in self.below for code in (each.code, PREVIOUS + each.code)]
         return (*past, *here, *self.own[: self.own.index(name)])
@@ -260,12 +297,12 @@ class View:
 
     def cells(
         self, coded: NDArray[Any], points: Whole, owner: Whole, dates: Mapping[str, tuple[Whole, NDArray[np.bool_]]]
-    ) -> dict[str, Whole]:
+    ) -> dict[str, NDArray[Any]]:
         """The columns of every record, (records,) each: of records in order, unit by unit (`owner` ascends), with their codes and their
         order column's points. `dates` are the points of dates below records by their places' names, and where they are missing."""
         names = [name for name, _ in self.codes]
-        found = {
-            name: np.asarray(coded[:, names.index(name)], np.int64)
+        found: dict[str, NDArray[Any]] = {
+            name: coded[:, names.index(name)].astype(np.int32)
             for name in (*self.unit, *self.own, self.order)
             if name in names
         }
@@ -293,7 +330,8 @@ class View:
         found[FIRST] = np.where(later, sizes[FIRST] - 1, found[self.order])
         found[GAP] = np.where(later, self.gap(points - points[before]), 0)
         found[PACE] = np.where(later, self.pace(points[before], number - place), 0)
-        return found | self.calendar(points)
+        found |= self.calendar(points) | self.as_before(found)
+        return {name: values.astype(np.int32, copy=False) for name, values in found.items()}
 
     def gap(self, steps: Whole) -> Whole:
         """Codes of gaps to the previous record."""
@@ -328,7 +366,7 @@ def hindrance(schema: Schema) -> str:
         return f"histories counts at most {MOST_RECORDS:,} records of a unit: lower max_records_per_unit"
     if schema.rules and not schema.tables and schema.settled().honoured:
         return "histories keeps no rules by construction: give honoured: [] in the schema, and evaluate counts how often they break"
-    made = {NUMBER, PLACE, LEFT, FIRST, GAP, PACE, WEEKDAY}
+    made = {NUMBER, PLACE, LEFT, FIRST, GAP, PACE, WEEKDAY, ALIKE}
     taken = [name for name in schema.names if name in made or name.startswith((PREVIOUS, EARLIER))]
     return f"column {taken[0]!r} has a name that histories gives to one of its own: rename it" if taken else ""
 

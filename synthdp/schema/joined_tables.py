@@ -6,7 +6,7 @@ each one's, and a row whose parent is not there is nobody's.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -52,19 +52,19 @@ def joined(frames: Frames, schema: "Schema", key: bytes = b"") -> Joined:
     for table, at in ((people, first[member]), (visits, place)):
         for name, column in held(schema, table):
             if column.kind != "ignore":
-                made[column.name] = _taken(frames[table.name], name, at)
+                made[column.name] = _taken(frames[table.name][name], at)
     if items:
         of_visit = _texts(named[visits.key])[rows]
         for table in items:
             columns = {name: column for name, column in held(schema, table) if column.kind != "ignore"}
             own = list(columns)
             found = _places(table, columns, frames[table.name], of_visit, names[first][whose[rows]], schema, key)
-            codes = np.array([*cells.texts(frames[table.name][own[0]]), None], object)  # -1: no row
+            codes = {own[0]: pd.Series(_categories(cells.texts(frames[table.name][own[0]])))}
             for number, values in enumerate(found):
                 below = np.concatenate([values, np.full(len(alone), -1, np.int64)])
-                made[f"{table.name}.{own[0]} {number + 1}"] = pd.Series(codes[below], dtype=object)
-                for name in own[1:]:
-                    made[f"{table.name}.{name} {number + 1}"] = _taken(frames[table.name], name, below)
+                for name in own:
+                    series = codes.get(name, frames[table.name][name])
+                    made[f"{table.name}.{name} {number + 1}"] = _taken(series, below)
     frame = pd.DataFrame({name: made[name] for name in schema.names})
     return Joined(frame, place >= 0)
 
@@ -108,10 +108,15 @@ def _lot(key: bytes, name: str, content: str) -> int:
     return int.from_bytes(hashlib.blake2b(text, key=key, digest_size=8).digest(), "little")
 
 
-def _taken(frame: pd.DataFrame, name: str, place: Whole) -> "pd.Series[Any]":
+def _categories(texts: Sequence[str | None]) -> pd.Categorical:
+    """Texts, each held once."""
+    places, held = pd.factorize(np.array(texts, object))
+    return pd.Categorical.from_codes(places, pd.Index(held, dtype=object))
+
+
+def _taken(series: Any, place: Whole) -> "pd.Series[Any]":
     """Cells of a column, missing where the place is -1. Whole numbers and truth values get a type that has room for that, in any case: no
     cell is read otherwise for another one's sake."""
-    series: Any = frame[name]
     if isinstance(series.dtype, np.dtype) and series.dtype.kind in "iub":
         series = series.astype({"i": "Int64", "u": "UInt64", "b": "boolean"}[series.dtype.kind])
     found: pd.Series[Any] = pd.Series(series.array.take(place, allow_fill=True), dtype=series.dtype)

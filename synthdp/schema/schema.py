@@ -222,7 +222,8 @@ class Schema:
 
     def check_declared(self) -> None:
         """Raise `BadInput` where nobody has confirmed what a draft guessed, or nobody declares the schema: it is not fitted."""
-        marked = [column.name for column in (*self.columns, *self.ignored) if column.review]
+        marked = [column.name for column, _ in linked_tables.once(self) if column.review]
+        marked += [column.name for column in self.ignored if column.review]
         marked += ["reading"] * (self.reading is not None and self.reading.review)
         problems = []
         if marked:

@@ -126,7 +126,14 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
     name = keys_of(schema, table)[-1]
     linked = pd.Series(cells.texts(frame[name]), dtype=object)
     above = pd.Series(cells.texts(frames[parent.name][name]), dtype=object)
-    orphan = linked.isna() | ~linked.isin(above)
+    nothing = linked.isna() | (linked == "")
+    orphan = ~nothing & ~linked.isin(above)
+    yield from told(
+        name,
+        f"some rows name no {parent.name}, and count for nobody",
+        "complete the cells, or accept that synthetic records lack such rows",
+        nothing,
+    )
     yield from told(
         name,
         f"some rows have no row of {parent.name}, and count for nobody",
@@ -139,7 +146,7 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
     if table.with_unit:
         held = set(zip(of_people, above, strict=True))
         pairs = zip(cells.texts(frame[schema.unit]), linked, strict=True)
-        other = np.array([pair not in held for pair in pairs], np.bool_) & ~orphan.to_numpy()
+        other = np.array([pair not in held for pair in pairs], np.bool_) & ~(orphan | nothing).to_numpy()
         yield from told(
             str(schema.unit),
             f"some rows name a person who has no such row of {parent.name}, and count for nobody",
@@ -216,7 +223,13 @@ def _learned(column: Column, series: "pd.Series[Any]") -> Iterator[Finding]:
         yield Finding(
             column=column.name,
             what="holds digits alone, and what noise hides becomes the text `other`, so that programs take the whole column for text",
-            remedy='say other: with digits that are no code, such as other: "0"',
+            remedy='say other: with digits that no code begins with, such as other: "99999"',
+        )
+    elif column.tree is not None and any(column.other in column.tree.chain(text)[1:] for text in distinct):
+        yield Finding(
+            column=column.name,
+            what="has as `other` what codes in the records begin with, or a code above them, so that both become one category",
+            remedy="say other: with a text that no code begins with",
         )
     elif column.tree is None and len(distinct) > LISTABLE and whole < numbers >= MOSTLY * len(distinct):
         yield Finding(
@@ -342,7 +355,7 @@ def _copies(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
             if joint.max(axis=1).sum() >= COPY * len(of):
                 yield Finding(
                     column=column.name,
-                    what=f"tells {target!r} of nearly every record, so that a model of it learns nothing else",
+                    what=f"gives away {target!r} for nearly every record, so that a model of it learns nothing else",
                     remedy="leave it out, or drop it from the records, if it is only known after the target",
                 )
 

@@ -36,17 +36,18 @@ class Histories:
     def of(
         cls,
         frame: "pd.DataFrame",
+        coded: NDArray[Any],
         member: Whole,
         keys: NDArray[np.uint64],
         codec: "Codec",
         there: NDArray[np.bool_] | None = None,
     ) -> "Histories":
-        """Of all records, `member` (records,) says whose they are. Columns that look back see a unit's whole history; of its records at
-        most `max_records_per_unit` count, that follow one another. Where they begin is told by the unit's keyed name, and in which
-        order records of one time stand by a hash of their codes under it: by that unit's own records alone (law 18)."""
+        """Of all records and their codes, `member` (records,) says whose they are. Columns that look back see a unit's whole history; of
+        its records at most `max_records_per_unit` count, that follow one another. Where they begin is told by the unit's keyed name, and
+        in which order records of one time stand by a hash of their codes under it: by that unit's own records alone (law 18)."""
         schema = codec.schema
         order = codec.numeric(str(schema.order))
-        coded, points = codec.encode(frame), order.read(frame[schema.order])[0].astype(np.int64)
+        points = order.read(frame[schema.order])[0].astype(np.int64)
         rank = np.lexsort((_lots(coded, points, member, keys), points, member))
         coded, points, owner = coded[rank], points[rank], np.asarray(member[rank], np.int64)
         is_record = np.ones(len(owner), np.bool_) if there is None else there[rank]
@@ -59,10 +60,10 @@ class Histories:
         cells[NUMBER] = view.number(number)[owner]
         place, most = np.arange(len(owner)) - starts[owner], schema.max_records_per_unit
         first = (keys >> np.uint64(32)).astype(np.int64) % np.maximum(1, number - most + 1)
-        counts = is_record & (place >= first[owner]) & (place < first[owner] + most)
+        counts, sizes = is_record & (place >= first[owner]) & (place < first[owner] + most), view.sizes
         return cls(
             view=view,
-            cells={name: values[counts] for name, values in cells.items()},
+            cells={name: _narrow(cells[name][counts], sizes[name]) for name in cells},
             firsts={name: cells[name][starts] for name in view.of_unit},
             owner=owner[counts],
             count=np.minimum(number, most),
@@ -71,20 +72,22 @@ class Histories:
 
 @dataclass(frozen=True)
 class Ordered(Records):
-    """Records of a schema that says in which order a unit's records stand. `whole` are all of them, whose each is, and of linked tables
-    whether it is one, until they are encoded; `histories` what is counted of them from then on, where the schema tells enough
-    (`history_view.hindrance`)."""
+    """Records of a schema that says in which order a unit's records stand. `whole` are all of them, which rows these records are, whose
+    each is, and of linked tables whether it is one, until they are encoded; `histories` what is counted of them from then on, where the
+    schema tells enough (`history_view.hindrance`)."""
 
-    whole: "tuple[pd.DataFrame, Whole, NDArray[np.bool_] | None] | None" = None
+    whole: "tuple[pd.DataFrame, Whole, Whole, NDArray[np.bool_] | None] | None" = None
     histories: Histories | None = None
 
     def encoded_by(self, codec: "Codec") -> "Ordered":
         """The same records with their codes and their histories; the raw frames are let go."""
-        found = None
-        if self.whole is not None and not hindrance(codec.schema):
-            frame, member, there = self.whole
-            found = Histories.of(frame, member, self.keys, codec, there)
-        return replace(self, codes=super().encoded_by(codec).codes, raw=None, whole=None, histories=found)
+        if self.whole is None:
+            return replace(self, codes=super().encoded_by(codec).codes, raw=None)
+        frame, kept, member, there = self.whole
+        coded, found = codec.encode(frame), None
+        if not hindrance(codec.schema):
+            found = Histories.of(frame, coded, member, self.keys, codec, there)
+        return replace(self, codes=coded[kept], raw=None, whole=None, histories=found)
 
     def take(self, chosen: NDArray[np.bool_]) -> Records:
         """Of a sample there are records, and no histories."""
@@ -104,16 +107,24 @@ def ordered(
         frame, there = linked(given, schema, key)
     else:
         frame = given
-    every = records.seal(frame, schema, key)
-    sealed = records.shard(every, place, of)
+    every, kept = records.bounded(frame, schema, key)
     member, _ = records.members(frame, str(schema.unit))
-    if of > 1:
-        mine = np.isin(every.keys, sealed.keys)
-        rows = mine[member]
-        frame, member = frame[rows], (np.cumsum(mine) - 1)[member[rows]]
+    if of > 1:  # unit to shard as in `records.shard`
+        mine = every.keys % np.uint64(of) == place
+        number, rows, counted = np.cumsum(mine) - 1, mine[member], mine[every.owner]
+        kept = (np.cumsum(rows) - 1)[kept[counted]]
+        frame, member = frame[rows], number[member[rows]]
         there = None if there is None else there[rows]
-    held = {field.name: getattr(sealed, field.name) for field in fields(Records)}
-    return Ordered(**held, whole=(frame, member, there))
+        every = replace(every, units=int(mine.sum()), owner=number[every.owner[counted]], keys=every.keys[mine])
+    held = {field.name: getattr(every, field.name) for field in fields(Records)}
+    held["raw"] = frame.iloc[kept].reset_index(drop=True)
+    return Ordered(**held, whole=(frame, kept, member, there))
+
+
+def _narrow(codes: NDArray[Any], size: int) -> NDArray[Any]:
+    """Codes below `size`, and -1, in the least type that holds every one of them: the schema alone says which."""
+    kind = next(kind for kind in (np.int8, np.int16, np.int32) if size <= np.iinfo(kind).max)
+    return codes.astype(kind, copy=False)
 
 
 def linked(

@@ -256,6 +256,12 @@ def seal(frame: pd.DataFrame, schema: "Schema", key: bytes) -> Records:
     Which records of a unit are kept depends on that unit and the key alone (law 18). Records whose unit is missing
     count as one unit.
     """
+    records, kept = bounded(frame, schema, key)
+    return replace(records, raw=frame.iloc[kept].reset_index(drop=True))
+
+
+def bounded(frame: pd.DataFrame, schema: "Schema", key: bytes) -> tuple[Records, NDArray[np.int64]]:
+    """What `seal` makes, but for the raw frame, and which rows of the frame the records are."""
     if schema.unit is None:
         names = [b"%d" % position for position in range(len(frame))]
         owner, kept = np.arange(len(frame)), np.arange(len(frame))
@@ -265,7 +271,7 @@ def seal(frame: pd.DataFrame, schema: "Schema", key: bytes) -> Records:
         owner = member[kept]
     keys = np.array([_keyed(key, name) for name in names], dtype=np.uint64)
     most = schema.max_records_per_unit if schema.unit else 1
-    return Records(len(names), owner.astype(np.int64), frame.iloc[kept].reset_index(drop=True), None, most, keys)
+    return Records(len(names), owner.astype(np.int64), None, None, most, keys), kept
 
 
 def members(frame: pd.DataFrame, unit: str) -> tuple[NDArray[np.int64], list[bytes]]:

@@ -7,6 +7,7 @@ itself.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +103,11 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
     resolutions: dict[str, str] = {}
     for name in frame.columns:
         series = frame[name]
+        if series.dtype == object and any(
+            isinstance(cell, Decimal) for cell in series
+        ):  # numbers of a database or of Parquet
+            series = series.astype("float64")
+            made = made.assign(**{name: series})
         labels = _labels(str(name), facts or {})
         if labels:
             unlabelled = {text for text in cells.texts(series) if text is not None} - set(labels)
@@ -173,9 +179,9 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
         return Found(frame=made, reading=None, mind=tuple(mind))
     reading = Reading(columns=tuple(codings.items()), review=True)
     codes = dict.fromkeys(code for coding in codings.values() for code in coding.missing if code)
-    said = ["typed columns"]
+    said = ["columns with types of their own"]
     said += [f"missing values as {', '.join(codes)} too"] if codes else []
-    said += ["words or numbers for true and false"] if any(coding.words for coding in codings.values()) else []
+    said += ["true and false as words or as 0 and 1"] if any(coding.words for coding in codings.values()) else []
     titles = sum(coding.title is not None for coding in codings.values())
     said += [f"labels of {titles} column{'s' * (titles > 1)}"] if titles else []
     said += [f"value labels of {len(categories)} column{'s' * (len(categories) > 1)}"] if categories else []

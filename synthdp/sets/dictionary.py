@@ -13,7 +13,7 @@ from synthdp.errors import BadInput
 from synthdp.files import limits, strict_json
 from synthdp.schema import code_lists, yamlfile
 from synthdp.schema.columns import LEARN
-from synthdp.schema.file_coding import Reading
+from synthdp.schema.file_coding import TIMES_OF_DAY, Reading
 from synthdp.schema.guesses import names_codes, names_somebody
 from synthdp.schema.schema import Schema
 from synthdp.tables import foreign
@@ -30,6 +30,9 @@ MADE = """\
 CODED = """\
 # Columns whose names suggest codes of a public list: {names}.
 # Declare them rather than learn them, as in tree: {{prefix: [1, 3]}} with categories: {{file: codes.csv, column: code}}.
+"""
+LEFT_OUT = """\
+# Left out (kind: ignore), since the dictionary calls them identifiers, free text or files, or does not say how they are written: {names}.
 """
 MOST_BYTES = 16 << 20
 TAG = re.compile("<[^>]*>")
@@ -56,9 +59,11 @@ def schema_text(path: Path) -> str:
     if not entries:
         raise BadInput(f"{path}: the dictionary names no columns")
     coded = [name for name, column, _ in entries if LEARN in column.values() and names_codes(name)]
+    left = [name for name, column, _ in entries if column["kind"] == "ignore"]
     return (
         HEAD.format(file=path.name)
         + MADE * (ending in foreign.STATISTICS)
+        + (LEFT_OUT.format(names=", ".join(map(repr, left))) if left else "")
         + (CODED.format(names=", ".join(map(repr, coded))) if coded else "")
         + yamlfile.dump(_values(path, entries, reading))
     )
@@ -171,21 +176,24 @@ def _field(path: Path, field: Mapping[str, str]) -> Iterator[Entry]:
     elif kind == "calc":
         yield name, _open("continuous"), {}
     else:
-        yield name, _validated(field, missing=missing), {}
+        yield name, *_validated(field, missing=missing)
 
 
-def _validated(field: Mapping[str, str], *, missing: bool) -> dict[str, Any]:
-    """A field of text, by how REDCap validates it; text that it does not validate is left out."""
-    check, ends = field.get("check", ""), (field.get("low"), field.get("high"))
+def _validated(field: Mapping[str, str], *, missing: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A field of text and how it is written, by how REDCap validates it; text that it does not validate is left out."""
+    check, ends = field.get("check", ""), (field.get("low", ""), field.get("high", ""))
     if check == "integer":
-        return _open("integer", bounds=_bounds(*ends, int), missing=missing)
-    if check.startswith("number") and "comma" not in check:
-        places = re.fullmatch("number_([1-4])dp", check)
-        return _open("continuous", bounds=_bounds(*ends), decimals=int(places[1]) if places else None, missing=missing)
+        return _open("integer", bounds=_bounds(*ends, int), missing=missing), {}
+    if number := re.fullmatch("number(?:_([1-4])dp)?(_comma_decimal)?", check):
+        bounds = _bounds(*(end.replace(",", ".") if number[2] else end for end in ends))
+        column = _open("continuous", bounds=bounds, decimals=int(number[1]) if number[1] else None, missing=missing)
+        return column, {"decimal": ","} if number[2] else {}
     if check.startswith(("date_", "datetime_")):
         resolution = "day" if check.startswith("date_") else "second" if "seconds" in check else "minute"
-        return _open("datetime", bounds=_dates(*ends), resolution=resolution, missing=missing)
-    return _open("ignore")
+        return _open("datetime", bounds=_dates(*ends), resolution=resolution, missing=missing), {}
+    if form := {"time": "HH:MM", "time_hh_mm_ss": "HH:MM:SS"}.get(check):
+        return _open("integer", bounds=[0, TIMES_OF_DAY[form][2]], missing=missing), {"time": form}
+    return _open("ignore"), {}
 
 
 def _choices(path: Path, field: Mapping[str, str]) -> dict[str, str]:

@@ -40,6 +40,7 @@ WHY = {
     "unit": "the column that says whose record it is; then max_records_per_unit too",
     "units": "or a public number or estimate of records, or of persons where there is a unit",
     "targets": "the columns that users will predict",
+    "rules": "what every record satisfies by its meaning, such as admitted <= discharged; else synthetic records break it",
     "columns": "are these all, and are they all needed?",
     "categories": "or all that may occur, from the code book, such as [a, b, other]",
     "tree": "lengths of the beginnings under which rare codes count; or from a list: {file: codes.csv, column: code, parent: block}",
@@ -67,7 +68,7 @@ KINDS = {
 }
 
 
-DIGITS = 'or all that may occur; if rare codes should not become the text other, say other: with digits that are no code: "0"'
+DIGITS = 'or all that may occur; if rare codes should not become the text other, say other: with digits that no code begins with: "99999"'
 CODES = (
     "better declared, from the public list: {file: codes.csv, column: code}; then fewer of them are lost to the noise"
 )
@@ -131,7 +132,7 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
         guesses[frame.columns[-1]] = {"kind": "categorical", "categories": LEARN}
     file, name = Path(path).name, Path(path).name.split(".")[0]
     lines = [HEAD.format(file=file)]
-    top: dict[str, Any] = {"name": name, "declared_by": None, "unit": None, "units": LEARN, "targets": []}
+    top: dict[str, Any] = {"name": name, "declared_by": None, "unit": None, "units": LEARN, "targets": [], "rules": []}
     lines += [_line(0, key, value, WHY[key]) for key, value in top.items()]
     patterns = {column: _pattern(frame[column]) for column, guess in guesses.items() if guess["kind"] == "identifier"}
     counted = [column for column, pattern in patterns.items() if pattern == "#"]
@@ -144,7 +145,9 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
         if found is not None and column in found.categories:
             kind = "ordinal" if column in found.ordered else "categorical"
             entry = {**entry, "kind": kind, "categories": list(found.categories[column])}
-        decimals = places.get(column, guess.get("decimals")) if found is not None else None
+        decimals = None
+        if found is not None:
+            decimals = guess.get("decimals") if places.get(column) is None else places[column]
         review = entry.pop("review")  # the last line of the column
         if entry["kind"] == "continuous" and decimals is not None:
             entry["decimals"] = decimals

@@ -165,6 +165,25 @@ def _snapshot(url: str) -> "Iterator[Any]":
             connection.disconnect()
 
 
+@contextmanager
+def transaction(url: str) -> "Iterator[Any]":
+    """The driver's own connection to a PostgreSQL to write to: all that is done by it in the block is done, or nothing. Raises `BadInput`
+    where the database does not answer, or refuses; its words, which may hold cells, are not repeated."""
+    with source.quiet():
+        connection = _connected(url, write=True)
+    try:
+        with source.asking():
+            connection.con.rollback()
+            connection.con.autocommit = False
+            yield connection.con
+            connection.con.commit()
+    except _faults() as error:
+        raise BadInput(f"{url}: cannot be written ({type(error).__name__}); check that you may write there") from None
+    finally:
+        with suppress(*_faults()):
+            connection.disconnect()
+
+
 def read_tables(given: Address, names: "Iterable[str]") -> "dict[str, pa.Table]":
     """All records of the named tables, in memory, from one snapshot. The address names their schema in place of a table."""
     found: dict[str, pa.Table] = {}

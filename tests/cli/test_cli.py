@@ -306,6 +306,14 @@ def test_a_wrong_setting_is_refused_before_anything_is_opened(files, tmp_path, c
         (["generator=dpdm"], "generator dpdm does not learn tables"),
         (["generator=pategan_original", "generator.gamma=9"], "generator.gamma fixes the noise"),
         (["generator=independent", "fitness=0.6"], "fitness must be a share"),
+        (
+            ["budget.epsilon=1,5"],
+            "budget.epsilon has several values: decimals have a point, as in budget.epsilon=1.5; --multirun",
+        ),
+        (
+            ["budget.relation=add_remove,replace_one"],
+            "budget.relation has several values: --multirun runs once for each of them",
+        ),
         (["select=private", "candidates=[independent,{name:classgauss,condition:nosuch}]"], "generator.condition"),
         (["select=private", "candidates=[independent]", "budget.epsilon=inf"], "budget.epsilon is inf"),
         (["--multirun", "generator=dpgan", "generator.condition=ill,nosuch"], "generator.condition"),

@@ -10,6 +10,7 @@ from clinic import make_frame, make_schema
 
 from synthdp.cli import evaluations
 from synthdp.cli import run as main
+from synthdp.errors import BadInput
 from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
 from synthdp.tables import database_url
@@ -126,6 +127,12 @@ def test_what_is_refused_takes_a_line_without_a_password(clinic, run, monkeypatc
     error = run(*FIT, *words, "account=none", "out=x", status=2)
     assert says in error
     assert "HUSH" not in error
+
+
+def test_what_is_said_after_the_path_of_a_duckdb_file_is_no_password():
+    said = "out=duckdb:///made.duckdb: write to a folder, or to a database (postgresql://user@host/name#schema)"
+    assert str(BadInput(said)) == said
+    assert str(BadInput(f"{said}, not to postgresql://me:HUSH@host")) == f"{said}, not to postgresql://me:***@host"
 
 
 def test_without_an_account_it_asks_for_one(clinic, run):

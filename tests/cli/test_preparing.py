@@ -66,7 +66,7 @@ def test_check_names_records_and_remedies_and_no_cell_unless_asked(place, capsys
     assert found["sex", "some values are not one of the declared categories"]["rows"] == [5, 8]
     assert found["age", "some values are outside the declared bounds [0, 99]"]["rows"] == [10]
     assert "look it up outside" in found["age", "some values are outside the declared bounds [0, 99]"]["remedy"]
-    assert any(column == "sex" and what.startswith("tells 'ill'") for column, what in found)
+    assert any(column == "sex" and what.startswith("gives away 'ill'") for column, what in found)
     (dropped,) = (each for (column, what), each in found.items() if "max_records_per_unit: 2" in what)
     assert dropped["count"] == 60
     text = json.dumps(json.loads((place / "report.json").read_text())["findings"])
@@ -187,13 +187,21 @@ def test_check_tells_of_columns_whose_values_are_better_not_bought(place, capsys
     }
     (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
     found = {column: each["remedy"] for (column, _), each in findings(capsys).items()}
-    assert 'such as other: "0"' in found["plz"]
+    assert 'such as other: "99999"' in found["plz"]
     assert "declare it continuous" in found["crp"]
     assert found["empty"] == "leave it out by kind: ignore"
     facts["columns"]["plz"]["other"] = "0"
     del facts["columns"]["crp"], facts["columns"]["empty"]
     (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
     frame.drop(columns=["crp", "empty"]).to_csv("a.csv", index=False)
+    assert "plz" not in {column for column, _ in findings(capsys)}
+    facts["columns"]["plz"]["tree"] = {"prefix": [1, 3]}  # now 0 is what 01067 begins with
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+    assert [what for column, what in findings(capsys) if column == "plz"] == [
+        "has as `other` what codes in the records begin with, or a code above them, so that both become one category"
+    ]
+    facts["columns"]["plz"]["other"] = "99999"
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
     assert "plz" not in {column for column, _ in findings(capsys)}
 
 

@@ -50,7 +50,7 @@ def test_kill_9_and_resume(tmp_path, capsys):
 
     # Without resume the folder is refused; another budget is another fit; with resume the same command goes on.
     assert run(command(tmp_path)) == 2
-    assert "not empty" in capsys.readouterr().err
+    assert "resume=true with the same arguments continues" in capsys.readouterr().err
     assert run(command(tmp_path, "resume=true", "budget.epsilon=2")) == 2
     assert "another fit" in capsys.readouterr().err
     assert run(command(tmp_path, "resume=true")) == 0
@@ -83,6 +83,10 @@ def test_a_fit_beside_a_running_one_in_the_same_folder_is_refused_and_takes_noth
         words = ["fit", "data=meps", "generator=independent", f"out={tmp_path / 'run'}", "account=null", "force=true"]
         assert run(words) == 2
         assert "another fit is writing this ledger" in capsys.readouterr().err
+        assert run(words[:-1]) == 2
+        told = capsys.readouterr().err
+        assert "running or was stopped; resume=true with the same arguments continues a stopped one" in told
+        assert "force=true, and is charged again" in told
         assert saved.exists()
     assert [entry.event for entry in Ledger.read(internal / "ledger.new.jsonl").entries()] == [Gaussian(3.0)]
 

@@ -286,6 +286,15 @@ def test_a_column_that_the_fit_destroyed_is_judged_and_wrong(train, test, schema
     assert found["targets"]["ill"]["tstr"]["lr"]
 
 
+def test_a_target_that_is_never_missed_is_told_to_have_been_given_away():
+    def text(real):
+        scores = {"trtr": real, "tstr": 0.99, "independent": 0.5}
+        return findings.useful("ill", {"average": {arm: {"auroc": {"mean": at}} for arm, at in scores.items()}})["text"]
+
+    assert "another column may give this one away" in text(1.0)
+    assert "give this one away" not in text(0.999)
+
+
 @pytest.mark.heavy
 def test_what_a_fit_merged_into_other_counts_as_wrong(train, test, schema):
     """Also by the schema of the release, which lists what was found and `other`."""

@@ -12,6 +12,7 @@ import pytest
 from synthdp import Budget, NotEntered, Schema, Synthesizer, testing
 from synthdp.errors import BadInput
 from synthdp.generators.histories import GENERATOR, HistoriesSettings
+from synthdp.generators.marginals import mixed_model_fit
 from synthdp.generators.marginals.conditional_fit import fit, softmax
 from synthdp.seal import Sensitive
 from synthdp.testing.made_up import SMALL
@@ -46,7 +47,8 @@ def of_next(frame):
 
 
 def test_without_noise_what_follows_what_is_kept(fitted):
-    stays, _, sample = fitted
+    stays, release, _ = fitted
+    sample = release.sample(6 * len(stays), seed=0)  # so many that what differs is the model, not the draw
     assert of_next(sample).subtract(of_next(stays), fill_value=0).abs().max() < 0.03
     independent = stays["readmitted"].mean() ** 2
     assert of_next(stays)[True, True] > independent + 0.04, "there is something to keep"
@@ -82,6 +84,8 @@ def test_a_release_is_read_back_and_one_that_was_altered_is_not(fitted):
         {name: tensors[name][:, :1]},
         {name: np.full_like(tensors[name], -1)},
         {name.removesuffix(".by"): tensors[name.removesuffix(".by")][:-1]},
+        {"seasons": tensors["seasons"] * 0},
+        {"days": tensors["days"][:-1]},
     ):
         with pytest.raises(BadInput, match="altered"):
             GENERATOR().restore(release.schema, tensors | changed)
@@ -98,6 +102,35 @@ def test_whether_another_record_follows_is_kept():
     sample = release.sample(len(stays), seed=0).iloc[:-20]  # the last patient's stays end where the rows do
     follows = sample["patient"].eq(sample["patient"].shift(-1))
     assert (follows == sample["readmitted"]).mean() > 0.93, "0.84 where only place and number of stays tell it"
+
+
+def test_columns_that_stay_as_they_were_and_days_without_records_are_kept():
+    """Half the stays are in the last one's ward for as many days; no stay begins on a weekend."""
+    stays = MADE_UP["stays"](1500, 1)
+    rng = np.random.default_rng(0)
+    later, stay = stays["patient"].eq(stays["patient"].shift()), rng.random(len(stays)) < 0.5
+    for name in ("ward", "days"):
+        start = (~(later & stay)).cumsum()
+        stays[name] = stays.groupby(start)[name].transform("first")
+    stays["admitted"] -= pd.to_timedelta((stays["admitted"].dt.day_of_week - 4).clip(lower=0), unit="D")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotEntered)
+        made = Synthesizer(
+            HistoriesSettings(rounds=2, iterations=40), schema=schema(1500), budget=Budget(math.inf, 1e-6)
+        )
+        sample = made.fit(stays, seed=0).sample(3 * len(stays), seed=0)
+
+    def as_before(frame):
+        same = frame["patient"].eq(frame["patient"].shift())
+        both = frame["ward"].eq(frame["ward"].shift()) & (
+            np.digitize(frame["days"], [1, 2, 3, 5, 8, 14, 30])
+            == np.digitize(frame["days"].shift(), [1, 2, 3, 5, 8, 14, 30])
+        )
+        return both[same].mean()
+
+    assert as_before(sample) == pytest.approx(as_before(stays), abs=0.05)
+    assert as_before(stays) > 0.5
+    assert (sample["admitted"].dt.day_of_week > 4).mean() < 0.02, "0.29 if all days are alike"
 
 
 @pytest.mark.heavy
@@ -183,4 +216,69 @@ def test_a_conditional_has_the_shares_of_its_tables():
     nothing = fit(cells, np.ones(4000), [("a",)], sizes, tables[:1], [1e9], alone, **settings | {"spread": 0.1})
     np.testing.assert_allclose(
         nothing.probabilities(cells, sizes), np.tile(softmax(alone[None])[0], (4000, 1)), atol=0.01
+    )
+
+
+@pytest.fixture(scope="module")
+def told():
+    """Columns of which `a` tells y, `b` does not, and `c` does by its order; tables with noise of deviation 40."""
+    rng, sizes = np.random.default_rng(0), {"a": 3, "b": 30, "c": 20, "y": 2}
+    cells = {name: rng.integers(0, sizes[name], 20_000) for name in "abc"}
+    chance = 1 / (1 + np.exp(-(np.array([-1.5, -0.5, 0.5])[cells["a"]] + np.linspace(-1, 1, 20)[cells["c"]])))
+    y = (rng.random(20_000) < chance).astype(int)
+    tables = []
+    for name in "abc":
+        table = rng.normal(0, 40, (sizes[name], 2))
+        np.add.at(table, (cells[name], y), 1)
+        tables.append(table)
+    return cells, sizes, tables, chance, np.log(np.bincount(y) / len(y))
+
+
+def mixed(told, ordered, deviation=40.0, spread=0.25):
+    cells, sizes, tables, _, alone = told
+    cliques = [("a",), ("b",), ("c",)]
+    return mixed_model_fit.fit(
+        cells,
+        np.ones(20_000),
+        cliques,
+        sizes,
+        tables,
+        [deviation] * 3,
+        alone,
+        ordered=ordered,
+        spread=spread,
+        iterations=100,
+    )
+
+
+def test_a_table_that_tells_nothing_adds_no_noise(told):
+    cells, sizes, tables, chance, alone = told
+    found = mixed(told, {"c": (0, 20)})
+    assert np.abs(found.theta[3:33, 1]).max() < 0.02, "of b"
+    assert np.diff(found.theta[:3, 1]) == pytest.approx([1, 1], abs=0.15), "of a"
+    cliques = [("a",), ("b",), ("c",)]
+    usual = fit(cells, np.ones(20_000), cliques, sizes, tables, [40.0] * 3, alone, spread=0.25, iterations=200)
+
+    def off(conditional):
+        return np.abs(conditional.probabilities(cells, sizes)[:, 1] - chance).mean()
+
+    assert off(found) < off(mixed(told, {})) < off(usual)
+    assert off(found) < 0.6 * off(usual)
+    assert found.probabilities(cells, sizes).mean(0) == pytest.approx(np.exp(alone), abs=1e-4)
+
+
+@pytest.mark.parametrize("codes", [2, 3])
+def test_a_mixed_model_has_the_shares_of_its_tables(codes):
+    """Without noise, and with a relation that is all but certain."""
+    rng, sizes = np.random.default_rng(0), {"a": 3, "y": codes}
+    a = rng.integers(0, 3, 20_000)
+    y = np.where(rng.random(20_000) < 0.98, a % codes, rng.integers(0, codes, 20_000))
+    table = np.zeros((3, codes))
+    np.add.at(table, (a, y), 1)
+    alone = np.log(np.bincount(y) / len(y))
+    found = mixed_model_fit.fit(
+        {"a": a}, np.ones(20_000), [("a",)], sizes, [table], [1e-3], alone, ordered={}, spread=0.25, iterations=100
+    )
+    np.testing.assert_allclose(
+        found.probabilities({"a": np.arange(3)}, sizes), table / table.sum(1, keepdims=True), atol=0.01
     )

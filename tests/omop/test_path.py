@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shlex
 import shutil
 import warnings
 from datetime import date
@@ -24,6 +25,9 @@ from synthdp.generators.histories import HistoriesSettings
 from synthdp.omop import cdm, cdm_draft, cdm_files, cdm_store, cdm_tables
 from synthdp.omop.cdm_store import Cdm
 from synthdp.omop.quality_checks import checked
+from synthdp.schema.codec import Codec
+from synthdp.schema.linked_tables import column_of
+from synthdp.seal.history_records import ordered
 
 DATA = ("data.format=omop", "data.path=cdm", "data.schema=schema.yaml")
 SOON = ("generator=histories", "generator.rounds=1", "generator.iterations=5", "seed=1")
@@ -62,9 +66,12 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     assert "next       synthdp check data.format=omop data.path=cdm" in drafted
     assert "no record was read" in drafted
     assert not Path("internal").exists(), "so no look at records is noted, after which the schema would count as edited"
+    with pytest.raises(BadInput, match=r"'condition_occurrence.condition_concept_id', 'procedure_occurrence"):
+        Schema.load("draft.yaml").check_declared()
     found = said_of(capsys, "check", *DATA, "data.vocabulary=vocabulary")
     assert " 0 failed, 0 not run" in found
-    assert "'measurement.visit_occurrence_id': some rows name no visit: they cannot hang below one" in found
+    assert "'measurement.visit_occurrence_id': some rows name no visit_occurrence, and count for nobody" in found
+    assert "have no row of visit_occurrence" not in found, "which is told of keys that lead nowhere"
     assert "tables that are left out, since the schema does not describe them: drug_era" in found
     said_of(capsys, *FIT, "account=none", "out=run", "data.vocabulary=vocabulary")
     told = json.loads((place / "run" / "release" / "release.json").read_text(encoding="utf-8"))["statement"]
@@ -105,7 +112,7 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
         assert run([*sample, f"out={out}", "force=true"]) != 0
         assert "replaced; choose another name" in capsys.readouterr().err, out
         assert kept == {path: path.read_bytes() for path in kept}
-    for out in ("postgresql://nobody@nowhere/cdm", "duckdb:///made.duckdb"):
+    for out in ("postgresql://nobody@nowhere/cdm", "duckdb:///made.duckdb"):  # the first names no schema
         assert run([*sample, f"out={out}"]) != 0
         assert "a CDM is written to a folder" in capsys.readouterr().err
     said_of(capsys, *sample, "out=a%62.duckdb")
@@ -415,7 +422,7 @@ def test_concepts_are_public_and_a_hospital_s_own_are_declared(place, capsys):
         )
         assert (status == 0) == (said is None)
         assert (said or "") in capsys.readouterr().err
-    frames = cdm_tables.read("cdm", Schema.load("schema.yaml"))
+    frames = {name: frame.astype(object) for name, frame in cdm_tables.read("cdm", Schema.load("schema.yaml")).items()}
     frames["drug_exposure"].loc[:2, "drug_concept_id"] = "2000000123"
     told = [
         each for each in cdm_tables.findings("cdm", Schema.load("schema.yaml"), frames) if "hospital's own" in each.what
@@ -435,7 +442,7 @@ REFUSED = {
     ),
     "nothing": (("check", "data.format=omop", "data.path=nowhere#cdm"), "nowhere#cdm does not exist. Name a folder"),
     "another schema": (("plan", *DATA[:2], "data.schema=other.yaml", "account=none"), "no field of OMOP CDM 5.4"),
-    "a file": (("sample", "release=run/release", "rows=2", "format=omop", "out=x.csv"), "is not a release"),
+    "a file": (("sample", "release=run/release", "rows=2", "format=omop", "out=x.csv"), "run/release: no such folder"),
     "a list without a file": (("schema", "format=omop", "vocabulary=vocabulary"), "needs out=FILE"),
     "a sheet": (("schema", "format=omop", "sheet=x"), "leave it out"),
 }
@@ -490,53 +497,200 @@ def test_the_kept_form_is_whole():
     ]  # fmt: skip
 
 
+KINDS = {"integer": "bigint", "float": "numeric", "date": "date", "datetime": "timestamp"}
+
+
+def to_postgres(connection, tables, schema, kinds=KINDS):
+    """Tables of text as those of a schema, with the model's types or as text."""
+    connection.execute(f"CREATE SCHEMA {schema}")
+    for name, table in tables.items():
+        fields = {f.name: kinds.get(f.type, "varchar") for f in cdm.tables()[name] if f.name in table.column_names}
+        connection.execute(f"CREATE TABLE {schema}.{name} ({', '.join(f'{f} {kind}' for f, kind in fields.items())})")
+        with connection.cursor().copy(f"COPY {schema}.{name} FROM STDIN") as copy:
+            for row in table.select(list(fields)).to_pylist():
+                copy.write_row(list(row.values()))
+
+
 @pytest.mark.heavy
-def test_postgresql_from_schema_to_split(place, capsys, monkeypatch):
+def test_the_whole_path_on_postgresql(place, capsys, monkeypatch):
+    """From the draft to a synthetic CDM that is checked where it was written, and judged."""
     import psycopg
 
     with databases.postgres() as server:
-        with psycopg.connect(host=str(server), user=databases.USER, dbname="postgres", autocommit=True) as connection:
-            connection.execute("CREATE SCHEMA hospital")
-            for name, table in Cdm("cdm").texts(dict.fromkeys(cdm.tables())).items():
-                kinds = {"integer": "bigint", "float": "numeric", "date": "date", "datetime": "timestamp"}
-                types = ", ".join(f"{f.name} {kinds.get(f.type, 'varchar')}" for f in cdm.tables()[name])
-                connection.execute(f"CREATE TABLE hospital.{name} ({types})")
-                with connection.cursor().copy(f"COPY hospital.{name} FROM STDIN") as copy:
-                    for row in table.select([f.name for f in cdm.tables()[name]]).to_pylist():
-                        copy.write_row(list(row.values()))
-        url = f"postgresql://{databases.USER}@/postgres?host={server}#hospital"
+        place = {"host": str(server), "user": databases.USER, "dbname": "postgres"}
+        tables = Cdm("cdm").texts(dict.fromkeys(cdm.tables()))
+        with psycopg.connect(**place, autocommit=True) as connection:
+            to_postgres(connection, tables, "hospital")
+        address = f"postgresql://{databases.USER}@/postgres?host={server}"
         expected = cdm_tables.read("cdm", Schema.load("schema.yaml"))
-        found = cdm_tables.read(url, Schema.load("schema.yaml"))
-        for name, frame in expected.items():
-            pd.testing.assert_frame_equal(found[name], frame, check_dtype=False)
         monkeypatch.setattr(cdm_store, "PART", 1_000)
-        assert checked(url, "vocabulary") == checked("cdm", "vocabulary"), "some rows at a time"
-        with cdm_store.duck() as connection:
-            Cdm(url).views(connection, dict.fromkeys(cdm.RECORDS), "raw_", records=True)
-            copied = connection.execute("SELECT DISTINCT person_source_value FROM raw_person").fetchall()
-            assert {frozenset(each) for (each,) in copied} == {frozenset("x")}, "no text"
-        data = ("data.format=omop", f"data.path={url}")
+        found = cdm_tables.read(f"{address}#hospital", Schema.load("schema.yaml"))
+        for name, frame in expected.items():
+            pd.testing.assert_frame_equal(found[name].astype(object), frame.astype(object), check_dtype=False)
+        data = ("data.format=omop", f"data.path={address}#hospital")
         assert " 0 failed, 0 not run" in said_of(
             capsys, "check", *data, "data.schema=schema.yaml", "data.vocabulary=vocabulary"
         )
         said_of(capsys, "schema", *data, "out=drafted.yaml")
         said_of(capsys, "split", *data, "data.schema=schema.yaml", "out=parts")
-        assert (
-            len(pd.read_parquet("parts/train/person.parquet")) + len(pd.read_parquet("parts/held_out/person.parquet"))
-            == 300
-        )
-        assert run(["fit", *data, "data.schema=schema.yaml", *SOON, "budget.epsilon=3", "out=run"]) != 0
+        people = [len(pd.read_parquet(f"parts/{part}/person.parquet")) for part in ("train", "held_out")]
+        assert sum(people) == 300
+        fit = ["fit", *data, "data.schema=schema.yaml", *SOON, "budget.epsilon=3", "out=run"]
+        assert run(fit) != 0
         assert "a database has no folder for the account" in capsys.readouterr().err
+        said_of(capsys, *fit, "account=hospital.account")
+        sample = ["sample", "release=run/release", "rows=250", "format=omop", "vocabulary=vocabulary"]
+        assert run([*sample, f"out={address}#hospital"]) != 0
+        assert "holds tables" in capsys.readouterr().err
+        assert run([*sample, f"out={address}#hospital", "force=true"]) != 0
+        assert "no unchanged synthetic CDM" in capsys.readouterr().err
+        said_of(capsys, *sample, "seed=1", f"out={address}#synthetic")
+        said_of(capsys, *sample, "seed=2", f"out={address}#synthetic", "force=true")
+        said_of(capsys, *sample, "seed=2", "out=synthetic")
+        here, there = (Cdm(each).texts(dict.fromkeys(cdm.RECORDS)) for each in ("synthetic", f"{address}#synthetic"))
+        for name, table in here.items():
+            for field in table.column_names:
+                cells = [
+                    [cell and cell[:19] for cell in each[name].column(field).to_pylist()] for each in (here, there)
+                ]
+                assert cells[0] == cells[1], field
+        found = checked(f"{address}#synthetic", "vocabulary")
+        assert found == checked("synthetic", "vocabulary")
+        wrong = {each.name for each in found if each.status in ("failed", "not run")}
+        assert wrong <= {"standardConceptRecordCompleteness"}, (
+            "of 300 people noise may hide more than one row in twenty"
+        )
+        run(["check", "data.format=omop", f"data.path={address}#synthetic", "data.vocabulary=vocabulary"])
+        assert f"{len(found):,} checks by the rules" in capsys.readouterr().out
         said_of(
             capsys,
-            "fit",
-            *data,
+            "evaluate",
+            "data.format=omop",
+            "data.train=parts/train",
+            "data.test=parts/held_out",
             "data.schema=schema.yaml",
-            *SOON,
-            "budget.epsilon=3",
-            "account=hospital.account",
-            "out=run",
+            f"synthetic={address}#synthetic",
+            "release=run/release",
+            "evaluate.seeds=1",
+            "out=evaluation",
         )
+        said_of(capsys, "report", "release=run/release", "out=report")
+        with psycopg.connect(**place, autocommit=True) as connection:
+            connection.execute("UPDATE synthetic.person SET person_source_value = 'A. Person' WHERE person_id = 1")
+        assert run([*sample, f"out={address}#synthetic", "force=true"]) != 0
+        assert "no unchanged synthetic CDM" in capsys.readouterr().err
+
+
+@pytest.mark.heavy
+def test_the_page_s_commands_on_postgresql_run_as_they_stand_there(place, capsys):
+    """By somebody who may only read the hospital, and by somebody who may only create schemas elsewhere."""
+    import psycopg
+
+    page = (Path(__file__).parents[2] / "docs" / "omop.md").read_text(encoding="utf-8")
+    commands = page.split("## From PostgreSQL to PostgreSQL")[1].split("```")[1].splitlines()[1:]
+    assert {line.split()[1] for line in commands} == {
+        "schema", "check", "plan", "split", "fit", "sample", "evaluate", "report",
+    }  # fmt: skip
+    for name in ("schema.yaml", "schema.concepts"):
+        Path(name).unlink()
+    with databases.postgres() as server:
+        own = {"host": str(server), "user": databases.USER, "autocommit": True}
+        with psycopg.connect(**own, dbname="postgres") as connection:
+            for query in ("DATABASE hospital", "DATABASE sharing", "ROLE reader LOGIN", "ROLE writer LOGIN"):
+                connection.execute(f"CREATE {query}")
+            connection.execute("GRANT CREATE ON DATABASE sharing TO writer")
+        with psycopg.connect(**own, dbname="hospital") as connection:
+            to_postgres(connection, Cdm("cdm").texts(dict.fromkeys(cdm.tables())), "cdm")
+            connection.execute("GRANT USAGE ON SCHEMA cdm TO reader")
+            connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA cdm TO reader")
+        for line in commands:
+            _, command, *words = shlex.split(re.sub(r"@db/(\w+)", rf"@/\1?host={server}", line))
+            words += {"fit": SOON[1:3], "evaluate": ["evaluate.seeds=1"]}.get(command, [])
+            told = said_of(capsys, command, *words)
+            if command == "check":
+                assert " 0 not run" in told
+            if command == "schema":
+                drafted = Path("schema.yaml").read_text(encoding="utf-8")
+                Path("schema.yaml").write_text(omop_hospital.answered(drafted), encoding="utf-8")
+        unreadable = f"data.path=postgresql://reader@/sharing?host={server}#synthetic"
+        assert run(["check", "data.format=omop", unreadable]) != 0
+        assert "holds no table of a CDM that can be read" in capsys.readouterr().err
+
+
+@pytest.mark.heavy
+def test_postgresql_counts_rows_as_duckdb_does(place):
+    """With the model's types and as text, of cells that break every rule."""
+    import psycopg
+
+    whole = Cdm("cdm").texts(dict.fromkeys(cdm.tables()))
+    odd = {name: table.to_pandas() for name, table in whole.items()}
+    rng = np.random.default_rng(0)
+    texts = {
+        "integer": ["x", "7.0", " 12 ", "1e3", "", "-3", "+4", "99999999999999999999", "9223372036854775807"],
+        "float": ["", "-1e5", "x", ".5", "1e9", "12,5", "inf", "-Infinity", "nan"],
+        "date": [
+            "2021-02-29",
+            "2020-02-29",
+            "2021-13-01",
+            "1800-01-01",
+            "20210301",
+            "2090-05-05",
+            "",
+            "2021-03-04 10:11",
+        ],
+        "datetime": [
+            "2021-02-29 10:00",
+            "2021-03-01T10:00:61",
+            "2021-03-01T10:00:00.5",
+            "1800-01-01",
+            "x",
+        ],
+    }
+    for name, frame in odd.items():
+        for field in cdm.tables()[name]:
+            if field.name not in frame or len(frame) < 5:
+                continue
+            cells = texts.get(field.type, ["", "x" * 80, " y "])
+            rows = rng.choice(len(frame), min(len(frame), 9), replace=False)
+            frame.loc[rows, field.name] = rng.choice(np.array(cells, object), len(rows))
+    Path("odd").mkdir()
+    for name, frame in odd.items():
+        frame.to_csv(f"odd/{name}.csv", index=False)
+    with databases.postgres() as server:
+        with psycopg.connect(host=str(server), user=databases.USER, dbname="postgres", autocommit=True) as connection:
+            to_postgres(connection, whole, "hospital")
+            to_postgres(connection, {name: pa.table(frame) for name, frame in odd.items()}, "odd", kinds={})
+            to_postgres(connection, {name: table for name, table in whole.items() if name != "death"}, "lacking")
+        address = f"postgresql://{databases.USER}@/postgres?host={server}"
+        assert checked(f"{address}#hospital", "vocabulary") == checked("cdm", "vocabulary")
+        assert checked(f"{address}#hospital") == checked("cdm")
+        here, there = checked("odd", "vocabulary"), checked(f"{address}#odd", "vocabulary")
+        assert there == here
+        assert {each.name for each in here if each.status == "failed"} >= {
+            "cdmDatatype",
+            "isForeignKey",
+            "isPrimaryKey",
+        }
+        shutil.copytree("cdm", "lacking")  # other tests read the hospital's own folder
+        Path("lacking/death.csv").unlink()
+        assert checked(f"{address}#lacking") == checked("lacking")
+
+
+def test_what_is_counted_does_not_depend_on_how_frames_hold_texts(place):
+    declared = Schema.load("schema.yaml")
+    frames = cdm_tables.read("cdm", declared)
+    plain = {name: frame.astype(object).where(frame.notna(), None) for name, frame in frames.items()}
+    assert {str(kind) for kind in frames["measurement"].dtypes} == {"str", "category"}
+    resolved = declared
+    for name, item in declared.learned:
+        resolved = resolved.with_learned(name, **{item: column_of(declared, name).tree.codes})
+    codec = Codec(resolved)
+    one, other = (ordered(each, declared, bytes(32)).encoded_by(codec) for each in (frames, plain))
+    assert (one.codes == other.codes).all()
+    assert (one.keys == other.keys).all()
+    for name, cells in other.histories.cells.items():
+        assert (one.histories.cells[name] == cells).all(), name
+    assert (one.histories.owner == other.histories.owner).all()
 
 
 def test_a_cell_is_the_same_number_whoever_else_is_there():

@@ -74,6 +74,14 @@ def refused(folder, words="", read=load):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MEMORY * 1024
 
 
+def test_a_folder_that_is_not_there_or_holds_the_release_is_told_apart(hostile, tmp_path):
+    refused(tmp_path / "nowhere", "nowhere: no such folder")
+    hostile().rename(tmp_path / "release")
+    refused(tmp_path, f"is not a release, but the folder of a fit; give {tmp_path / 'release'}")
+    (tmp_path / "file.csv").write_text("a")
+    refused(tmp_path / "file.csv", "is not a release: it has no model.safetensors")
+
+
 def test_text_that_is_no_release(hostile):
     folder = hostile()
     for text, words in (

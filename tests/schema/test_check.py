@@ -23,6 +23,12 @@ def problems(frame, schema=MIXED, **keys):
     return str(caught.value)
 
 
+def test_a_path_in_place_of_a_frame_is_refused_with_what_reads_it():
+    assert problems("table.csv") == (
+        "expected a pandas DataFrame, got str; synthdp.read(path, schema) reads a file as one"
+    )
+
+
 def test_a_good_table_comes_back_in_schema_order(frame):
     shuffled = frame[frame.columns[::-1]]
     pd.testing.assert_frame_equal(MIXED.validate(shuffled), frame)

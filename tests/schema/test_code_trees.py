@@ -36,6 +36,14 @@ def test_declared_codes_become_the_tree_s_and_the_rest_is_to_be_learned():
     assert schema(categories=[250, 251], tree={"prefix": [2]}).column("dx").tree.codes == ("250", "251")
 
 
+def test_the_category_for_all_others_is_no_coarser_code():
+    with pytest.raises(BadInput, match="column 'dx': other: 'A00' is also a coarser code of its tree"):
+        schema(categories=[*CODES, "A00"], other="A00")
+    with pytest.raises(BadInput, match="other: 'gut' is also a coarser code"):
+        schema(tree={"prefix": [3], "parents": PARENTS}, categories=[*CODES, "gut"], other="gut")
+    assert schema(categories=[*CODES, "Z"], other="Z").column("dx").tree.codes == tuple(CODES)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_of_all_weights_whose_squares_a_chain_bounds_a_tree_s_make_the_variances_least(seed):
     rng = np.random.default_rng(seed)

@@ -1,5 +1,6 @@
 import time
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from mixed_tables import AWFUL, MIXED, every_code
 
 from synthdp.errors import BadInput
+from synthdp.schema import cells
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import microseconds
 from synthdp.schema.schema import LEARN, Boolean, Categorical, Continuous, Datetime, Integer, Ordinal, Schema
@@ -347,3 +349,32 @@ def test_fast_enough():
     frame = decoded(codes=codes)
     CODEC.encode(frame)
     assert time.process_time() - start < 1.0
+
+
+def test_categories_are_read_as_the_same_cells_that_stand_alone():
+    """Whatever categories there are beside a cell's own, used or not."""
+    stamp = pd.Timestamp("2020-01-31T08:00:00.000001+01:00")
+    given = [
+        "1",
+        "01.5",
+        "x",
+        "",
+        "nan",
+        "2020-01-31",
+        "20200131T0810Z",
+        None,
+        "1",
+        7,
+        7.5,
+        True,
+        stamp,
+        Decimal("1e400"),
+        -0.0,
+    ]
+    plain = pd.Series(given, dtype=object)
+    coded = pd.Series(pd.Categorical.from_codes([*range(7), -1, 0, *range(7, 13)], [*given[:7], *given[9:], "unused"]))
+    for read in (cells.numbers, cells.instants):
+        for one, other in zip(read(plain), read(coded), strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert cells.texts(coded) == cells.texts(plain)
+    assert cells.missing(coded).tolist() == cells.missing(plain).tolist()

@@ -37,6 +37,8 @@ def test_redcap(tmp_path):
         "symptoms____9": {"kind": "boolean"},
         "smoker": {"kind": "boolean", "missing": True},
         "crea": {"kind": "continuous", "bounds": [0.0, 20.0], "decimals": 2, "missing": True},
+        "weight": {"kind": "continuous", "bounds": [0.5, 300.0], "decimals": 1, "missing": True},
+        "arrived": {"kind": "integer", "bounds": [0, 1439], "missing": True},
         "seen": {"kind": "datetime", "bounds": "learn", "resolution": "second", "missing": True},
         "comments": {"kind": "ignore"},
         "baseline_complete": done,
@@ -45,12 +47,17 @@ def test_redcap(tmp_path):
     with pytest.raises(BadInput, match="guessed"):
         schema.check_declared()
     header = ",".join(found["columns"])
-    (tmp_path / "raw.csv").write_text(f"{header}\n1,A,3,44,1980-02-01,2,1,0,1,1.25,2024-01-01 10:11:12,x,0\n")
+    row = '1,A,3,44,1980-02-01,2,1,0,1,1.25,"7,5",09:30,2024-01-01 10:11:12,x,0'
+    (tmp_path / "raw.csv").write_text(f"{header}\n{row}\n")
     read = schema.validate(record_files.read(tmp_path / "raw.csv", schema))
     assert read["sex"].tolist() == ["Diverse, other"]
     assert read["symptoms___0"].tolist() == [True]
+    assert read[["weight", "arrived"]].to_numpy().tolist() == [[7.5, 570]]
     record_files.write([read], tmp_path / "out.csv", schema)
     assert pd.read_csv(tmp_path / "out.csv")["sex"].tolist() == [3]
+    assert pd.read_csv(tmp_path / "out.csv")[["weight", "arrived"]].to_numpy().tolist() == [["7,5", "09:30"]]
+    assert "# Left out (kind: ignore), since" in schema_text(tmp_path / "d.csv")
+    assert "how they are written: 'name', 'comments'.\n" in schema_text(tmp_path / "d.csv")
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

@@ -1,15 +1,19 @@
 import re
 from dataclasses import replace
 from datetime import time
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from mixed_tables import AWFUL, MIXED, every_code
 
 from synthdp import BadInput
 from synthdp.schema import yamlfile
 from synthdp.schema.codec import Codec
+from synthdp.schema.columns import Continuous
 from synthdp.schema.guesses import outward
 from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
@@ -162,12 +166,50 @@ def test_a_step_between_whole_numbers_is_drafted_where_there_are_values_enough(t
     assert made.column("barthel").review
 
 
+def test_a_draft_asks_for_rules():
+    text, made, _ = drafted(table())
+    assert "\nrules: []  # what every record satisfies by its meaning, such as admitted <= discharged; else" in text
+    assert made.rules == ()
+
+
 def test_the_decimals_of_a_typed_file_are_drafted(tmp_path):
     frame = pd.DataFrame({"dose": [0.1, 2.25, None] * 20, "exact": np.random.default_rng(0).random(60), "n": range(60)})
     frame.to_parquet(tmp_path / "t.parquet")
     found = record_files.look(tmp_path / "t.parquet")
     made = Schema.from_dict(yamlfile.parse(draft(found.frame, "t.parquet", found=found).schema, "draft"))
     assert (made.column("dose").decimals, made.column("exact").decimals) == (2, None)
+
+
+def test_decimals_with_a_fixed_point_are_numbers_and_no_text(tmp_path):
+    costs = [None if n % 9 == 0 else Decimal(n * 37 % 1000).scaleb(-2) for n in range(300)]
+    frame = pd.DataFrame({"costs": costs, "stays": [Decimal(n % 7) for n in range(300)], "n": range(300)})
+    kinds = {"costs": pa.decimal128(12, 2), "stays": pa.decimal128(10, 0), "n": pa.int64()}
+    pq.write_table(
+        pa.table({name: pa.array(frame[name], kind) for name, kind in kinds.items()}), tmp_path / "t.parquet"
+    )
+    found = record_files.look(tmp_path / "t.parquet")
+    assert (found.mind, found.reading) == ((), None)
+    made = Schema.from_dict(yamlfile.parse(draft(found.frame, "t.parquet", found=found).schema, "draft"))
+    assert [(column.kind, getattr(column, "decimals", None)) for column in made.columns] == [
+        ("continuous", 2), ("integer", None), ("integer", None),
+    ]  # fmt: skip
+    read = (
+        made.with_learned("costs", bounds=(0, 10))
+        .with_learned("stays", bounds=(0, 6))
+        .with_learned("n", bounds=(0, 300))
+    )
+    assert read.validate(record_files.read(tmp_path / "t.parquet", read))["costs"].sum() == float(
+        sum(filter(None, costs))
+    )
+
+
+def test_a_title_or_a_code_for_missing_values_takes_no_decimals_away(tmp_path):
+    cells = [f"{n * 37 % 1000 / 100:g}" if n % 9 else "." for n in range(300)]
+    pd.DataFrame({"dose": cells}).to_csv(tmp_path / "t.csv", index=False)
+    found = record_files.look(tmp_path / "t.csv")
+    assert found.reading.of(Continuous(name="dose", bounds="learn")).coding.missing == (".",)
+    made = Schema.from_dict(yamlfile.parse(draft(found.frame, "t.csv", found=found).schema, "draft"))
+    assert made.column("dose").decimals == 2
 
 
 def test_only_identifiers_still_make_a_schema():
@@ -285,7 +327,7 @@ def test_a_draft_says_how_codes_of_digits_stay_digits():
     frame = pd.DataFrame({"plz": ["01067", "10115", "80331", None] * 5, "ward": ["a", "b"] * 10})
     text, schema, _ = drafted(frame)
     assert schema.column("plz").kind == "categorical"
-    assert text.count('say other: with digits that are no code: "0"') == 1
+    assert text.count('say other: with digits that no code begins with: "99999"') == 1
 
 
 def test_a_draft_says_which_codes_are_better_declared_by_their_look_or_name():

@@ -36,8 +36,8 @@ class Conditional:
     cliques: tuple[Clique, ...]
     theta: Array
 
-    def probabilities(self, cells: Mapping[str, Whole], sizes: Mapping[str, int]) -> Array:
-        """(rows, codes)."""
+    def probabilities(self, cells: Mapping[str, Whole], sizes: Mapping[str, int], offset: Array | None = None) -> Array:
+        """(rows, codes). `offset` (rows, codes) are logarithms of what multiplies the chances."""
         logits = np.tile(self.margin, (len(next(iter(cells.values()))), 1))
         start = 0
         for clique in self.cliques:
@@ -49,7 +49,7 @@ class Conditional:
                     there = np.flatnonzero(place >= 0)
                     logits[there] += self.theta[start + place[there]] * share[there, None]
             start += math.prod(sizes[name] for name in clique)
-        return softmax(logits)
+        return softmax(logits if offset is None else logits + offset)
 
     def draw(self, cells: Mapping[str, Whole], sizes: Mapping[str, int], rng: np.random.Generator) -> Whole:
         """A code for each row of `cells`."""
@@ -95,18 +95,19 @@ def fit(
     spread: float | Sequence[float],
     iterations: int,
     start: Conditional | None = None,
-    closed: NDArray[np.bool_] | None = None,
+    offset: Array | None = None,
 ) -> Conditional:
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
     `alone` (codes,) are logarithms of the column by itself. Tables are held against the rows `cells`, weighted: a table's cell counts as
     much as the rows in it. `spread` is the deviation of parameters that is expected, of all or of each table: a parameter's penalty is
-    (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. `closed` (rows, codes) are
-    the codes that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
+    (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. `offset` (rows, codes) are
+    logarithms of what multiplies the chances, `CLOSED` of codes that a row cannot have. By L-BFGS, from `start` where its cliques are the
+    same.
     """
     from scipy.optimize import minimize
 
-    rows = _indicators(cells, cliques, sizes)
+    rows = indicators(cells, cliques, sizes)
     columns = rows.T.tocsr()
     base, margin = alone, softmax(alone[None, :])[0]
     mass = (columns @ weights)[:, None]
@@ -124,7 +125,7 @@ def fit(
 
     def objective(scaled: Array) -> tuple[float, Array]:
         theta = scaled.reshape(target.shape) * scale
-        logits = base + rows @ theta if closed is None else np.where(closed, CLOSED, base + rows @ theta)
+        logits = base + rows @ theta if offset is None else base + rows @ theta + offset
         most = logits.max(1, keepdims=True)
         shares = np.exp(logits - most)
         sums = shares.sum(1, keepdims=True)
@@ -139,7 +140,7 @@ def fit(
     return Conditional(base, tuple(cliques), found.x.reshape(target.shape) * scale)
 
 
-def _indicators(cells: Mapping[str, Whole], cliques: Sequence[Clique], sizes: Mapping[str, int]) -> "csr_matrix":
+def indicators(cells: Mapping[str, Whole], cliques: Sequence[Clique], sizes: Mapping[str, int]) -> "csr_matrix":
     """(rows, cells of all cliques): 1 where a row lies in a cell, and its share where it lies in several."""
     from scipy.sparse import csr_matrix
 
