@@ -13,25 +13,26 @@ weighed in the same way, so that what is fitted is not bent by it.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, Traits, check_tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.marginals import mixed_model_fit
-from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Whole, drawn, fit, softmax
+from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Whole, fit
+from synthdp.generators.marginals.history_model import LEAST_SHARE, MOST_UNITS, HistoryModel, draw, restored
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, option, positive, whole
-from synthdp.schema import history_view, linked_tables
+from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import LEARN, MICROSECONDS, Categorical, Continuous, Datetime, Integer, Ordinal
+from synthdp.schema.columns import LEARN, Categorical, Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.history_view import (
     ALIKE,
     EARLIER,
@@ -39,14 +40,11 @@ from synthdp.schema.history_view import (
     GAP,
     LAST,
     LEFT,
-    LONGEST,
     MOST_EARLIER,
-    MOST_LEFT,
     NUMBER,
     PACE,
     PLACE,
     PREVIOUS,
-    ROW,
     ROWS,
     UNIT_WEIGHT,
     WEEK,
@@ -54,29 +52,19 @@ from synthdp.schema.history_view import (
     Below,
     View,
 )
-from synthdp.schema.linked_tables import Table
 from synthdp.schema.schema import Schema
 from synthdp.seal import HistoryTables
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from synthdp.seal import Sensitive
 
 Array = NDArray[np.float64]
 Clique = tuple[str, ...]
 Tables = dict[Clique, Array]
-MOST_UNITS = 50_000  # drawn while a model is fitted
-BATCH = 100_000  # rows drawn at a time
 CHANCES = 6_000_000  # of codes of rows below visits that a fit looks at: of more rows, some tell
 BY_CODE = 4.0  # times `spread`: what codes and numbers of rows of a visit tell of its rows; tried on a made-up hospital
-POINTS = "points of "  # dates below visits, as drawn
-MOST_POINTS = 100_000  # of the order column's grid, of which some are likelier than others
 SETTLED = 4  # how often a later round begins with days and gaps fitted in turns
-LEAST_SHARE, MOST_SHARE = 1e-4, 50.0  # of a point, against an even share
-MOST_BY = 3  # columns that tell one together
-LARGEST = 1 << 62  # no gap is larger
-LEAST_CHANCE = 1e-300  # of what a rule leaves: something is drawn of it
+MOST_SHARE = 50.0  # of a point, against an even share
 LEAST_DEVIATION = 1e-3  # of tables without noise, of which rounding is all that is left
 CLEAR = 3.0  # deviations of noise that `other` must stand above, where categories are learned
 
@@ -260,7 +248,7 @@ class _Work:
                 self.of_unit[name] = self._fitted(
                     name, self.people, weights, before, tables, deviations, self._alone([asked], name), None
                 )
-            self.people[name] = _drawn(self.of_unit[name], self.people, sizes, self.number, rng)
+            self.people[name] = draw(self.of_unit[name], self.people, sizes, self.number, rng)
 
     def records(self, rng: np.random.Generator) -> "HistoryModel":
         """Rounds over all columns of a record; in the first one each column is fitted before the next is drawn by it."""
@@ -479,507 +467,6 @@ def _by_itself(alone: Array) -> Conditional:
 def _told(tables: Tables, before: str, name: str) -> Array:
     """(codes of `before`, codes of `name`), however it was asked."""
     return tables[before, name] if (before, name) in tables else tables[name, before].T
-
-
-def _drawn(
-    conditional: Conditional, cells: Mapping[str, Whole], sizes: Mapping[str, int], rows: int, rng: np.random.Generator
-) -> Whole:
-    """Codes of a column for each row; of one that nothing tells, from its distribution."""
-    if conditional.cliques:
-        return conditional.draw(cells, sizes, rng)
-    return drawn(np.tile(softmax(conditional.margin[None, :]), (rows, 1)), rng)
-
-
-@dataclass(frozen=True)
-class Spans:
-    """Between which points of the order column all records of a unit lie, (units,) each, and for the dates of units that say so their
-    points; `first` and `last` are the codes of the ends. The model keeps rules such as birth <= visit <= death by this."""
-
-    low: Whole
-    high: Whole
-    first: Whole
-    last: Whole
-    codes: int
-    points: dict[str, Whole]
-    gone: dict[str, NDArray[np.bool_]]
-    limited: bool
-
-    @property
-    def empty(self) -> NDArray[np.bool_]:
-        """Units for whose records there is no time."""
-        return self.low > self.high
-
-    def closed(self, units: Whole) -> NDArray[np.bool_]:
-        """(rows, codes): the order column's codes that lie outside, of these units."""
-        codes = np.arange(self.codes)[None, :]
-        if not self.limited:
-            return np.zeros((len(units), self.codes), np.bool_)
-        return (codes < self.first[units][:, None]) | (codes > self.last[units][:, None])
-
-
-@dataclass(frozen=True)
-class Landing:
-    """On which points records lie: shares of all points up to each one, of a unit's first records within a code and of later ones, by the
-    least point; and the first point of each code."""
-
-    low: int
-    firsts: Array
-    laters: Array
-    starts: Whole
-
-    def share(self, first: Whole, last: Whole, none: NDArray[np.bool_]) -> Array:
-        """The mean share of the points from `first` to `last`, 0 where there are none."""
-        ends, begin = np.where(none, 0, last + 1 - self.low), np.where(none, 0, first - self.low)
-        found: Array = (self.laters[ends] - self.laters[begin]) / np.maximum(ends - begin, 1)
-        return found
-
-    def draw(self, first: Whole, last: Whole, rng: np.random.Generator) -> Whole:
-        """A point from `first` to `last`, of a record that follows another."""
-        return self._drawn(self.laters, first, last, rng)
-
-    def start(self, codes: Whole, low: Whole, high: Whole, rng: np.random.Generator) -> Whole:
-        """A point of each code from `low` to `high`, of a first record."""
-        first, last = np.maximum(self.starts[codes], low), np.minimum(self.starts[codes + 1] - 1, high)
-        return self._drawn(self.firsts, first, last, rng)
-
-    def _drawn(self, shares: Array, first: Whole, last: Whole, rng: np.random.Generator) -> Whole:
-        begin, end = shares[first - self.low], shares[last + 1 - self.low]
-        found = np.searchsorted(shares, begin + (end - begin) * rng.random(len(first)), side="right") - 1 + self.low
-        return np.clip(found, first, last)
-
-
-@dataclass(frozen=True)
-class HistoryModel:
-    """Conditionals of a unit's columns and of a record's, in the order in which they are drawn. Where records lie: how often one that
-    follows another lies in each of the order column's codes, and any on each day of the week, as multiples of an even share."""
-
-    schema: Schema
-    of_unit: dict[str, Conditional]
-    of_record: dict[str, Conditional]
-    seasons: Array
-    days: Array
-
-    @cached_property
-    def codec(self) -> Codec:
-        """The public codec of the schema."""
-        return Codec(self.schema)
-
-    @cached_property
-    def view(self) -> View:
-        """The columns of a history."""
-        return View.of(self.codec)
-
-    def landing(self) -> "Landing | None":
-        """How often records lie on each point; None where there are too many points, or some that stand apart."""
-        view, codec = self.view, self.codec
-        low, high = codec.numeric(view.order).span
-        if high - low >= MOST_POINTS or len(codec.atoms(view.order)):
-            return None
-        points = np.arange(low, high + 1)
-        codes = np.asarray(codec.numeric(view.order).coded(points), np.int64)
-        shares = self.days[view.calendar(points)[WEEKDAY]] if view.period else np.ones(len(points))
-        starts = low + np.searchsorted(codes, np.arange(len(self.seasons) + 1))
-        return Landing(
-            low, np.append(0, shares.cumsum()), np.append(0, (shares * self.seasons[codes]).cumsum()), starts
-        )
-
-    def reached(self, points: Whole, high: Whole) -> Array:
-        """(rows, codes): logarithms of how often a record lies where a gap of each code leads from these points, against an even share;
-        `CLOSED` for a gap that leads past the end, and for the code that says there is none."""
-        view, landing = self.view, self.landing()
-        starts, ends = np.array(view.gaps)[None, :], np.array([*view.gaps[1:], LARGEST])[None, :]
-        far = starts > (high - points)[:, None]
-        found = np.zeros(far.shape)
-        if landing is not None:
-            first, last = points[:, None] + starts, points[:, None] + np.minimum(ends - 1, (high - points)[:, None])
-            found = np.log(np.maximum(landing.share(np.where(far, 0, first), np.where(far, 0, last), far), LEAST_SHARE))
-        return np.column_stack([np.full(len(points), CLOSED), np.where(far, CLOSED, found)])
-
-    def people(self, units: int, rng: np.random.Generator) -> dict[str, Whole]:
-        """The columns of `units` units."""
-        view, found = self.view, dict[str, Whole]()
-        for name in view.of_unit:
-            found[name] = _drawn(self.of_unit[name], found, view.sizes, units, rng)
-        return found
-
-    def spans(self, people: Mapping[str, Whole], rng: np.random.Generator) -> Spans:
-        """When records of these units may lie; dates of units that limit it are drawn here."""
-        view, codec = self.view, self.codec
-        order, units = codec.numeric(view.order), len(people[NUMBER])
-        (low, high), points = (np.full(units, end) for end in order.span), dict[str, Whole]()
-        missing: dict[str, NDArray[np.bool_]] = {}
-        for name in dict.fromkeys((*view.since, *view.until, *view.ends)):
-            coder, column = codec.numeric(name), self.schema.column(name)
-            inside, gone = coder.known(people[name].astype(np.int32))
-            points[name], missing[name] = coder.draw(inside, rng), gone
-            period = MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 0
-            if name in view.since:
-                low = np.where(gone, low, np.maximum(low, -(-points[name] * period // view.period)))
-            if name in view.until:
-                high = np.where(gone, high, np.minimum(high, points[name] * period // view.period))
-        first, last = (np.asarray(order.coded(each), np.int64) for each in (low, high))
-        limited = bool(view.since or view.until)
-        return Spans(low, high, first, last, view.sizes[view.order], points, missing, limited)
-
-    def histories(
-        self,
-        units: int,
-        rng: np.random.Generator,
-        people: Mapping[str, Whole] | None = None,
-        spans: Spans | None = None,
-    ) -> tuple[dict[str, Whole], Whole, Whole]:
-        """The columns of every record of `units` units, unit by unit; whose a record is; and its point of the order column's grid. A unit
-        for whose records there is no time has none."""
-        view, codec = self.view, self.codec
-        sizes, order = view.sizes, codec.numeric(view.order)
-        people = self.people(units, rng) if people is None else people
-        spans = self.spans(people, rng) if spans is None else spans
-        if spans.empty.any():
-            people = {**people, NUMBER: np.where(spans.empty, 0, people[NUMBER])}
-        most = self.schema.max_records_per_unit * LONGEST
-        number = _within(np.array([*view.numbers, most + 1]), people[NUMBER], rng)
-        alive, place = np.flatnonzero(number > 0), 0
-        parts: list[dict[str, Whole]] = []
-        owners: list[Whole] = []
-        drawn_points: list[Whole] = []
-        past = {PREVIOUS + name: np.full(units, sizes[PREVIOUS + name] - 1) for name in (*view.own, view.order)}
-        past |= {f"{EARLIER}{name} {code}": np.zeros(units, np.int64) for name, code in view.counted}
-        for below in view.below:
-            for name in below.columns:
-                past[PREVIOUS + name] = np.full((units, below.places), -1, np.int32)
-            past[PREVIOUS + below.code][:, 0] = below.none
-        points, landing = np.zeros(units, np.int64), self.landing()
-        while len(alive) or not parts:
-            cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
-            cells[PLACE] = np.full(len(alive), int(view.place(np.array([place]))[0]))
-            cells[LEFT] = np.minimum(number[alive] - place - 1, MOST_LEFT)
-            if place == 0:
-                if spans.limited:
-                    chances = np.maximum(self.of_record[FIRST].probabilities(cells, sizes)[:, :-1], LEAST_CHANCE)
-                    cells[FIRST] = drawn(np.where(spans.closed(alive), 0, chances), rng)
-                else:
-                    cells[FIRST] = _drawn(self.of_record[FIRST], cells, sizes, len(alive), rng)
-                if landing is not None:
-                    points[alive] = landing.start(cells[FIRST], spans.low[alive], spans.high[alive], rng)
-                elif spans.limited:
-                    points[alive] = order.between(cells[FIRST], spans.low[alive], spans.high[alive], rng)
-                else:
-                    points[alive] = order.draw(cells[FIRST].astype(np.int32), rng)
-                cells[GAP] = cells[PACE] = np.zeros(len(alive), np.int64)
-            else:
-                cells[FIRST] = np.full(len(alive), sizes[FIRST] - 1)
-                cells[PACE] = view.pace(points[alive], number[alive] - place)
-                left = spans.high[alive] - points[alive]
-                offset = self.reached(points[alive], spans.high[alive])
-                chances = np.maximum(self.of_record[GAP].probabilities(cells, sizes, offset), LEAST_CHANCE)
-                codes = drawn(np.where(offset <= CLOSED, 0, chances), rng) - 1
-                ends = np.array([*view.gaps[1:], LARGEST])
-                starts = np.array(view.gaps)
-                least, most_steps = starts[codes], np.minimum(ends[codes] - 1, left)
-                if landing is None:
-                    steps = rng.integers(least, most_steps + 1)
-                else:
-                    steps = landing.draw(points[alive] + least, points[alive] + most_steps, rng) - points[alive]
-                points[alive] += steps
-                cells[GAP] = view.gap(steps)
-            cells[view.order] = np.asarray(order.coded(points[alive]), np.int64)
-            cells |= view.calendar(points[alive])
-            if view.alike:
-                cells[ALIKE] = (
-                    _drawn(self.of_record[ALIKE], cells, sizes, len(alive), rng)
-                    if place
-                    else np.full(len(alive), sizes[ALIKE] - 1)
-                )
-            for name in view.own:
-                if name in view.targets[:1]:
-                    self._below(cells, points[alive], alive, spans, rng)
-                excluded = view.excluded(name, cells)
-                if excluded is None:
-                    cells[name] = _drawn(self.of_record[name], cells, sizes, len(alive), rng)
-                else:
-                    chances = np.maximum(self.of_record[name].probabilities(cells, sizes), LEAST_CHANCE)
-                    cells[name] = drawn(np.where(excluded, 0, chances), rng)
-            if not view.targets:
-                self._below(cells, points[alive], alive, spans, rng)
-            parts.append(cells)
-            owners.append(alive)
-            drawn_points.append(points[alive])
-            for name in (*view.own, view.order, *(name for each in view.below for name in each.columns)):
-                past[PREVIOUS + name][alive] = cells[name]
-            for name, code in view.counted:
-                held = past[f"{EARLIER}{name} {code}"]
-                held[alive] = np.minimum(held[alive] + (cells[name] == code), sizes[f"{EARLIER}{name} {code}"] - 1)
-            place += 1
-            alive = alive[number[alive] > place]
-        whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-        owner = np.concatenate(owners)
-        rank = np.argsort(owner, kind="stable")  # a unit's records stay in their order
-        return {name: values[rank] for name, values in whole.items()}, owner[rank], np.concatenate(drawn_points)[rank]
-
-    def _below(
-        self, cells: dict[str, Whole], points: Whole, units: Whole, spans: Spans, rng: np.random.Generator
-    ) -> None:
-        """Draw the rows below records into `cells`, (records, places) each, and the points of their dates. A row is left out where there is
-        no time for its dates."""
-        view, sizes = self.view, self.view.sizes
-        for below in view.below:
-            shape = (len(points), below.places)
-            for name in below.columns:
-                cells[name] = np.full(shape, -1, np.int32)
-            for name, _ in below.starts:
-                cells[POINTS + name] = np.zeros(shape, np.int64)
-            for place in range(below.places):
-                chosen = np.flatnonzero(cells[below.table + ROWS] > place)
-                row = {name: values[chosen] for name, values in cells.items()}
-                row[below.table + ROW] = np.full(len(chosen), place)
-                row[below.table + LAST] = row[below.code][:, place - 1] if place else np.full(len(chosen), below.none)
-                row[below.code] = _drawn(self.of_record[below.code], row, sizes, len(chosen), rng)
-                cells[below.code][chosen, place] = row[below.code]
-                for name in below.further:
-                    before = view.before_at(row, below, PREVIOUS + name, np.arange(len(chosen)), row[below.code])
-                    known = row | {PREVIOUS + name: before}
-                    if name in dict(below.starts):
-                        drawn_at = self._date(below, name, known, points[chosen], units[chosen], spans, rng)
-                        row[name], row[POINTS + name] = drawn_at
-                        cells[POINTS + name][chosen, place] = row[POINTS + name]
-                    else:
-                        row[name] = _drawn(self.of_record[name], known, sizes, len(chosen), rng)
-                    cells[name][chosen, place] = row[name]
-            self._packed(cells, below)
-
-    def _date(
-        self,
-        below: Below,
-        name: str,
-        row: Mapping[str, Whole],
-        visits: Whole,
-        units: Whole,
-        spans: Spans,
-        rng: np.random.Generator,
-    ) -> tuple[Whole, Whole]:
-        """Codes and points of a date of rows, which keeps its column's bounds and the orders; -1 where there is no time for it."""
-        view, codec = self.view, self.codec
-        starts, period = np.array(dict(below.starts)[name]), dict(below.periods)[name]
-        low, high = (np.full(len(visits), end) for end in codec.numeric(f"{name} 1").span)
-        for own, since, other in below.orders:
-            if own != name:
-                continue
-            if other == view.order:
-                at, gone = visits * view.period, np.zeros(len(visits), np.bool_)
-            elif other in spans.points:
-                column = self.schema.column(other)
-                step = MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 0
-                at, gone = spans.points[other][units] * step, spans.gone[other][units]
-            elif POINTS + other in row and row[other].ndim == 1:  # of the same row, and drawn before
-                at, gone = row[POINTS + other] * dict(below.periods)[other], row[other] >= view.sizes[other] - 1
-            else:
-                continue
-            low = np.where(since & ~gone, np.maximum(low, -(-at // period)), low)
-            high = np.where(~np.bool_(since) & ~gone, np.minimum(high, at // period), high)
-        base = visits * view.period // period
-        least, most = starts[None, :] + base[:, None], np.append(starts[1:] - 1, LARGEST)[None, :]
-        most = np.where(most < LARGEST, most + base[:, None], LARGEST)
-        least[:, 0] = -LARGEST
-        closed = (least > high[:, None]) | (most < low[:, None])
-        closed = np.column_stack([closed, np.full(len(visits), name not in below.optional)])
-        chances = np.maximum(self.of_record[name].probabilities(row, view.sizes), LEAST_CHANCE)
-        codes = np.where(closed.all(1), -1, drawn(np.where(closed, 0, chances), rng)) if len(visits) else visits
-        dated = (codes >= 0) & (codes < len(starts))
-        at, every = np.where(dated, codes, 0), np.arange(len(visits))
-        first, last = np.maximum(least[every, at], low), np.minimum(most[every, at], high)
-        points = np.where(dated, rng.integers(np.where(dated, first, 0), np.where(dated, last, 0) + 1), 0)
-        return codes, points
-
-    def _packed(self, cells: dict[str, Whole], below: Below) -> None:
-        """Leave out rows without a time for a date, move the others together, and count them."""
-        held = cells[below.code] >= 0
-        for name, _ in below.starts:
-            held &= cells[name] >= 0
-        order = np.argsort(~held, axis=1, kind="stable")
-        for name in (*below.columns, *(POINTS + name for name, _ in below.starts)):
-            moved = np.where(held, cells[name], -1)
-            cells[name] = np.take_along_axis(moved, order, 1)
-        cells[below.table + ROWS] = held.sum(1)
-        cells[below.code][:, 0] = np.where(held.any(1), cells[below.code][:, 0], below.none)
-
-    def _placed(self, cells: Mapping[str, Whole], names: Iterable[str]) -> Whole:
-        """Codes as the codec has them, (rows, columns): rows below records in their places."""
-        view, codec, found = self.view, self.codec, dict[str, Whole]()
-        for below in view.below:
-            there = (cells[below.code] >= 0) & (cells[below.code] < below.none)
-            for name in below.columns:
-                for at in range(below.places):
-                    place, codes = f"{name} {at + 1}", cells[name][:, at]
-                    last = codec.sizes[codec.names.index(place)] - 1
-                    held = there[:, at]
-                    if name in dict(below.starts):
-                        held = held & (codes < view.sizes[name] - 1)
-                        codes = codec.numeric(place).coded(cells[POINTS + name][:, at])
-                    found[place] = np.where(held, codes, last)
-        return np.stack([found[name] if name in found else cells[name] for name in names], 1)
-
-    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
-        """`rows` records, whole histories one after another; that of the last unit ends where the rows do. Units are named from
-        `first_row` on."""
-        import pandas as pd
-
-        rng = np.random.default_rng(seed)
-        parts: list[pd.DataFrame] = []
-        left, units = rows, 0
-        while left > 0 or not parts:
-            frame, count = self._frame(min(left, BATCH), rng, first_row + units)
-            parts.append(frame)
-            left, units = left - len(frame), units + count
-        return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
-
-    def _frame(self, most: int, rng: np.random.Generator, first_unit: int) -> "tuple[pd.DataFrame, int]":
-        """Some records, at most so many, and the number of units that they are of."""
-        view, codec = self.view, self.codec
-        cells, owner, points = self.histories(most // 2 + 1, rng)  # some have several: what is lacking is drawn next
-        cells, owner = {name: values[:most] for name, values in cells.items()}, owner[:most]
-        codes = self._placed(cells, codec.names) if most else np.zeros((0, len(codec.names)), np.int32)
-        frame = codec.decode(codes, rng)
-        starts = np.searchsorted(owner, owner, side="left")
-        for name in view.unit:  # one value for all records of a unit
-            frame[name] = frame[name].take(starts).array
-        none = np.zeros(len(owner), np.bool_)
-        frame[view.order] = codec.numeric(view.order).cells(points[:most], none)
-        if self.schema.unit is not None:
-            frame[self.schema.unit] = [f"S{first_unit + unit + 1:09d}" for unit in owner]
-        return frame.astype({self.schema.unit: "str"}), int(owner[-1]) + 1 if len(owner) else 0
-
-    def sample_tables(self, people: int, *, seed: int | None = None, first_row: int = 0) -> "dict[str, pd.DataFrame]":
-        """Linked tables of so many people, with fresh keys that link their rows; people are named from `first_row` on."""
-        import pandas as pd
-
-        rng = np.random.default_rng(seed)
-        starts = range(0, max(people, 1), MOST_UNITS)
-        parts = [self._tables(min(MOST_UNITS, people - start), rng, first_row + start) for start in starts]
-        return {name: pd.concat([part[name] for part in parts], ignore_index=True) for name in parts[0]}
-
-    def _tables(self, units: int, rng: np.random.Generator, first: int) -> "dict[str, pd.DataFrame]":
-        import pandas as pd
-
-        schema, view, codec = self.schema, self.view, self.codec
-        people = self.people(max(units, 1), rng)
-        spans = self.spans(people, rng)
-        cells, owner, points = self.histories(max(units, 1), rng, people, spans)
-        of_people = np.zeros((len(people[NUMBER]), len(codec.names)), np.int32)
-        for name in view.unit:
-            of_people[:, codec.names.index(name)] = people[name]
-        whole = codec.decode(of_people, rng)
-        for name, drawn_points in spans.points.items():  # by which the visits were drawn
-            coder = codec.numeric(name)
-            whole[name] = coder.cells(drawn_points, coder.known(people[name].astype(np.int32))[1])
-        nothing = np.zeros(len(owner), np.int64)  # of rows below visits, which are made apart
-        rows = codec.decode(np.stack([cells.get(name, nothing) for name in codec.names], 1), rng)
-        rows[view.order] = codec.numeric(view.order).cells(points, np.zeros(len(owner), np.bool_))
-        of_person = np.array([f"S{first + unit + 1:09d}" for unit in range(len(whole))], object)
-        place = np.arange(len(owner)) - np.searchsorted(owner, owner, side="left")
-        of_visit = np.array([f"{of_person[unit]}-{at + 1:02d}" for unit, at in zip(owner, place, strict=True)], object)
-        root, visit, *items = schema.tables
-        keys: dict[str | None, Any] = {root.key: of_person}
-        found = {root.name: _table(schema, root, keys, whole).iloc[:units]}
-        kept = owner < units
-        keys = {visit.key: of_visit[kept], root.key: of_person[owner[kept]]}
-        found[visit.name] = _table(schema, visit, keys, rows[kept])
-        for table in items:
-            below = {name: values[kept] for name, values in cells.items()}
-            found[table.name] = _below(self, table, keys, below, rng)
-        return {name: pd.DataFrame(frame).reset_index(drop=True) for name, frame in found.items()}
-
-    def tensors(self) -> Tensors:
-        """Parameters, and which columns tell which: by their places among all, -1 where a clique has fewer."""
-        names = list(self.view.sizes)
-        arrays: Tensors = {"seasons": self.seasons, "days": self.days}
-        for kind, conditionals in (("unit", self.of_unit), ("record", self.of_record)):
-            for place, conditional in enumerate(conditionals.values()):
-                arrays |= {f"{kind}.{place}": conditional.theta, f"{kind}.{place}.alone": conditional.margin}
-                told = [[names.index(name) for name in clique] for clique in conditional.cliques]
-                arrays[f"{kind}.{place}.by"] = np.array(
-                    [[*each, -1, -1][:MOST_BY] for each in told], np.float64
-                ).reshape(-1, MOST_BY)
-        return arrays
-
-
-def _table(schema: Schema, table: Table, keys: Mapping[str | None, Any], rows: "pd.DataFrame") -> "pd.DataFrame":
-    """A table of people or visits: its keys, and its columns of the joined rows."""
-    import pandas as pd
-
-    made = {key: pd.array(keys[key], dtype="str") for key in linked_tables.keys_of(schema, table)}
-    made |= {
-        name: rows[column.name].array for name, column in linked_tables.held(schema, table) if column.kind != "ignore"
-    }
-    return pd.DataFrame(made)
-
-
-def _below(
-    model: HistoryModel,
-    table: Table,
-    of_visits: Mapping[str | None, Any],
-    cells: Mapping[str, Whole],
-    rng: np.random.Generator,
-) -> "pd.DataFrame":
-    """A table below visits: its rows, visit by visit."""
-    import pandas as pd
-
-    schema, view = model.schema, model.view
-    below = next(each for each in view.below if each.table == table.name)
-    dates = [name for name, _ in below.starts]
-    found, visit = view.rows(cells, below, below.columns)
-    there = (cells[below.code] >= 0) & (cells[below.code] < below.none)
-    codec = Codec(linked_tables.of_table(schema, table))
-    short = {name: name.partition(".")[2] for name in below.columns}
-    codes = np.zeros((len(visit), len(codec.names)), np.int32)
-    for name in below.columns:
-        if name not in dates:
-            codes[:, codec.names.index(short[name])] = found[name]
-    rows = codec.decode(codes, rng)
-    for name in dates:
-        gone = found[name] >= view.sizes[name] - 1
-        rows[short[name]] = codec.numeric(short[name]).cells(cells[POINTS + name][there], gone)
-    made: dict[str, Any] = {}
-    for key in linked_tables.keys_of(schema, table):
-        if key == table.key:
-            rank = np.arange(len(visit)) - np.searchsorted(visit, visit, side="left")
-            of_visit = of_visits[schema.tables[1].key][visit]
-            made[key] = pd.array([f"{each}-{at + 1:02d}" for each, at in zip(of_visit, rank, strict=True)], dtype="str")
-        else:
-            made[key] = pd.array(of_visits[key][visit], dtype="str")
-    return pd.DataFrame({**made, **{name: rows[name].array for name in short.values()}})
-
-
-def _within(edges: Whole, codes: Whole, rng: np.random.Generator) -> Whole:
-    """A whole number of each code's range, edges[code] <= number < edges[code + 1]."""
-    return rng.integers(edges[codes], edges[codes + 1])
-
-
-def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
-    """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit the schema."""
-    view = View.of(Codec(schema))
-    sizes = view.sizes
-    names = list(sizes)
-    shapes: dict[str, tuple[int, ...]] = {"seasons": (sizes[view.order],), "days": (WEEK,)}
-    found: dict[str, dict[str, Conditional]] = {"unit": {}, "record": {}}
-    for kind, drawn_columns in (("unit", view.of_unit), ("record", view.drawn)):
-        for place, name in enumerate(drawn_columns):
-            key = f"{kind}.{place}"
-            by: Any = tensors.get(f"{key}.by", np.zeros((0, MOST_BY)))
-            if by.ndim != 2 or by.shape[1] != MOST_BY or not np.isin(by, np.arange(-1, len(names))).all():
-                raise BadInput("the model's columns do not fit its schema; the release was altered")
-            cliques = tuple(tuple(names[int(i)] for i in row if i >= 0) for row in by)
-            cells = sum(math.prod(sizes[each] for each in clique) for clique in cliques) or 1
-            allowed = view.of_unit[:place] if kind == "unit" else (*view.before(name),)
-            if any(not clique or not set(clique) <= set(allowed) for clique in cliques):
-                raise BadInput("the model's columns do not fit its schema; the release was altered")
-            shapes |= {key: (cells, sizes[name]), f"{key}.alone": (sizes[name],), f"{key}.by": by.shape}
-            alone, theta = (np.asarray(tensors.get(each, np.zeros(0)), np.float64) for each in (f"{key}.alone", key))
-            found[kind][name] = Conditional(alone, cliques, theta)
-    check_tensors(tensors, shapes)
-    seasons, days = (np.asarray(tensors[name], np.float64) for name in ("seasons", "days"))
-    if min(seasons.min(), days.min()) <= 0:
-        raise BadInput("the model's shares do not fit its schema; the release was altered")
-    return HistoryModel(schema, found["unit"], found["record"], seasons, days)
 
 
 GENERATOR = HistoriesSettings
