@@ -274,14 +274,17 @@ class _Work:
         self.spans = self.model.spans(self.people, rng)
         drawn_histories = self.model.histories(self.number, rng, self.people, self.spans)
         cells, weights, self.before = self._weighed(*drawn_histories)
-        self._landed(cells, weights)
+        self._adjust_days(cells, weights)
         return cells, weights
 
-    def _landed(self, cells: Mapping[str, Whole], weights: Array) -> None:
+    def _adjust_days(self, cells: Mapping[str, Whole], weights: Array) -> None:
         """Let as many records lie on each day as the tables say: those that follow others in each code of the order column, and all on each
         day of the week. Differences that the noise explains change nothing (James & Stein 1961)."""
         view, later = self.view, cells[PLACE] > 0
-        for name, share, moved in ((view.order, self.model.seasons, later), (WEEKDAY, self.model.days, later | True)):
+        for name, share, moved in (
+            (view.order, self.model.seasons, later),
+            (WEEKDAY, self.model.days, np.full_like(later, True)),
+        ):
             if name not in cells:
                 continue
             wanted, deviation = _counts(self.answers, name)
@@ -355,7 +358,7 @@ class _Work:
             offset[:, -1] = CLOSED
             offset[:, :-1][self.spans.closed(self.owner[there])] = CLOSED
         else:
-            offset = self.model.reached(self.before[there], self.spans.high[self.owner[there]])
+            offset = self.model.gap_offsets(self.before[there], self.spans.high[self.owner[there]])
         tables = [np.where((offset <= CLOSED).all(0), 0.0, table) for table in tables]
         return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)
 

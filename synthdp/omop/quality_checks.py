@@ -105,8 +105,7 @@ def checked(where: str, vocabulary: str | None = None, memory: str = "2GiB") -> 
             raise BadInput(
                 f"{where}: holds no table of a CDM that can be read; name the schema of a database after #, and see that you may read it"
             )
-        others = set(store.fields())
-        found = list(_Checking(engine, connection, tuple(concepts), others).run())
+        found = list(_Checking(engine, connection, tuple(concepts)).run())
     return sorted(found, key=lambda check: NAMES.index(check.name))
 
 
@@ -219,7 +218,6 @@ class _Checking:
     engine: _Local | _Server
     connection: Any  # where the vocabulary is
     vocabulary: tuple[str, ...]  # its tables that are there
-    others: set[str]  # every table of the CDM
     made: set[str] = dataclasses.field(default_factory=set)
 
     @property

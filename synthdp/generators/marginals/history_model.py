@@ -89,7 +89,7 @@ class Spans:
 
 
 @dataclass(frozen=True)
-class Landing:
+class PointShares:
     """On which points records lie: shares of all points up to each one, of a unit's first records within a code and of later ones, by the
     least point; and the first point of each code."""
 
@@ -140,7 +140,7 @@ class HistoryModel:
         """The columns of a history."""
         return View.of(self.codec)
 
-    def landing(self) -> "Landing | None":
+    def point_shares(self) -> "PointShares | None":
         """How often records lie on each point; None where there are too many points, or some that stand apart."""
         view, codec = self.view, self.codec
         low, high = codec.numeric(view.order).span
@@ -150,20 +150,22 @@ class HistoryModel:
         codes = np.asarray(codec.numeric(view.order).coded(points), np.int64)
         shares = self.days[view.calendar(points)[WEEKDAY]] if view.period else np.ones(len(points))
         starts = low + np.searchsorted(codes, np.arange(len(self.seasons) + 1))
-        return Landing(
+        return PointShares(
             low, np.append(0, shares.cumsum()), np.append(0, (shares * self.seasons[codes]).cumsum()), starts
         )
 
-    def reached(self, points: Whole, high: Whole) -> Array:
+    def gap_offsets(self, points: Whole, high: Whole) -> Array:
         """(rows, codes): logarithms of how often a record lies where a gap of each code leads from these points, against an even share;
         `CLOSED` for a gap that leads past the end, and for the code that says there is none."""
-        view, landing = self.view, self.landing()
+        view, on_points = self.view, self.point_shares()
         starts, ends = np.array(view.gaps)[None, :], np.array([*view.gaps[1:], LARGEST])[None, :]
         far = starts > (high - points)[:, None]
         found = np.zeros(far.shape)
-        if landing is not None:
+        if on_points is not None:
             first, last = points[:, None] + starts, points[:, None] + np.minimum(ends - 1, (high - points)[:, None])
-            found = np.log(np.maximum(landing.share(np.where(far, 0, first), np.where(far, 0, last), far), LEAST_SHARE))
+            found = np.log(
+                np.maximum(on_points.share(np.where(far, 0, first), np.where(far, 0, last), far), LEAST_SHARE)
+            )
         return np.column_stack([np.full(len(points), CLOSED), np.where(far, CLOSED, found)])
 
     def people(self, units: int, rng: np.random.Generator) -> dict[str, Whole]:
@@ -219,7 +221,7 @@ class HistoryModel:
             for name in below.columns:
                 past[PREVIOUS + name] = np.full((units, below.places), -1, np.int32)
             past[PREVIOUS + below.code][:, 0] = below.none
-        points, landing = np.zeros(units, np.int64), self.landing()
+        points, on_points = np.zeros(units, np.int64), self.point_shares()
         while len(alive) or not parts:
             cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
             cells[PLACE] = np.full(len(alive), int(view.place(np.array([place]))[0]))
@@ -230,8 +232,8 @@ class HistoryModel:
                     cells[FIRST] = drawn(np.where(spans.closed(alive), 0, chances), rng)
                 else:
                     cells[FIRST] = draw(self.of_record[FIRST], cells, sizes, len(alive), rng)
-                if landing is not None:
-                    points[alive] = landing.start(cells[FIRST], spans.low[alive], spans.high[alive], rng)
+                if on_points is not None:
+                    points[alive] = on_points.start(cells[FIRST], spans.low[alive], spans.high[alive], rng)
                 elif spans.limited:
                     points[alive] = order.between(cells[FIRST], spans.low[alive], spans.high[alive], rng)
                 else:
@@ -241,16 +243,16 @@ class HistoryModel:
                 cells[FIRST] = np.full(len(alive), sizes[FIRST] - 1)
                 cells[PACE] = view.pace(points[alive], number[alive] - place)
                 left = spans.high[alive] - points[alive]
-                offset = self.reached(points[alive], spans.high[alive])
+                offset = self.gap_offsets(points[alive], spans.high[alive])
                 chances = np.maximum(self.of_record[GAP].probabilities(cells, sizes, offset), LEAST_CHANCE)
                 codes = drawn(np.where(offset <= CLOSED, 0, chances), rng) - 1
                 ends = np.array([*view.gaps[1:], LARGEST])
                 starts = np.array(view.gaps)
                 least, most_steps = starts[codes], np.minimum(ends[codes] - 1, left)
-                if landing is None:
+                if on_points is None:
                     steps = rng.integers(least, most_steps + 1)
                 else:
-                    steps = landing.draw(points[alive] + least, points[alive] + most_steps, rng) - points[alive]
+                    steps = on_points.draw(points[alive] + least, points[alive] + most_steps, rng) - points[alive]
                 points[alive] += steps
                 cells[GAP] = view.gap(steps)
             cells[view.order] = np.asarray(order.coded(points[alive]), np.int64)

@@ -19,17 +19,14 @@ from synthdp.generators.marginals import conditional_fit
 from synthdp.generators.marginals.conditional_fit import CLOSED, Clique, Conditional, Whole, indicators, softmax
 
 Array = NDArray[np.float64]
-MOST_CODES, MOST_CELLS = (
-    4,
-    2500,
-)  # of the column; of all tables together. Work grows as codes times the third power of cells
+MOST_CODES = 4  # of the column
+MOST_CELLS = 2500  # of all tables together: work grows as codes times the third power of cells
 PASSES, FIRST_STEPS, STEPS = 8, 15, 3  # over all codes; of the variances, in the first pass and in later ones
 FARTHEST, NEAR = 2.0, 0.05  # change of a row's logarithm in one pass; below which nothing changes any more
 LEAST_VARIANCE, MOST_VARIANCE = 1e-8, 9.0
-LEAST, LEAST_VARIED = 1e-300, 0.02  # a chance times that of all other codes: certain rows make no step too long
-ROUNDING = (
-    1e-8  # of the largest variance: cells of one table add up to those of another, so that some differences are zero
-)
+LEAST = 1e-300  # of a share, before its logarithm
+LEAST_VARIED = 0.02  # a chance times that of all other codes: certain rows make no step too long
+ROUNDING = 1e-8  # of the largest variance: cells of one table add up to another's, so that some differences are zero
 NEGLIGIBLE = 0.01  # of the variance of sampling: with less noise, the fit of `conditional_fit` stays
 LEAST_ORDERED = 3  # codes that a random walk runs over
 
