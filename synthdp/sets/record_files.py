@@ -417,11 +417,13 @@ def _check_names(path: Path, names: list[str]) -> None:
 
 
 def _whole_numbers(table: pa.Table) -> "Callable[[pa.DataType], Any] | None":
-    """pandas' nullable types where whole numbers of 64 bits or truth values have missing cells: else one empty cell would make floats of
-    all other numbers, and two long patient numbers one, and objects of truth values, which are no numbers then."""
+    """pandas' nullable types where whole numbers or truth values have missing cells: else one empty cell would make floats of all other
+    numbers, which name nobody, and of two long patient numbers one, and objects of truth values, which are no numbers then."""
     import pandas as pd
 
-    kinds = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    kinds = {kind: pd.Int64Dtype() for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())}
+    kinds |= {kind: pd.UInt64Dtype() for kind in (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())}
+    kinds[pa.bool_()] = pd.BooleanDtype()
     held = zip(table.schema.types, table.columns, strict=True)
     gaps = {kind for kind, column in held if kind in kinds and column.null_count}
     return {kind: kinds[kind] for kind in gaps}.get if gaps else None
