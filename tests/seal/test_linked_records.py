@@ -375,6 +375,30 @@ def test_text_that_no_encoding_holds_refuses_nothing_under_clamp(where):
     ordered(of.validate_tables(frames, "clamp"), of, KEY).encoded_by(Codec(of))
 
 
+def test_half_a_character_is_no_other_key():
+    """pandas takes it for its spelling in an array of nothing but text: two people were one, until one of them left."""
+    half, spelled = "\ud800", repr("\ud800")
+    frames = {name: frame.astype(object) for name, frame in clinic(20).items()}
+    for name in frames:
+        rows = frames[name].iloc[[0, 1, 0]].reset_index(drop=True)
+        keys = [each for each in rows if each.endswith("_id")]
+        rows = rows.assign(**{key: pd.Series([half, spelled, spelled], dtype=object) for key in keys})
+        frames[name] = pd.concat([frames[name], rows], ignore_index=True)
+    assert sealed(frames).units == 22
+    for name in (half, spelled):
+        rest = without(frames, name)
+        assert sealed(rest).units == 21
+        for question in KEYED:
+            moved = question.movement(*(question.bounded(sealed(each)) for each in (frames, rest)))
+            assert 0 < moved <= question.sensitivity
+
+
+KEYED = (
+    HistoryTables(VIEW, (("number of records",),), 1.0),
+    HistoryTables(VIEW, (("place", "visit.no_show"), ("diagnosis.code",)), 1.0, 2.0),
+)
+
+
 def test_a_key_that_many_visits_and_many_rows_share_costs_their_sum():
     """Such as that of an unknown visit: 20,000 of each, whose pairs would not fit in memory."""
     people = [f"p{number}" for number in range(20_000)]
