@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 ENDINGS = (*TEXT_ENDINGS, ".parquet", *foreign.ENDINGS)
 NPZ = ".npz"
+PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 FIRST_DAY, LAST_DAY = (pa.scalar((day - date(1970, 1, 1)).days, pa.int32()) for day in (date.min, date.max))
 
 
@@ -189,7 +190,7 @@ def look_into_tables(address: "Address") -> "dict[str, Found]":
 def _of_arrow(table: pa.Table, where: str) -> "DataFrame":
     _check_names(Path(where), table.column_names)
     try:
-        frame = _framed(table)
+        frame = _framed(_in_the_calendar(table))
         for field in table.schema:
             if database_url.DECIMAL in (field.metadata or {}):
                 texts = table.column(field.name).to_pylist()
@@ -392,7 +393,7 @@ def _parquet(path: Path) -> "DataFrame":
     try:
         check_parquet(path)
         with pq.ParquetFile(path) as file:
-            table = file.read()
+            table = _in_the_calendar(file.read())
             table.validate(full=True)  # text that is no UTF-8 would be found later, one cell at a time
             return _framed(table)
     except (pa.ArrowException, ValueError) as error:
@@ -402,7 +403,7 @@ def _parquet(path: Path) -> "DataFrame":
 
 
 def _framed(table: pa.Table) -> "DataFrame":
-    frame: DataFrame = _flat(_in_the_calendar(table)).to_pandas(types_mapper=_whole_numbers(table))
+    frame: DataFrame = _flat(table).to_pandas(types_mapper=_whole_numbers(table))
     # An index with a name was a column of the table that somebody saved.
     return frame.reset_index() if any(name is not None for name in frame.index.names) else frame
 
@@ -430,8 +431,16 @@ def _whole_numbers(table: pa.Table) -> "Callable[[pa.DataType], Any] | None":
 
 
 def _in_the_calendar(table: pa.Table) -> pa.Table:
-    """The table with the first or last day of the years 1 to 9999 for those beyond them, which Python has no word for."""
+    """The table with the first or last day of the years 1 to 9999 for those beyond them, and for times whole microseconds, the last of the
+    day for 24:00: Python has no words for others."""
     for place, field in enumerate(table.schema):
+        if pa.types.is_time(field.type):
+            whole = pa.int32() if pa.types.is_time32(field.type) else pa.int64()
+            held, per_second = table.column(place).cast(whole), PER_SECOND[field.type.unit]
+            grain = max(1, per_second // PER_SECOND["us"])
+            held = pc.min_element_wise(held, pa.scalar(86_400 * per_second - 1, whole), skip_nulls=False)
+            held = pc.multiply(pc.divide(held, pa.scalar(grain, whole)), pa.scalar(grain, whole))
+            table = table.set_column(place, field, held.cast(field.type))
         if pa.types.is_date(field.type):
             days = table.column(place).cast(pa.date32()).cast(pa.int32())
             held = pc.max_element_wise(
@@ -445,9 +454,16 @@ def _flat(table: pa.Table) -> pa.Table:
     """The table with lists and structures as texts: in pandas one without a number would make floats of the numbers in all others."""
     for place, field in enumerate(table.schema):
         if pa.types.is_nested(field.type):
-            texts = [None if cell is None else str(cell) for cell in table.column(place).to_pylist()]
+            texts = [_said(cell) for cell in table.column(place)]
             table = table.set_column(place, field.with_type(pa.string()), pa.array(texts, pa.string()))
     return table
+
+
+def _said(cell: pa.Scalar) -> str | None:
+    try:
+        return str(cell.as_py()) if cell.is_valid else None
+    except (ValueError, OverflowError):  # it holds a day beyond the years 1 to 9999
+        return cells.UNREADABLE
 
 
 def _plain(frame: "DataFrame", schema: Schema) -> "DataFrame":
