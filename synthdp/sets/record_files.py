@@ -422,7 +422,7 @@ def _whole_numbers(table: pa.Table) -> "Callable[[pa.DataType], Any] | None":
     numbers, which name nobody, and of two long patient numbers one, and objects of truth values, which are no numbers then."""
     import pandas as pd
 
-    kinds = {kind: pd.Int64Dtype() for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())}
+    kinds: dict[pa.DataType, Any] = {kind: pd.Int64Dtype() for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())}
     kinds |= {kind: pd.UInt64Dtype() for kind in (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())}
     kinds[pa.bool_()] = pd.BooleanDtype()
     held = zip(table.schema.types, table.columns, strict=True)
@@ -515,11 +515,17 @@ def _coded(frame: "DataFrame", schema: Schema) -> "DataFrame":
             words = [int(word) if _in_digits(coded) else word for word in coded.coding.words]
             held = frame[column.name].map({False: words[0], True: words[1]}, na_action="ignore")
             frame = frame.assign(**{column.name: held})
-        elif isinstance(column, Integer | Continuous) and column.missing and cells.number(coded.absent) is not None:
-            code = float(coded.absent)
-            filled = frame[column.name].fillna(int(code) if isinstance(column, Integer) else code)
-            frame = frame.assign(**{column.name: filled})
+        elif isinstance(column, Integer | Continuous) and column.missing and (code := _code(column, coded)) is not None:
+            frame = frame.assign(**{column.name: frame[column.name].fillna(code)})
     return frame
+
+
+def _code(column: Integer | Continuous, coded: "Coded") -> float | None:
+    """The number that is stored for a missing value; None where its text is none, or none of the column's kind."""
+    code = cells.number(coded.absent)
+    if isinstance(column, Integer) and code is not None:
+        return int(code) if code.is_integer() else None
+    return code
 
 
 def _in_digits(coded: "Coded") -> bool:
@@ -536,7 +542,7 @@ def _table(frame: "DataFrame", schema: Schema, types: pa.Schema) -> pa.Table:
     made = _coded(frame, schema)
     for column, kind in zip(schema.columns, types.types, strict=True):
         if isinstance(column, Integer | Continuous) or pa.types.is_decimal(kind):
-            made = made.assign(**{column.name: stored_types.within(made[column.name], kind)})
+            made = made.assign(**{column.name: stored_types.within(made[column.name], kind, column)})
     return pa.Table.from_pandas(made, schema=types, preserve_index=False)
 
 
