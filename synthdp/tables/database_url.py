@@ -241,7 +241,7 @@ def write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, *, re
 
 
 def _write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, connection: Any, *, replace: bool) -> int:
-    """The table has another name until it is whole."""
+    """The table and its columns have other names until it is whole: Ibis takes a `%` or a bracket in one for a place of its own."""
     import ibis
 
     schema, _, name = (given.table or "").rpartition(".")
@@ -251,18 +251,23 @@ def _write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, conn
         there = name in connection.list_tables(**place)
         if there and not replace:
             raise BadInput(f"{given}: the table exists; name another one, or pass force=true")
-        connection.create_table(unfinished, schema=_ibis_schema(types), overwrite=True, **place)
+        meanwhile = [f"{number}__unfinished" for number in range(len(types))]
+        made = types.empty_table().rename_columns(meanwhile).schema
+        connection.create_table(unfinished, schema=_ibis_schema(made), overwrite=True, **place)
         try:
             for part in parts:
                 if len(part):
-                    connection.insert(unfinished, ibis.memtable(part), **place)
+                    connection.insert(unfinished, ibis.memtable(part.rename_columns(meanwhile)), **place)
                 rows += len(part)
+            where = f"{_quoted(schema)}." if schema else ""
+            for known, column in zip(meanwhile, types.names, strict=True):
+                renamed = f"RENAME COLUMN {_quoted(known)} TO {_quoted(column)}"
+                connection.con.execute(f"ALTER TABLE {where}{_quoted(unfinished)} {renamed}")
         except BaseException:
             connection.drop_table(unfinished, force=True, **place)
             raise
         if there:
             connection.drop_table(name, **place)
-        where = f"{_quoted(schema)}." if schema else ""
         connection.con.execute(f"ALTER TABLE {where}{_quoted(unfinished)} RENAME TO {_quoted(name)}")
     except _faults() as error:
         raise BadInput(f"{given}: cannot be written ({type(error).__name__}); check that you may write there") from None
