@@ -489,7 +489,7 @@ def _coded(frame: "DataFrame", schema: Schema) -> "DataFrame":
             frame = frame.assign(**{column.name: codes.astype("Int64") if _in_digits(coded) else codes})
         elif coded.coding.pattern is not None:
             names = frame[column.name].map(coded.named, na_action="ignore")
-            frame = frame.assign(**{column.name: names.astype("int64") if _is_counted(coded) else names})
+            frame = frame.assign(**{column.name: names.astype("Int64") if _is_counted(coded) else names})
         elif coded.coding.numbers or coded.coding.time is not None:  # a column that holds such texts is text
             texts = pd.Series(csvfile.written(frame, coded, {}), index=frame.index, dtype=object)
             frame = frame.assign(**{column.name: texts.where(frame[column.name].notna() | bool(coded.missing), None)})
