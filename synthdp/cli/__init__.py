@@ -69,6 +69,7 @@ INTERNAL = (
 ANSWERING = ("plan", "verify", "budget", "epsilon", "calibrate", "data", "completion")  # with an answer, and no file
 ANSWERING_UNLESS = ("check", "audit", "schema")  # the same, where no file is given for the answer
 BAD_INPUT, INTERRUPTED, UNHEARD = 2, 130, 141
+STANDARD_OUTPUT = 1  # its file descriptor
 LONG, LONGEST = 1_000, 10_000  # characters of a word and of a line that are shown of an error
 
 
@@ -99,9 +100,8 @@ def _ended(command: str, words: list[str]) -> int:
     except BadInput as error:
         return _refuse(error)
     except BrokenPipeError:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.__stdout__.fileno()
-        )  # else Python complains once more when it ends
+        # Else Python tries once more when it ends, and complains.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)
         return UNHEARD
     except OSError as error:
         return _refuse(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
