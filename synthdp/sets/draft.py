@@ -57,7 +57,7 @@ WHY = {
 WHY_READ = {
     "newline": "how lines end: crlf as on Windows; lf is the default",
     "strip": "the space around cells is no part of them",
-    "columns": "missing: texts that say so, and the first is what synthetic records have; words: for false and for true",
+    "columns": "missing: texts that say so, the first also in synthetic records; words: for false and true; stored: the type",
 }
 KINDS = {
     "ignore": "left out, as free text is; it cannot be learned",
@@ -259,7 +259,7 @@ def _is_plain(found: "Found") -> bool:
     words = [word for coding in codings for word in coding.get("words", ())]
     return (
         set(reading) <= {"review"}
-        and all(set(coding) <= {"words"} for coding in codings)
+        and all(set(coding) <= {"words", "stored"} for coding in codings)
         and {w.lower() for w in words} <= set(cells.TRUTHS)
     )
 
