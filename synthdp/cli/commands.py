@@ -52,7 +52,7 @@ def sample(config: Config) -> None:
     out = output_paths.records(options.out, release.schema, force=options.force)
     with output_paths.progress("sample") as step:
         record_files.write(_counted(release, options, step), out, release.schema)
-    print(f"{options.rows} synthetic records in {out}")
+    print("\n".join([f"{options.rows} synthetic records in {out}", *output_paths.left_out(release.schema)]))
     if release.statement.rehearsal:
         output_paths.warn(REHEARSAL)
     if options.where is None:
@@ -98,7 +98,7 @@ def _tables(release: "Release", options: settings.Sample) -> None:
     frames = release.sample_tables(options.rows, seed=options.seed)
     record_files.write_tables(frames, folder, release.schema, ending)
     counts = ", ".join(f"{len(frame)} rows in {name}{ending}" for name, frame in frames.items())
-    print(f"{options.rows} synthetic people in {folder}: {counts}")
+    print("\n".join([f"{options.rows} synthetic people in {folder}: {counts}", *output_paths.left_out(release.schema)]))
     if release.statement.rehearsal:
         output_paths.warn(REHEARSAL)
 
@@ -160,7 +160,7 @@ def _into_database(release: "Release", options: settings.Sample) -> None:
     with output_paths.progress("sample") as step:
         chunks = _counted(release, options, step)
         record_files.write_to_database(chunks, address, release.schema, replace=options.force)
-    print(f"{options.rows} synthetic records in {address}")
+    print("\n".join([f"{options.rows} synthetic records in {address}", *output_paths.left_out(release.schema)]))
     if release.statement.rehearsal:
         output_paths.warn(REHEARSAL)
 
@@ -173,7 +173,10 @@ def _stream(release: "Release", options: settings.Sample) -> None:
     with output_paths.progress("sample") as step:
         _, found = csvfile.stream(_counted(release, options, step), out, release.schema, Path("-.csv"))
     out.flush()
-    print(f"{options.rows} synthetic records on standard output", file=sys.stderr)
+    print(
+        "\n".join([f"{options.rows} synthetic records on standard output", *output_paths.left_out(release.schema)]),
+        file=sys.stderr,
+    )
     changed = sorted(name or "the header" for name in found)
     if changed:
         print(

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.errors import BadInput
 from synthdp.schema.columns import TODO, Column, Datetime, Identifier, Ignored
-from synthdp.schema.file_coding import DIGITS_OF_A_ROW, Coding, Reading
 from synthdp.schema.rules import Order, Rule
 
 if TYPE_CHECKING:
+    from synthdp.schema.file_coding import Reading
     from synthdp.schema.schema import Schema
 
 NO_PLACE = {
@@ -57,7 +57,7 @@ class Table:
     with_unit: bool = False
     optional: tuple[str, ...] = ()
     orders: tuple[Order, ...] = ()
-    reading: Reading | None = None
+    reading: "Reading | None" = None
 
     @property
     def below(self) -> bool:
@@ -140,6 +140,8 @@ def _read(name: Any, entry: Any, unit: str) -> Table:
             raise BadInput(
                 f"table {name!r}: {column!r} is its key, which is no column to declare: leave it out of columns"
             )
+    from synthdp.schema.file_coding import Reading
+
     reading = None
     if entry.get("reading") is not None:
         try:
@@ -379,8 +381,10 @@ def of_table(schema: "Schema", table: Table) -> "Schema":
     )
 
 
-def _reading(schema: "Schema", table: Table) -> Reading | None:
+def _reading(schema: "Schema", table: Table) -> "Reading | None":
     """How a table's files are written; its keys as in the tables whose keys they are, so that fresh ones are linked."""
+    from synthdp.schema.file_coding import Coding, Reading
+
     found = Reading() if table.reading is None else table.reading
     of = {each.key: each for each in schema.tables}
     codings = dict(found.columns)

@@ -212,8 +212,8 @@ HEAD_OF_TABLES = """\
 # is bought with a part of the budget. What you declare instead, from a code book, a form or a round number, costs nothing and is not
 # protected.
 #
-# 1. Go through the links (parent, key), then order and max_rows, then the columns. Where one is as you declare it, delete its line
-#    `review: true`.
+# 1. Go through the links (parent, key), then order and max_rows, then `reading`, where it is there, and the columns. Where one is as
+#    you declare it, delete its line `review: true`.
 # 2. Replace TODO by the codes that may occur, and by the bounds between which numbers and dates lie.
 # 3. Say in `declared_by` who stands for this. Until all is done, `synthdp fit` refuses this file.
 """

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 ENDINGS = (*TEXT_ENDINGS, ".parquet", *foreign.ENDINGS)
 NPZ = ".npz"
+TEXT = (".txt", ".dat", ".asc")  # names under which other programs write what is CSV here
 FIRST_DAY, LAST_DAY = (pa.scalar((day - date(1970, 1, 1)).days, pa.int32()) for day in (date.min, date.max))
 
 
@@ -312,7 +313,8 @@ def _ending(path: Path) -> str:
         raise BadInput(f"{path}: is a folder, which holds pictures; a table's name must end in {', '.join(ENDINGS)}")
     if path.name.lower().endswith(NPZ):
         raise BadInput(f"{path}: {NPZ} holds pictures; a table's name must end in {', '.join(ENDINGS)}")
-    raise BadInput(f"{path}: the name must end in {', '.join(ENDINGS)}")
+    remedy = "; rename a text file of columns between separators to .csv" if path.suffix.lower() in TEXT else ""
+    raise BadInput(f"{path}: the name must end in {', '.join(ENDINGS)}{remedy}")
 
 
 def _pictures(where: Path, schema: Schema) -> "DataFrame":
