@@ -34,9 +34,7 @@ NO_PLACE = {
 LINKS = ("parent", "key", "order", "max_rows")
 KNOWN = (*LINKS, "reading", "columns")
 LABELS = ("categorical", "ordinal", "boolean")
-MOST_NUMBERED = (
-    10**DIGITS_OF_A_ROW // 2 - 1
-)  # rows of a person whose keys may follow a pattern: twice as many may be drawn
+MOST_NUMBERED = 4_999  # rows of a person whose keys may follow a pattern: twice as many may be drawn, and their numbers have four digits
 MOST_PLACES = 12  # rows below one visit
 SHAPE = "a table of people, one of their visits below it, and tables below the visits"
 
