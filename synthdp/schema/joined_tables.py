@@ -90,7 +90,7 @@ def _content(series: "pd.Series[Any]", column: Any) -> list[str]:
 
 def _one_each(frame: pd.DataFrame, columns: Mapping[str, Any], names: Texts, key: bytes) -> Whole:
     """The row of each person, in the order of their first rows."""
-    places, index = pd.factorize(names)
+    places, index = cells.numbered(names)
     order = np.argsort(places, kind="stable")
     several = np.bincount(places, minlength=len(index))[places] > 1
     if several.any():
@@ -110,7 +110,7 @@ def _lot(key: bytes, name: str, content: str) -> int:
 
 def _categories(texts: Sequence[str | None]) -> pd.Categorical:
     """Texts, each held once."""
-    places, held = pd.factorize(np.array(texts, object))
+    places, held = cells.numbered(texts)
     return pd.Categorical.from_codes(places, pd.Index(held, dtype=object))
 
 
@@ -147,7 +147,8 @@ def _places(
     lots = np.zeros(len(texts), np.uint64)
     for row in np.flatnonzero(np.bincount(group, minlength=1)[group] > most):
         lots[row] = _lot(key, "\0".join(each[row] for each in own), texts[row])
-    content = pd.factorize(texts, sort=True)[0]
+    number, held = cells.numbered(texts)
+    content = np.argsort(np.argsort(held))[number]
     kept = np.lexsort((content, lots, group))
     kept = kept[_rank(group[kept]) < most]
     kept = kept[np.lexsort((content[kept], group[kept]))]
@@ -163,7 +164,7 @@ def _numbered(own: list[Texts], theirs: list[Texts]) -> tuple[Whole, Whole]:
     """A number for each row, the same where all texts of two rows are."""
     found = np.zeros(len(own[0]) + len(theirs[0]), np.int64)
     for one, other in zip(own, theirs, strict=True):
-        texts = pd.factorize(np.concatenate([one, other]))[0]
+        texts, _ = cells.numbered(np.concatenate([one, other]))
         found = pd.factorize(found * (int(texts.max(initial=0)) + 1) + texts)[0]
     return found[: len(own[0])], found[len(own[0]) :]
 
