@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -195,11 +195,18 @@ def _of_arrow(table: pa.Table, where: str) -> "DataFrame":
         for field in table.schema:
             if database_url.DECIMAL in (field.metadata or {}):
                 texts = table.column(field.name).to_pylist()
-                numbers: list[Any] = [None if text is None else Decimal(text) for text in texts]
+                numbers: list[Any] = [None if text is None else _decimal(text) for text in texts]
                 frame[field.name] = numbers
         return frame
     except (pa.ArrowException, ValueError) as error:
         raise BadInput(f"{where}: its columns cannot be read ({type(error).__name__})") from None
+
+
+def _decimal(text: str) -> Decimal | str:
+    try:
+        return Decimal(text)
+    except InvalidOperation:  # money, with its sign
+        return text
 
 
 def look(path: str | Path, sheet: str | None = None) -> "Found":

@@ -117,12 +117,12 @@ def read(given: Address) -> "pa.Table":
 def _fetched(table: "ibis.Table") -> "pa.Table":
     """All records. PostgreSQL's numeric is fetched as text (`DECIMAL`): Arrow's decimals hold neither NaN nor more than 38 digits, so one
     such cell would keep all others from being read. So would a date beyond the years 1 to 9999, of which the nearest is fetched, and a
-    time or an interval, fetched as text, that Python has no word for."""
+    cell of many another type (times, arrays, ranges, UUIDs), which is fetched as text."""
     kinds = table.schema().items() if table.get_backend().name == "postgres" else ()
     marked = {name: kind for name, kind in kinds if kind.is_decimal()}
-    texts = [name for name, kind in kinds if kind.is_decimal() or kind.is_time() or kind.is_interval()]
-    made = {name: table[name].cast("string") for name in texts}
-    made |= {name: _in_the_calendar(table[name]) for name, kind in kinds if kind.is_date() or kind.is_timestamp()}
+    dates = {name: _in_the_calendar(table[name]) for name, kind in kinds if kind.is_date() or kind.is_timestamp()}
+    others = [name for name, kind in kinds if not (name in dates or isinstance(kind, _plain_types()))]
+    made = {**dates, **{name: table[name].cast("string") for name in others}}
     found = (table.mutate(**made) if made else table).to_pyarrow()
     for place, field in enumerate(found.schema):
         if field.name in marked:
@@ -131,6 +131,12 @@ def _fetched(table: "ibis.Table") -> "pa.Table":
             digits = f"decimal({kind.precision}, {kind.scale})" if limited else ""
             found = found.set_column(place, field.with_metadata({DECIMAL: digits.encode()}), found.column(place))
     return found
+
+
+def _plain_types() -> tuple[type, ...]:
+    from ibis.expr import datatypes
+
+    return (datatypes.Boolean, datatypes.Integer, datatypes.Floating, datatypes.String, datatypes.Binary)
 
 
 def _in_the_calendar(cell: "ibis.Value") -> "ibis.Value":

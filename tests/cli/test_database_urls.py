@@ -210,3 +210,33 @@ def test_no_date_or_time_of_postgresql_keeps_others_from_being_read(server):
         assert read.missing.tolist() == [False, True, False, False, False, False, name != "c"]
         clipped = np.clip(read.cells, low, high).tolist()
         assert clipped[:1] + clipped[2:6] == [there, high, low, low, high]
+
+
+@pytest.mark.heavy
+def test_no_type_of_postgresql_keeps_others_from_being_read(server):
+    import psycopg
+
+    held = {
+        "uuid": "00000000-0000-0000-0000-000000000001",
+        "daterange": "[2020-01-01,infinity)",
+        "date[]": "{infinity}",
+        "numeric[]": "{NaN}",
+        "int[]": "{{1,2},{3,4}}",
+        "money": "$1.00",
+        "inet": "::1/64",
+        "timetz": "24:00:00-15:59",
+        "jsonb": "[1]",
+    }
+    with psycopg.connect(host=str(server), user=databases.USER, dbname="postgres") as connection:
+        columns = ", ".join(f"c{number} {kind}" for number, kind in enumerate(held))
+        connection.execute(f"create table kinds ({columns})")
+        with connection.cursor().copy("copy kinds from stdin") as copy:
+            copy.write_row(list(held.values()))
+            copy.write_row([None] * len(held))
+    names = [f"c{number}" for number in range(len(held))]
+    declared = {name: {"kind": "categorical", "categories": ["a"], "missing": True} for name in names}
+    found = record_files.from_database(
+        database_url.address(f"postgresql://postgres@/postgres?host={server}#kinds"),
+        Schema.from_dict({"columns": {**declared, "c0": {"kind": "identifier"}}}),
+    )
+    assert [cells.texts(found[name]) for name in names] == [[text, None] for text in held.values()]
