@@ -6,7 +6,7 @@ and no version of Python decides.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import date
 from decimal import Decimal
@@ -150,7 +150,7 @@ def texts(series: "Series") -> list[str | None]:
     return [text(cell) for cell in _objects(series)]
 
 
-def numbered(texts: Sequence[str | None]) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
+def numbered(texts: Iterable[str | None]) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
     """A number for each text in the order of first ones, -1 where it is missing, and the texts. The gap at the end keeps pandas from taking
     texts that no encoding holds for others: in an array of nothing but text half a character is one with its spelling in Python."""
     codes, held = pd.factorize(np.array([*texts, None], object))

@@ -45,6 +45,7 @@ _SUFFIX = re.compile(
 )  # after a number
 _FORMULA = re.compile(r"'*[=+\-@\t\r\x00]")  # what a spreadsheet would run: see `csvfile.neutral`
 STORED = re.compile(r"date|timestamp_(?:s|ms|ns)|u?int(?:8|16|32)|float32|decimal\(([0-9]{1,2}), ?([0-9]{1,2})\)")
+DIGITS_OF_A_ROW = 4  # in the number of a key: which of a person's records it is
 MOST_DIGITS = 38  # of a decimal type
 
 
@@ -366,11 +367,17 @@ class Coded:
 
         return self._truth(text) in (self.words or TRUTHS)
 
-    def named(self, text: str) -> str:
-        """A fresh identifier (S000000001) in the declared pattern; other texts as they are."""
-        if self.coding.pattern is None or not re.fullmatch("S[0-9]{9,}", text):
+    def named(self, text: Any) -> Any:
+        """A fresh identifier (S000000001, or S000000001-02 of its second record) in the declared pattern; anything else as it is."""
+        if (
+            self.coding.pattern is None
+            or not isinstance(text, str)
+            or not re.fullmatch("S[0-9]{9,}(-[0-9]{2,})*", text)
+        ):
             return text
-        return re.sub("#+", lambda digits: str(int(text[1:])).zfill(len(digits[0])), self.coding.pattern)
+        first, *further = text[1:].split("-")
+        number = str(int(first)) + "".join(place.zfill(DIGITS_OF_A_ROW) for place in further)
+        return re.sub("#+", lambda digits: number.zfill(len(digits[0])), self.coding.pattern)
 
     @property
     def absent(self) -> str:

@@ -147,8 +147,8 @@ def _places(
     lots = np.zeros(len(texts), np.uint64)
     for row in np.flatnonzero(np.bincount(group, minlength=1)[group] > most):
         lots[row] = _lot(key, "\0".join(each[row] for each in own), texts[row])
-    number, held = cells.numbered(texts)
-    content = np.argsort(np.argsort(held))[number]
+    same, held = cells.numbered(texts)
+    content = np.argsort(np.argsort(held))[same]
     kept = np.lexsort((content, lots, group))
     kept = kept[_rank(group[kept]) < most]
     kept = kept[np.lexsort((content[kept], group[kept]))]

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 ENDINGS = (*TEXT_ENDINGS, ".parquet", *foreign.ENDINGS)
 NPZ = ".npz"
+TEXT = (".txt", ".dat", ".asc")  # names under which other programs write what is CSV here
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 FIRST_DAY, LAST_DAY = (pa.scalar((day - date(1970, 1, 1)).days, pa.int32()) for day in (date.min, date.max))
 
@@ -320,7 +321,8 @@ def _ending(path: Path) -> str:
         raise BadInput(f"{path}: is a folder, which holds pictures; a table's name must end in {', '.join(ENDINGS)}")
     if path.name.lower().endswith(NPZ):
         raise BadInput(f"{path}: {NPZ} holds pictures; a table's name must end in {', '.join(ENDINGS)}")
-    raise BadInput(f"{path}: the name must end in {', '.join(ENDINGS)}")
+    remedy = "; rename a text file of columns between separators to .csv" if path.suffix.lower() in TEXT else ""
+    raise BadInput(f"{path}: the name must end in {', '.join(ENDINGS)}{remedy}")
 
 
 def _pictures(where: Path, schema: Schema) -> "DataFrame":
@@ -514,7 +516,7 @@ def _coded(frame: "DataFrame", schema: Schema) -> "DataFrame":
             frame = frame.assign(**{column.name: codes.astype("Int64") if _in_digits(coded) else codes})
         elif coded.coding.pattern is not None:
             names = frame[column.name].map(coded.named, na_action="ignore")
-            frame = frame.assign(**{column.name: names.astype("int64") if _is_counted(coded) else names})
+            frame = frame.assign(**{column.name: names.astype("Int64") if _is_counted(coded) else names})
         elif coded.coding.numbers or coded.coding.time is not None:  # a column that holds such texts is text
             texts = pd.Series(csvfile.written(frame, coded, {}), index=frame.index, dtype=object)
             frame = frame.assign(**{column.name: texts.where(frame[column.name].notna() | bool(coded.missing), None)})
