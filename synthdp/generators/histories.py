@@ -326,7 +326,7 @@ class _Work:
         counts = (place >= first[owner]) & (place < first[owner] + most)
         weights = history_view.weights(np.minimum(number, most), self.settings.clip)[owner[counts]] / UNIT_WEIGHT
         weights = weights * (self.total / self.number)
-        self.owner = owner[counts]
+        self.owner, self.left = owner[counts], (number[owner] - place - 1)[counts]
         return {name: values[counts] for name, values in cells.items()}, weights, np.roll(points, 1)[counts]
 
     def _conditional(self, name: str, cells: dict[str, Whole], weights: Array, start: Conditional) -> Conditional:
@@ -358,7 +358,7 @@ class _Work:
             offset[:, -1] = CLOSED
             offset[:, :-1][self.spans.closed(self.owner[there])] = CLOSED
         else:
-            offset = self.model.gap_offsets(self.before[there], self.spans.high[self.owner[there]])
+            offset = self.model.gap_offsets(self.before[there], self.spans.high[self.owner[there]], self.left[there])
         tables = [np.where((offset <= CLOSED).all(0), 0.0, table) for table in tables]
         return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)
 

@@ -48,6 +48,7 @@ POINTS = "points of "  # dates below visits, as drawn
 MOST_POINTS = 100_000  # of the order column's grid, of which some are likelier than others
 LEAST_SHARE = 1e-4  # of a point, against an even share
 MOST_BY = 3  # columns that tell one together
+LEAST_ROOM, MOST_CROWDED = 1e-9, -300.0  # of the time left, as a share; logarithm of the least chance that later records leave to a gap
 LARGEST = 1 << 62  # no gap is larger
 LEAST_CHANCE = 1e-300  # of what a rule leaves: something is drawn of it
 
@@ -104,6 +105,11 @@ class PointShares:
         found: Array = (self.laters[ends] - self.laters[begin]) / np.maximum(ends - begin, 1)
         return found
 
+    def sum(self, first: Whole, last: Whole) -> Array:
+        """The sum of the shares of the points from `first` to `last`."""
+        found: Array = self.laters[last + 1 - self.low] - self.laters[first - self.low]
+        return found
+
     def draw(self, first: Whole, last: Whole, rng: np.random.Generator) -> Whole:
         """A point from `first` to `last`, of a record that follows another."""
         return self._drawn(self.laters, first, last, rng)
@@ -154,18 +160,23 @@ class HistoryModel:
             low, np.append(0, shares.cumsum()), np.append(0, (shares * self.seasons[codes]).cumsum()), starts
         )
 
-    def gap_offsets(self, points: Whole, high: Whole) -> Array:
-        """(rows, codes): logarithms of how often a record lies where a gap of each code leads from these points, against an even share;
+    def gap_offsets(self, points: Whole, high: Whole, left: Whole) -> Array:
+        """(rows, codes): logarithms of how often a record lies where a gap of each code leads from these points, against an even share, if
+        the `left` records that come after it lie anywhere up to `high`: they fit in as many ways as the time that is left for each allows.
         `CLOSED` for a gap that leads past the end, and for the code that says there is none."""
         view, on_points = self.view, self.point_shares()
         starts, ends = np.array(view.gaps)[None, :], np.array([*view.gaps[1:], LARGEST])[None, :]
-        far = starts > (high - points)[:, None]
-        found = np.zeros(far.shape)
-        if on_points is not None:
-            first, last = points[:, None] + starts, points[:, None] + np.minimum(ends - 1, (high - points)[:, None])
-            found = np.log(
-                np.maximum(on_points.share(np.where(far, 0, first), np.where(far, 0, last), far), LEAST_SHARE)
-            )
+        points, high = points[:, None], high[:, None]
+        far = starts > high - points
+        first, last = points + np.where(far, 0, starts), points + np.minimum(ends - 1, high - points)
+        last = np.maximum(first, last)
+        middle = first + (last - first) // 2
+        if on_points is None:
+            found, room = np.zeros(far.shape), (high - middle + 1) / (high - points + 1)
+        else:
+            found = np.log(np.maximum(on_points.share(first, last, far), LEAST_SHARE))
+            room = on_points.sum(middle, high) / np.maximum(on_points.sum(points, high), LEAST_SHARE)
+        found += np.maximum(left[:, None] * np.log(np.maximum(room, LEAST_ROOM)), MOST_CROWDED)
         return np.column_stack([np.full(len(points), CLOSED), np.where(far, CLOSED, found)])
 
     def people(self, units: int, rng: np.random.Generator) -> dict[str, Whole]:
@@ -243,7 +254,7 @@ class HistoryModel:
                 cells[FIRST] = np.full(len(alive), sizes[FIRST] - 1)
                 cells[PACE] = view.pace(points[alive], number[alive] - place)
                 left = spans.high[alive] - points[alive]
-                offset = self.gap_offsets(points[alive], spans.high[alive])
+                offset = self.gap_offsets(points[alive], spans.high[alive], number[alive] - place - 1)
                 chances = np.maximum(self.of_record[GAP].probabilities(cells, sizes, offset), LEAST_CHANCE)
                 codes = drawn(np.where(offset <= CLOSED, 0, chances), rng) - 1
                 ends = np.array([*view.gaps[1:], LARGEST])
