@@ -151,8 +151,11 @@ class HistoriesSettings:
         drawn_columns = [name for name in view.drawn if name != view.target and view.of_row(name) is None]
         asked: list[Clique] = [(name,) for name in drawn_columns]
         asked += [(each, name) for name in drawn_columns for each in view.before(name)]
+        asked += [(*each, name) for name in drawn_columns for each in view.triples(name)]
         records = _Asked.of(data, HistoryTables(view, tuple(asked), noises["records"], clip))
-        cliques: dict[str, list[Clique]] = {name: [(each,) for each in view.before(name)] for name in view.drawn}
+        cliques: dict[str, list[Clique]] = {
+            name: [*((each,) for each in view.before(name)), *view.triples(name)] for name in view.drawn
+        }
         answers = [records]
         if view.target is not None:
             beside: list[Clique] = [(view.target,), *((each, view.target) for each in view.before(view.target))]

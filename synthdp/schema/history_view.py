@@ -114,6 +114,8 @@ class View:
         own = [name for name in codes if name not in (*schema.per_unit, *placed) and name != order]
         own += [each.table + ROWS for each in below]
         targets = [name for name in schema.targets if name in own]
+        alike = _alike([name for name in own if name not in targets], codes)
+        own = [*alike, *(name for name in own if name not in alike)]
         flags = [name for name in own if name in codes and isinstance(schema.column(name), Boolean)]
         told = [name for name in targets if codes[name] <= TOLD] or ([] if targets else flags[:TOLD])
         column, most = schema.column(order), schema.max_records_per_unit
@@ -167,9 +169,7 @@ class View:
     @property
     def alike(self) -> list[str]:
         """The columns of a record, targets apart, that have the most codes."""
-        codes = dict(self.codes)
-        found = [name for name in self.own[: len(self.own) - self.aims] if codes.get(name, 0) >= LEAST_ALIKE]
-        return sorted(found, key=lambda name: -codes[name])[:MOST_ALIKE]
+        return _alike(self.own[: len(self.own) - self.aims], dict(self.codes))
 
     def as_before(self, cells: Cells) -> dict[str, Whole]:
         """The codes of `as before`."""
@@ -238,7 +238,7 @@ class View:
         past += [f"{EARLIER}{each} {code}" for each, code in self.counted]
         past = [*self.of_unit, PLACE, LEFT, *past]
         if name == GAP:
-            return (*past, PREVIOUS + self.order, PACE)
+            return (*past, PREVIOUS + self.order, PACE, *(PREVIOUS + each for each in self.alike))
         if name == ALIKE:
             held = [each for each in past if each not in self.unit]
             return (*held, GAP, *(PREVIOUS + each for each in self.alike))
@@ -246,6 +246,12 @@ class View:
         if name == self.target:
             here += [code for each in self.below for code in (each.code, PREVIOUS + each.code)]
         return (*past, *here, *self.own[: self.own.index(name)])
+
+    def triples(self, name: str) -> list[tuple[str, ...]]:
+        """Pairs of columns that tell a drawn column together."""
+        if name == ALIKE:
+            return [(GAP, PREVIOUS + each) for each in self.alike]
+        return []
 
     def _before_row(self, below: Below, name: str) -> tuple[str, ...]:
         """What a column of a row is told by: a code by the unit, the record, the rows before it, the previous record's codes, those of
@@ -381,6 +387,11 @@ def grid(first: int, exact: int, last: int, most: int) -> tuple[int, ...]:
         if step <= last:
             found.append(int(step))
     return tuple(found)
+
+
+def _alike(columns: Sequence[str], codes: Mapping[str, int]) -> list[str]:
+    found = [name for name in columns if codes.get(name, 0) >= LEAST_ALIKE]
+    return sorted(found, key=lambda name: -codes[name])[:MOST_ALIKE]
 
 
 def _below(codec: "Codec", table: linked_tables.Table) -> Below:
