@@ -235,7 +235,6 @@ class _Work:
     progress: Progress
     others: Mapping[str, int]
     variances: dict[str, dict[int, Array]] = field(default_factory=dict)
-    spreads: dict[str, dict[Clique, float]] = field(default_factory=dict)
 
     def units(self, asked: _Asked, rng: np.random.Generator) -> None:
         """Conditionals of a unit's columns, each given those before it; units that they draw."""
@@ -444,7 +443,6 @@ class _Work:
             iterations=self.settings.iterations,
             start=start,
             offset=offset,
-            spreads=self.spreads.setdefault(name, {}),
         )
 
 

@@ -25,8 +25,6 @@ Whole = NDArray[np.int64]
 Clique = tuple[str, ...]
 ROWS, CHANCES = 50_000, 10_000_000  # of which probabilities are made at a time
 CLOSED = -1e6  # the logarithm of a chance that is none
-PASSES = 2  # of a fit whose spreads the tables tell
-LEAST_SPREAD, MOST_SPREAD = 0.02, 2.0  # of a table's parameters
 LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
 
 
@@ -98,7 +96,6 @@ def fit(
     iterations: int,
     start: Conditional | None = None,
     offset: Array | None = None,
-    spreads: dict[Clique, float] | None = None,
 ) -> Conditional:
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
@@ -107,9 +104,6 @@ def fit(
     (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. `offset` (rows, codes) are
     logarithms of what multiplies the chances, `CLOSED` of codes that a row cannot have. By L-BFGS, from `start` where its cliques are the
     same.
-
-    With `spreads` the deviation of each table's parameters is told by the tables (MacKay 1992), from `spread` on: what tells nothing
-    adds no noise, and what tells much is not drawn back. A later fit goes on from them; they are improved in place.
     """
     from scipy.optimize import minimize
 
@@ -125,41 +119,25 @@ def fit(
     target = mass * (noisy + (held - noisy.sum(1, keepdims=True)) * margin) / held
     noise = noise * mass / held
     told = mass * (margin * (1 - margin))[None, :]
-    clear = 1 + noise**2 / np.maximum(told, LEAST_TOLD)
-    ends = np.cumsum([0, *(len(table) for table in tables)])
+    spreads = np.repeat(np.broadcast_to(spread, len(tables)), [len(table) for table in tables])[:, None]
+    penalty = (1 + noise**2 / np.maximum(told, LEAST_TOLD)) / spreads**2
+    scale = 1 / np.sqrt(penalty + 3 * told)  # 3: a row lies in a cell of every table, which share what they tell
+
+    def objective(scaled: Array) -> tuple[float, Array]:
+        theta = scaled.reshape(target.shape) * scale
+        logits = base + rows @ theta if offset is None else base + rows @ theta + offset
+        most = logits.max(1, keepdims=True)
+        shares = np.exp(logits - most)
+        sums = shares.sum(1, keepdims=True)
+        value = weights @ (np.log(sums) + most)[:, 0] - (theta * target).sum() + (penalty * theta**2).sum() / 2
+        slope = columns @ (shares * (weights[:, None] / sums)) - target + penalty * theta
+        return float(value), (slope * scale).ravel()
+
     known = start is not None and start.cliques == tuple(cliques)
-    theta = start.theta if known and start is not None else np.zeros(target.shape)
-    expected = np.array(np.broadcast_to(spread, len(tables)), np.float64)
-    if spreads is not None:
-        expected = np.array([spreads.get(each, first) for each, first in zip(cliques, expected, strict=True)])
-    passes = 1 if spreads is None else PASSES
-    for turn in range(passes):
-        penalty = clear / np.repeat(expected, np.diff(ends))[:, None] ** 2
-        scale = 1 / np.sqrt(penalty + 3 * told)  # 3: a row lies in a cell of every table, which share what they tell
-
-        def objective(scaled: Array, penalty: Array = penalty, scale: Array = scale) -> tuple[float, Array]:
-            theta = scaled.reshape(target.shape) * scale
-            logits = base + rows @ theta if offset is None else base + rows @ theta + offset
-            most = logits.max(1, keepdims=True)
-            shares = np.exp(logits - most)
-            sums = shares.sum(1, keepdims=True)
-            value = weights @ (np.log(sums) + most)[:, 0] - (theta * target).sum() + (penalty * theta**2).sum() / 2
-            slope = columns @ (shares * (weights[:, None] / sums)) - target + penalty * theta
-            return float(value), (slope * scale).ravel()
-
-        steps = iterations // passes if turn < passes - 1 else iterations - iterations // passes * (passes - 1)
-        options = {"maxiter": max(1, steps), "maxcor": 20, "ftol": 1e-12, "gtol": 1e-3}
-        found = minimize(objective, (theta / scale).ravel(), jac=True, method="L-BFGS-B", options=options)
-        theta = found.x.reshape(target.shape) * scale
-        if spreads is None:
-            break
-        certain = told / (told + penalty)  # of a parameter, how far the tables tell it
-        for place, (first, last) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
-            size = math.sqrt((theta[first:last] ** 2).sum() / max(float(certain[first:last].sum()), LEAST_TOLD))
-            expected[place] = min(max(size, LEAST_SPREAD), MOST_SPREAD)
-    if spreads is not None:
-        spreads |= dict(zip(cliques, expected.tolist(), strict=True))
-    return Conditional(base, tuple(cliques), theta)
+    first = start.theta / scale if known and start is not None else np.zeros(target.shape)
+    options = {"maxiter": iterations, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-3}
+    found = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", options=options)
+    return Conditional(base, tuple(cliques), found.x.reshape(target.shape) * scale)
 
 
 def indicators(cells: Mapping[str, Whole], cliques: Sequence[Clique], sizes: Mapping[str, int]) -> "csr_matrix":
