@@ -51,7 +51,6 @@ from synthdp.schema.history_view import (
     WEEKDAY,
     Below,
     View,
-    cell,
 )
 from synthdp.schema.schema import Schema
 from synthdp.seal import HistoryTables
@@ -65,8 +64,6 @@ Tables = dict[Clique, Array]
 CHANCES = 6_000_000  # of codes of rows below visits that a fit looks at: of more rows, some tell
 BY_CODE = 4.0  # times `spread`: what codes and numbers of rows of a visit tell of its rows; tried on a made-up hospital
 SETTLED = 4  # how often a later round begins with days and gaps fitted in turns
-SWEEPS = 5  # over all tables, in raking
-LEAST_RAKED, MOST_RAKED = 0.3, 10.0  # what one table leaves of a record's weight; how many times it may grow or shrink
 MOST_SHARE = 50.0  # of a point, against an even share
 LEAST_DEVIATION = 1e-3  # of tables without noise, of which rounding is all that is left
 CLEAR = 3.0  # deviations of noise that `other` must stand above, where categories are learned
@@ -154,10 +151,10 @@ class HistoriesSettings:
         drawn_columns = [name for name in view.drawn if name != view.target and view.of_row(name) is None]
         asked: list[Clique] = [(name,) for name in drawn_columns]
         asked += [(each, name) for name in drawn_columns for each in view.before(name)]
-        asked += [(*each, name) for name in drawn_columns for each in view.triples(name)]
+        asked += [(*each, name) for name in drawn_columns for each in view.together(name)]
         records = _Asked.of(data, HistoryTables(view, tuple(asked), noises["records"], clip))
         cliques: dict[str, list[Clique]] = {
-            name: [*((each,) for each in view.before(name)), *view.triples(name)] for name in view.drawn
+            name: [*((each,) for each in view.before(name)), *view.together(name)] for name in view.drawn
         }
         answers = [records]
         if view.target is not None:
@@ -346,8 +343,6 @@ class _Work:
         below = self.view.of_row(name)
         if below is not None:
             cells, weights = self._rows(cells, weights, below, cliques, size)
-        if name in self.view.targets:
-            weights = self._raked(name, cells, weights)
         if name not in (FIRST, GAP, ALIKE):
             excluded = self.view.excluded(name, cells)
             offset = None if excluded is None else np.where(excluded, CLOSED, 0.0)
@@ -364,31 +359,13 @@ class _Work:
         if name == FIRST:  # the last code says that this is another record
             offset = np.zeros((there.sum(), size))
             offset[:, -1] = CLOSED
-            offset[:, :-1][self.spans.closed(self.owner[there])] = CLOSED
+            owner, spans = self.owner[there], self.spans
+            offset[:, :-1] = self.model.first_offsets(spans.low[owner], spans.high[owner], self.left[there])
+            offset[:, :-1][spans.closed(owner)] = CLOSED
         else:
             offset = self.model.gap_offsets(self.before[there], self.spans.high[self.owner[there]], self.left[there])
         tables = [np.where((offset <= CLOSED).all(0), 0.0, table) for table in tables]
         return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)
-
-    def _raked(self, name: str, cells: Mapping[str, Whole], weights: Array) -> Array:
-        """Weights of drawn records by which the columns that tell `name` hang together as the noisy tables say (Deming & Stephan 1940).
-        What a column tells of a target would otherwise be bent by what drawn histories lack. Differences that the noise explains change
-        nothing (James & Stein 1961)."""
-        told, found = set(self.view.before(name)), weights.copy()
-        tables = [
-            (table.ravel(), asked.deviation, cell(cells, clique, self.view.sizes))
-            for asked in self.answers
-            for clique, table in asked.tables.items()
-            if len(clique) > 1 and told.issuperset(clique) and all(cells[each].ndim == 1 for each in clique)
-        ]
-        for _ in range(SWEEPS):
-            for wanted, deviation, place in tables:
-                here = np.bincount(place, weights=found, minlength=len(wanted))
-                lacking = wanted * (here.sum() / max(1.0, wanted.sum())) - here
-                clear = max(0.0, 1 - len(wanted) * deviation**2 / max(1.0, float(lacking @ lacking)))
-                if clear > 0:
-                    found *= np.maximum(1 + clear * lacking / (here + deviation), LEAST_RAKED)[place]
-        return np.clip(found, weights / MOST_RAKED, weights * MOST_RAKED)
 
     def _rows(
         self, cells: Mapping[str, Whole], weights: Array, below: Below, cliques: Sequence[Clique], size: int

@@ -30,6 +30,7 @@ MOST_RECORDS = 10_000  # max_records_per_unit
 MOST_LEFT = 2  # from which on records to come are no longer counted
 MOST_EARLIER = 3  # from which on earlier records are no longer counted
 LEAST_ALIKE, MOST_ALIKE = 3, 2  # codes of columns that are told apart by whether they are as before; so many columns
+MOST_TOGETHER = 1000  # cells of two columns that tell a third one together
 TOLD = 4  # columns whose earlier values are counted where the schema has no target
 UNIT_WEIGHT = 1 << 20
 ROWS, ROW, LAST = " rows", " row", " last"  # of a table below visits
@@ -247,11 +248,14 @@ class View:
             here += [code for each in self.below for code in (each.code, PREVIOUS + each.code)]
         return (*past, *here, *self.own[: self.own.index(name)])
 
-    def triples(self, name: str) -> list[tuple[str, ...]]:
-        """Pairs of columns that tell a drawn column together."""
-        if name == ALIKE:
-            return [(GAP, PREVIOUS + each) for each in self.alike]
-        return []
+    def together(self, name: str) -> list[tuple[str, str]]:
+        """Pairs of columns that tell a drawn column together: whether the columns `alike` stay as they were, by the gap and what they
+        were."""
+        if name != ALIKE:
+            return []
+        sizes = self.sizes
+        pairs = [(GAP, PREVIOUS + each) for each in self.alike]
+        return [pair for pair in pairs if sizes[GAP] * sizes[pair[1]] <= MOST_TOGETHER]
 
     def _before_row(self, below: Below, name: str) -> tuple[str, ...]:
         """What a column of a row is told by: a code by the unit, the record, the rows before it, the previous record's codes, those of
@@ -390,6 +394,7 @@ def grid(first: int, exact: int, last: int, most: int) -> tuple[int, ...]:
 
 
 def _alike(columns: Sequence[str], codes: Mapping[str, int]) -> list[str]:
+    """Those of the columns that have the most codes: whether they are as before is told apart."""
     found = [name for name in columns if codes.get(name, 0) >= LEAST_ALIKE]
     return sorted(found, key=lambda name: -codes[name])[:MOST_ALIKE]
 

@@ -48,7 +48,10 @@ POINTS = "points of "  # dates below visits, as drawn
 MOST_POINTS = 100_000  # of the order column's grid, of which some are likelier than others
 LEAST_SHARE = 1e-4  # of a point, against an even share
 MOST_BY = 3  # columns that tell one together
-LEAST_ROOM, MOST_CROWDED = 1e-9, -300.0  # of the time left, as a share; logarithm of the least chance that later records leave to a gap
+LEAST_ROOM, MOST_CROWDED = (
+    1e-9,
+    -300.0,
+)  # of the time left, as a share; logarithm of the least chance that later records leave to a gap
 LARGEST = 1 << 62  # no gap is larger
 LEAST_CHANCE = 1e-300  # of what a rule leaves: something is drawn of it
 
@@ -160,6 +163,17 @@ class HistoryModel:
             low, np.append(0, shares.cumsum()), np.append(0, (shares * self.seasons[codes]).cumsum()), starts
         )
 
+    def first_offsets(self, low: Whole, high: Whole, left: Whole) -> Array:
+        """(rows, codes): logarithms of how many ways the `left` records that come after a first one in each of the order column's codes
+        have to lie up to `high`, against those that they have from `low` on; 0 where points have no shares."""
+        on_points = self.point_shares()
+        if on_points is None:
+            return np.zeros((len(left), len(self.seasons)))
+        low, high = low[:, None], np.maximum(low, high)[:, None]
+        first, last = np.maximum(on_points.starts[:-1], low), np.minimum(on_points.starts[1:] - 1, high)
+        middle = np.clip(first + (last - first) // 2, low, high)
+        return _crowded(on_points.sum(middle, high) / np.maximum(on_points.sum(low, high), LEAST_SHARE), left)
+
     def gap_offsets(self, points: Whole, high: Whole, left: Whole) -> Array:
         """(rows, codes): logarithms of how often a record lies where a gap of each code leads from these points, against an even share, if
         the `left` records that come after it lie anywhere up to `high`: they fit in as many ways as the time that is left for each allows.
@@ -176,7 +190,7 @@ class HistoryModel:
         else:
             found = np.log(np.maximum(on_points.share(first, last, far), LEAST_SHARE))
             room = on_points.sum(middle, high) / np.maximum(on_points.sum(points, high), LEAST_SHARE)
-        found += np.maximum(left[:, None] * np.log(np.maximum(room, LEAST_ROOM)), MOST_CROWDED)
+        found += _crowded(room, left)
         return np.column_stack([np.full(len(points), CLOSED), np.where(far, CLOSED, found)])
 
     def people(self, units: int, rng: np.random.Generator) -> dict[str, Whole]:
@@ -238,11 +252,10 @@ class HistoryModel:
             cells[PLACE] = np.full(len(alive), int(view.place(np.array([place]))[0]))
             cells[LEFT] = np.minimum(number[alive] - place - 1, MOST_LEFT)
             if place == 0:
-                if spans.limited:
-                    chances = np.maximum(self.of_record[FIRST].probabilities(cells, sizes)[:, :-1], LEAST_CHANCE)
-                    cells[FIRST] = drawn(np.where(spans.closed(alive), 0, chances), rng)
-                else:
-                    cells[FIRST] = draw(self.of_record[FIRST], cells, sizes, len(alive), rng)
+                offset = np.zeros((len(alive), sizes[FIRST]))
+                offset[:, :-1] = self.first_offsets(spans.low[alive], spans.high[alive], number[alive] - 1)
+                chances = self.of_record[FIRST].probabilities(cells, sizes, offset)[:, :-1]
+                cells[FIRST] = drawn(np.where(spans.closed(alive), 0, np.maximum(chances, LEAST_CHANCE)), rng)
                 if on_points is not None:
                     points[alive] = on_points.start(cells[FIRST], spans.low[alive], spans.high[alive], rng)
                 elif spans.limited:
@@ -531,6 +544,12 @@ def _below(
         else:
             made[key] = pd.array(of_visits[key][visit], dtype="str")
     return pd.DataFrame({**made, **{name: rows[name].array for name in short.values()}})
+
+
+def _crowded(room: Array, left: Whole) -> Array:
+    """Logarithms of the chance that so many records, each anywhere, lie in a share of the time, (rows, codes)."""
+    found: Array = np.maximum(left[:, None] * np.log(np.clip(room, LEAST_ROOM, 1)), MOST_CROWDED)
+    return found
 
 
 def _within(edges: Whole, codes: Whole, rng: np.random.Generator) -> Whole:
