@@ -37,11 +37,8 @@ def check(config: Config) -> None:
         _of_cdm_alone(checks, out)
         return
     schema, frame = real_records.reviewed(config["data"])
-    found = (
-        review_tables(schema, frame, values=options.values)
-        if isinstance(frame, dict)
-        else review(schema, frame, values=options.values)
-    )
+    shown: Any = real_records.as_written(config["data"], schema, frame) if options.values else None
+    found = review_tables(schema, frame, shown=shown) if isinstance(frame, dict) else review(schema, frame, shown=shown)
     if config["data"].format == "omop" and isinstance(frame, dict):
         from synthdp.omop import cdm_tables
 

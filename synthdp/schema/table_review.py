@@ -16,7 +16,7 @@ from synthdp.schema import cells
 from synthdp.schema.check import MISSING, NOBODY, OFF_STEP, OUTSIDE, UNKNOWN, UNTRUE, broken, check, merged
 from synthdp.schema.columns import LEARN, Categorical, Column, Identifier, Image, Numeric
 from synthdp.schema.joined_tables import Joined, joined
-from synthdp.schema.linked_tables import Table, keys_of, of_table
+from synthdp.schema.linked_tables import MOST_PLACES, Table, keys_of, of_table
 from synthdp.schema.rule_rows import broken as breaking
 from synthdp.schema.schema import Schema
 
@@ -52,7 +52,9 @@ class Finding:
     remedy: str
     count: int | None = None
     rows: tuple[int, ...] = ()
-    every: bool = False  # no cell of the column that holds anything is as declared
+    every: bool = (
+        False  # no cell of the column that holds anything is as declared, or no key of it is in the table above
+    )
     refused: bool = False
     cells: tuple[str, ...] = field(default=(), repr=False)
 
@@ -61,24 +63,25 @@ class Finding:
         return {name: value for name, value in asdict(self).items() if value not in ((), None, False)}
 
 
-def review(schema: Schema, frame: pd.DataFrame, *, values: bool = False) -> list[Finding]:
-    """What a fit of this table would meet. With `values` the cells themselves are given. Raises `BadInput` for a table whose columns
-    are not the schema's."""
+def review(schema: Schema, frame: pd.DataFrame, *, shown: pd.DataFrame | None = None) -> list[Finding]:
+    """What a fit of this table would meet. The cells themselves are given from `shown`, the same records as their file has them. Raises
+    `BadInput` for a table whose columns are not the schema's."""
     frame = check(schema, frame, "clamp")
-    found = [
-        finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], values=values)
-    ]
+    found = [finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], shown)]
     found += [each for column in schema.columns for each in _learned(column, frame[column.name])]
     return [*found, *_rules(schema, frame), *_units(schema, frame), *_bins(schema, frame), *_copies(schema, frame)]
 
 
-def review_tables(schema: Schema, frames: Mapping[str, pd.DataFrame], *, values: bool = False) -> list[Finding]:
+def review_tables(
+    schema: Schema, frames: Mapping[str, pd.DataFrame], *, shown: Mapping[str, pd.DataFrame] | None = None
+) -> list[Finding]:
     """The same of linked tables: columns are named with their table, and links that lead to nothing or to several rows are listed."""
     frames = schema.validate_tables(frames, "clamp")
     found = []
     for table in schema.tables:
         own, frame = of_table(schema, table), frames[table.name]
-        several = [find for column in own.columns for find in _cells(own, column, frame[column.name], values=values)]
+        written = None if shown is None else shown[table.name]
+        several = [find for column in own.columns for find in _cells(own, column, frame[column.name], written)]
         several += [find for column in own.columns for find in _learned(column, frame[column.name])]
         several += _bins(own, frame)
         found += [replace(each, column=f"{table.name}.{each.column}") for each in several]
@@ -97,18 +100,19 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
     """Keys of a table that are missing or stand twice, and rows whose parent is not there, or is there for several people."""
     frame = frames[table.name]
 
-    def told(column: str, what: str, remedy: str, wrong: Any) -> Iterator[Finding]:
+    def told(column: str, what: str, remedy: str, wrong: Any, *, every: bool = False) -> Iterator[Finding]:
         rows = np.flatnonzero(np.asarray(wrong, np.bool_))
         if len(rows):
             places = tuple(int(row) + 1 for row in rows[:ROWS])
-            yield Finding(column=f"{table.name}.{column}", what=what, remedy=remedy, count=len(rows), rows=places)
+            name = f"{table.name}.{column}"
+            yield Finding(column=name, what=what, remedy=remedy, count=len(rows), rows=places, every=every)
 
     if table.key is not None:
         own = pd.Series(cells.texts(frame[table.key]), dtype=object)
         if table.parent is None or any(each.parent == table.name for each in schema.tables):
             yield from told(
                 table.key,
-                "some keys are missing: these rows hold nobody's rows",
+                "some keys are missing, so no rows of other tables belong to these rows",
                 "give them keys",
                 own.isna() | (own == ""),
             )
@@ -116,7 +120,7 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
         then = one if table.parent is None else "what belongs to the key counts for each of its rows"
         yield from told(
             table.key,
-            f"some keys stand in several rows: {then}",
+            f"some keys occur in several rows: {then}",
             "mend the keys",
             own.duplicated(keep=False) & own.notna(),
         )
@@ -130,16 +134,29 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
     orphan = ~nothing & ~linked.isin(above)
     yield from told(
         name,
-        f"some rows name no {parent.name}, and count for nobody",
+        f"some rows have no key of {parent.name}, and count for nobody",
         "complete the cells, or accept that synthetic records lack such rows",
         nothing,
     )
     yield from told(
         name,
-        f"some rows have no row of {parent.name}, and count for nobody",
-        "complete the table, or take them out",
+        f"some rows have a key that is not in {parent.name}, and count for nobody",
+        "write keys alike in both files, leading zeros included; complete the table; or take these rows out",
         orphan,
+        every=not (~orphan & ~nothing).any(),
     )
+    if table.below:
+        of = frame[~(orphan | nothing).to_numpy()].groupby(
+            list(keys_of(schema, table)[-1 - table.with_unit :]), sort=False
+        )
+        left = int((of.size() - int(table.max_rows or 0)).clip(lower=0).sum())
+        if left:
+            yield Finding(
+                column=f"{table.name}.{name}",
+                what=f"some rows of {parent.name} have more than max_rows: {table.max_rows} rows here; the others are left out",
+                remedy=f"a larger number uses more rows, up to {MOST_PLACES}, and each answer holds more noise",
+                count=left,
+            )
     if parent.parent is None:
         return
     of_people = pd.Series(cells.texts(frames[parent.name][schema.unit]), dtype=object)
@@ -149,7 +166,7 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
         other = np.array([pair not in held for pair in pairs], np.bool_) & ~(orphan | nothing).to_numpy()
         yield from told(
             str(schema.unit),
-            f"some rows name a person who has no such row of {parent.name}, and count for nobody",
+            f"some rows name a person who has no such key in {parent.name}, and count for nobody",
             "mend the keys",
             other,
         )
@@ -189,7 +206,7 @@ def _windows(schema: Schema, whole: Joined) -> Iterator[Finding]:
         table = schema.tables[1]
         yield Finding(
             column=f"{table.name}.{table.order}",
-            what=f"some people have more visits than max_rows: {schema.max_records_per_unit}; so many that follow one another count",
+            what=f"some people have more visits than max_rows: {schema.max_records_per_unit}; the others are left out",
             remedy="a larger number uses more visits, and each answer holds more noise",
             count=left,
         )
@@ -239,7 +256,8 @@ def _learned(column: Column, series: "pd.Series[Any]") -> Iterator[Finding]:
         )
 
 
-def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", *, values: bool) -> Iterator[Finding]:
+def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", shown: pd.DataFrame | None) -> Iterator[Finding]:
+    written = None if shown is None else shown[column.name]
     found = [(rule, wrong, _remedy(rule), True) for rule, wrong in broken(schema, column, series)]
     if isinstance(column, Categorical) and (wrong := merged(column, series)).any():
         found.append(
@@ -261,7 +279,7 @@ def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", *, values: 
             rows=tuple(int(place) + 1 for place in places),
             every=bool((bad | cells.missing(series)).all()),
             refused=refused,
-            cells=tuple(str(cells.text(series.iloc[place])) for place in places) if values else (),
+            cells=() if written is None else tuple(str(cells.text(written.iloc[place])) for place in places),
         )
 
 
@@ -293,7 +311,7 @@ def _units(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
             if isinstance(column, Identifier) and frame[column.name].duplicated().any():
                 yield Finding(
                     column=column.name,
-                    what="names more than one record, and the schema has no unit",
+                    what="some values occur in several records, and the schema has no unit",
                     remedy=f"if it names patients, declare unit: {column.name} and max_records_per_unit: one patient's records are "
                     "then protected together",
                 )

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from synthdp.errors import BadInput
 from synthdp.files import atomic, limits
 from synthdp.schema import cells
-from synthdp.schema.columns import in_numbers
+from synthdp.schema.columns import LEARN, Categorical, in_numbers
 from synthdp.schema.linked_tables import of_table
 from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
 from synthdp.sets import stored_types
@@ -118,11 +118,21 @@ def identity(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def read_tables(folder: str | Path, schema: Schema) -> "dict[str, DataFrame]":
-    """The linked tables in a folder, by name, each read as `read` does by what the schema says of it. Raises `BadInput` as that does, and
-    for a table without a file of its name, or with several."""
+def read_tables(folder: str | Path, schema: Schema, *, text: bool = False) -> "dict[str, DataFrame]":
+    """The linked tables in a folder, by name, each read as `read` does by what the schema says of it, or with `text` by `as_text` of that.
+    Raises `BadInput` as `read` does, and for a table without a file of its name, or with several."""
     files = tables_in(Path(folder), schema)
-    return {table.name: read(files[table.name], of_table(schema, table)) for table in schema.tables}
+    of = {table.name: of_table(schema, table) for table in schema.tables}
+    return {name: read(files[name], as_text(own) if text else own) for name, own in of.items()}
+
+
+def as_text(schema: Schema) -> Schema:
+    """The schema that reads the same columns of a file as the text that stands there."""
+    reading = (
+        None if schema.reading is None else replace(schema.reading, decimal=".", strip=False, missing=(), columns=())
+    )
+    columns = tuple(Categorical(name=name, categories=LEARN, missing=True) for name in schema.names)
+    return Schema(columns=columns, ignored=schema.ignored, reading=reading)
 
 
 def write_tables(frames: "Mapping[str, DataFrame]", folder: str | Path, schema: Schema, ending: str = ".csv") -> None:

@@ -64,7 +64,7 @@ def test_a_folder_is_checked_fitted_and_sampled(place, capsys):
         file.write("V99999,nobody,2021-01-01,a,True\n")
     assert run(["check", *DATA]) == 0
     said = capsys.readouterr().out
-    assert "'visit.person_id': some rows have no row of person, and count for nobody" in said
+    assert "'visit.person_id': some rows have a key that is not in person, and count for nobody" in said
     assert "nobody," not in said, "no cell is shown"
     assert run([*FIT, "account=clinic.account", "out=run"]) == 0, capsys.readouterr().err
     assert "out=synthetic\n" in capsys.readouterr().out

@@ -261,10 +261,10 @@ def test_check_lists_links_and_keys_that_are_not_right():
         schema(units=40), {**frames, "visit": visit, "person": pd.concat([person, person.iloc[:1]], ignore_index=True)}
     )
     told = {(each.column, each.what.split(":")[0]): each for each in found}
-    assert told["visit.person_id", "some rows have no row of person, and count for nobody"].rows == (1,)
-    assert told["visit.person_id", "some rows name no person, and count for nobody"].rows == (2,)
-    assert told["person.person_id", "some keys stand in several rows"].rows == (1, 41)
-    assert told["visit.visit_id", "some keys stand in several rows"].count == 2
+    assert told["visit.person_id", "some rows have a key that is not in person, and count for nobody"].rows == (1,)
+    assert told["visit.person_id", "some rows have no key of person, and count for nobody"].rows == (2,)
+    assert told["person.person_id", "some keys occur in several rows"].rows == (1, 41)
+    assert told["visit.visit_id", "some keys occur in several rows"].count == 2
     assert (
         "diagnosis.visit_id",
         "some rows belong to several people, since their keys do, and count once for each",
