@@ -37,8 +37,9 @@ def check(config: Config) -> None:
         _of_cdm_alone(checks, out)
         return
     schema, frame = real_records.reviewed(config["data"])
-    shown: Any = real_records.as_written(config["data"], schema, frame) if options.values else None
-    found = review_tables(schema, frame, shown=shown) if isinstance(frame, dict) else review(schema, frame, shown=shown)
+    written: Any = real_records.as_written(config["data"], schema, frame)
+    judge: Any = review_tables if isinstance(frame, dict) else review
+    found = judge(schema, frame, written, values=options.values)
     if config["data"].format == "omop" and isinstance(frame, dict):
         from synthdp.omop import cdm_tables
 

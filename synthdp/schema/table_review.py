@@ -14,7 +14,7 @@ import pandas as pd
 
 from synthdp.schema import cells
 from synthdp.schema.check import MISSING, NOBODY, OFF_STEP, OUTSIDE, UNKNOWN, UNTRUE, broken, check, merged
-from synthdp.schema.columns import LEARN, Categorical, Column, Identifier, Image, Numeric
+from synthdp.schema.columns import LEARN, Categorical, Column, Continuous, Identifier, Image, Integer, Numeric
 from synthdp.schema.joined_tables import Joined, joined
 from synthdp.schema.linked_tables import MOST_PLACES, Table, keys_of, of_table
 from synthdp.schema.rule_rows import broken as breaking
@@ -63,25 +63,28 @@ class Finding:
         return {name: value for name, value in asdict(self).items() if value not in ((), None, False)}
 
 
-def review(schema: Schema, frame: pd.DataFrame, *, shown: pd.DataFrame | None = None) -> list[Finding]:
-    """What a fit of this table would meet. The cells themselves are given from `shown`, the same records as their file has them. Raises
-    `BadInput` for a table whose columns are not the schema's."""
+def review(schema: Schema, frame: pd.DataFrame, written: pd.DataFrame, *, values: bool = False) -> list[Finding]:
+    """What a fit of this table would meet. `written` has the same records, each cell as the file has it; with `values` these cells are
+    given. Raises `BadInput` for a table whose columns are not the schema's."""
     frame = check(schema, frame, "clamp")
-    found = [finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], shown)]
+    told = written if values else None
+    found = [finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], told)]
+    found += _zeros(schema, written)
     found += [each for column in schema.columns for each in _learned(column, frame[column.name])]
     return [*found, *_rules(schema, frame), *_units(schema, frame), *_bins(schema, frame), *_copies(schema, frame)]
 
 
 def review_tables(
-    schema: Schema, frames: Mapping[str, pd.DataFrame], *, shown: Mapping[str, pd.DataFrame] | None = None
+    schema: Schema, frames: Mapping[str, pd.DataFrame], written: Mapping[str, pd.DataFrame], *, values: bool = False
 ) -> list[Finding]:
     """The same of linked tables: columns are named with their table, and links that lead to nothing or to several rows are listed."""
     frames = schema.validate_tables(frames, "clamp")
     found = []
     for table in schema.tables:
         own, frame = of_table(schema, table), frames[table.name]
-        written = None if shown is None else shown[table.name]
-        several = [find for column in own.columns for find in _cells(own, column, frame[column.name], written)]
+        told = written[table.name] if values else None
+        several = [find for column in own.columns for find in _cells(own, column, frame[column.name], told)]
+        several += _zeros(own, written[table.name])
         several += [find for column in own.columns for find in _learned(column, frame[column.name])]
         several += _bins(own, frame)
         found += [replace(each, column=f"{table.name}.{each.column}") for each in several]
@@ -153,7 +156,7 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
         if left:
             yield Finding(
                 column=f"{table.name}.{name}",
-                what=f"some rows of {parent.name} have more than max_rows: {table.max_rows} rows here; the others are left out",
+                what=f"some rows of {parent.name} have more rows here than max_rows: {table.max_rows}; the others are left out",
                 remedy=f"a larger number uses more rows, up to {MOST_PLACES}, and each answer holds more noise",
                 count=left,
             )
@@ -256,8 +259,7 @@ def _learned(column: Column, series: "pd.Series[Any]") -> Iterator[Finding]:
         )
 
 
-def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", shown: pd.DataFrame | None) -> Iterator[Finding]:
-    written = None if shown is None else shown[column.name]
+def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", told: pd.DataFrame | None) -> Iterator[Finding]:
     found = [(rule, wrong, _remedy(rule), True) for rule, wrong in broken(schema, column, series)]
     if isinstance(column, Categorical) and (wrong := merged(column, series)).any():
         found.append(
@@ -279,8 +281,22 @@ def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", shown: pd.D
             rows=tuple(int(place) + 1 for place in places),
             every=bool((bad | cells.missing(series)).all()),
             refused=refused,
-            cells=() if written is None else tuple(str(cells.text(written.iloc[place])) for place in places),
+            cells=() if told is None else tuple(str(cells.text(told[column.name].iloc[place])) for place in places),
         )
+
+
+def _zeros(schema: Schema, written: pd.DataFrame) -> Iterator[Finding]:
+    """Columns of numbers that are codes: a number has no leading zero."""
+    for column in schema.columns:
+        timed = schema.reading is not None and schema.reading.coding(column.name).time is not None
+        if timed or not isinstance(column, Integer | Continuous):
+            continue
+        if any(text is not None and re.match(" *[+-]?0[0-9]", text) for text in cells.texts(written[column.name])):
+            yield Finding(
+                column=column.name,
+                what="some values have leading zeros, which numbers in synthetic records lack",
+                remedy="if they are codes, such as postcodes, declare the column categorical",
+            )
 
 
 def _remedy(rule: str) -> str:
