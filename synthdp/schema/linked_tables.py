@@ -8,7 +8,7 @@
 A model sees them as one table of histories: a row for each visit, with the columns of its person repeated (`person.sex`, constant per
 unit), its own (`visit.ward`), and those of the rows below it in as many places as may count (`diagnosis.code 1` to `3` and
 `diagnosis.severity 1` to `3`, missing where there are fewer). `synthdp.schema.joined_tables` joins frames in this way. The first column of
-a table below visits says what a row is; the others are told by it.
+a table below visits says what a row is; the others are predicted from it.
 """
 
 import re

@@ -32,14 +32,14 @@ LISTABLE, MOSTLY = (
 NUMBER = re.compile("[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
 LOOK = "look it up outside of the records, or use `learn`"
 REMEDIES = {
-    MISSING: "write missing: true where it may be, or mend the cells",
+    MISSING: "write missing: true where it may be, or correct the cells",
     NOBODY: "say whose records they are, or take them out",
-    UNKNOWN: f"mend the cells, give the column a category `other:`, or complete its code list ({LOOK})",
+    UNKNOWN: f"correct the cells, give the column a category `other:`, or complete its code list ({LOOK})",
     UNTRUE: "write yes and no, true and false, or 1 and 0; or declare the column categorical",
 }
-PUBLIC_BOUNDS = f"mend the cells, or widen the bounds ({LOOK})"
-PUBLIC_STEP = "mend the cells, or declare another step (look it up outside of the records)"
-UNREAD = "mend the cells, or declare how the file writes them, or another kind"
+PUBLIC_BOUNDS = f"correct the cells, or widen the bounds ({LOOK})"
+PUBLIC_STEP = "correct the cells, or declare another step (look it up outside of the records)"
+UNREAD = "correct the cells, declare how the file writes them, or declare another kind"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,7 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
         yield from told(
             table.key,
             f"some keys occur in several rows: {then}",
-            "mend the keys",
+            "correct the keys",
             own.duplicated(keep=False) & own.notna(),
         )
     parent = next((each for each in schema.tables if each.name == table.parent), None)
@@ -170,7 +170,7 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
         yield from told(
             str(schema.unit),
             f"some rows name a person who has no such key in {parent.name}, and count for nobody",
-            "mend the keys",
+            "correct the keys",
             other,
         )
         return
@@ -178,7 +178,7 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
     yield from told(
         name,
         "some rows belong to several people, since their keys do, and count once for each",
-        f"mend the keys, or declare {schema.unit} in {table.name}, if it says whose they are",
+        f"correct the keys, or declare {schema.unit} in {table.name}, if it says whose they are",
         linked.isin(shared),
     )
 
@@ -197,7 +197,7 @@ def _orders(schema: Schema, table: Table, visits: pd.DataFrame) -> Iterator[Find
             yield Finding(
                 column="",
                 what=f"some rows of {table.name} break the rule {order.text!r}, which synthetic rows are made to keep",
-                remedy="mend the rows, or take the rule out; of two dates a day without a time counts as its midnight",
+                remedy="correct the rows, or take the rule out; of two dates a day without a time counts as its midnight",
                 count=count,
             )
 
@@ -315,7 +315,7 @@ def _rules(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
             yield Finding(
                 column="",
                 what=f"some records break the rule {rule.text!r}, which synthetic records {then}",
-                remedy="mend the records, or take the rule out; of two dates a day without a time counts as its midnight",
+                remedy="correct the records, or take the rule out; of two dates a day without a time counts as its midnight",
                 count=int(wrong.sum()),
                 rows=tuple(int(place) + 1 for place in np.flatnonzero(wrong)[:ROWS]),
             )

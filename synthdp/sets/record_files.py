@@ -1,8 +1,8 @@
 """Records from files and to files, by the name's ending and the schema.
 
-Tables: CSV (.csv, .csv.gz, .tsv, .tsv.gz), Parquet (.parquet), Excel (.xlsx), Stata (.dta), SPSS (.sav, .zsav) and SAS (.sas7bdat,
-.xpt; the former is only read). Pictures: .npz, or a folder of files with labels.csv (see `images`).
-Errors name the file and the remedy in one line, and never repeat what stands in it.
+Tables: CSV (.csv, .csv.gz, .tsv, .tsv.gz), Parquet (.parquet), Excel (.xlsx), Stata (.dta), SPSS (.sav, .zsav) and SAS (.xpt, and
+.sas7bdat, which is only read). Pictures: .npz, or a folder of files with labels.csv (see `images`).
+Errors name the file and the remedy in one line, and never repeat its contents.
 """
 
 import re
