@@ -93,9 +93,13 @@ class HistoriesSettings:
         "share of the precision spent on tables of rows below visits, before all others; applies if there are any",
         fraction(),
     )
-    clip: float = option(2.0, "largest weight of a unit, in records: if it has more of them, each weighs less", positive(1000))
+    clip: float = option(
+        2.0, "largest weight of a unit, in records: if it has more of them, each weighs less", positive(1000)
+    )
     spread: float = option(
-        0.25, "expected size of a parameter: the smaller it is, the more noisy cells are drawn towards the rest", positive(100)
+        0.25,
+        "expected size of a parameter: the smaller it is, the more noisy cells are drawn towards the rest",
+        positive(100),
     )
     rounds: int = option(3, "how often histories are drawn and fitted", whole(1, 100))
     iterations: int = option(120, "steps of L-BFGS in each fit", whole())
