@@ -108,8 +108,8 @@ class Mixture:
     grid_share: float = option(0.04, "share of the precision spent on these grids, in (0, 1)", fraction())
     label_share: float | None = option(
         None,
-        "share of the precision spent on tables of each column with the label, in (0, 1); default: 0.1 and, if columns are many and the "
-        "schema's `units` few compared with the noise, up to 0.35",
+        "share of the precision spent on tables of each column with the label, in (0, 1); default: 0.1, or up to 0.35 if columns are many "
+        "and the schema's `units` few compared with the noise",
         fraction(),
     )
     pair_share: float | None = option(
