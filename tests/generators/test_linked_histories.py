@@ -242,7 +242,10 @@ def test_conditions_that_fit_no_people_are_refused(release, where, words):
 
 def test_a_condition_that_hardly_anybody_satisfies_is_refused(release, monkeypatch):
     monkeypatch.setattr(history_model, "MOST_TRIED", 1)
-    with pytest.raises(BadInput, match="of 1000 people whom the model draws, [0-9] satisfy the condition, and 9 are asked for; widen it"):
+    with pytest.raises(
+        BadInput,
+        match="of 1000 people whom the model draws, [0-9] satisfy the condition, and 9 are asked for; widen it",
+    ):
         release.sample_tables(9, where={"person.birth": "1961-07-05", "person.sex": "F"}, seed=0)
 
 
