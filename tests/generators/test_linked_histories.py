@@ -244,7 +244,7 @@ def test_a_condition_that_hardly_anybody_satisfies_is_refused(release, monkeypat
     monkeypatch.setattr(history_model, "MOST_TRIED", 1)
     with pytest.raises(
         BadInput,
-        match="of 1000 people whom the model draws, [0-9] satisfy the condition, and 9 are asked for; widen it",
+        match=r"of 1000 people whom the model draws, [0-9] satisfy the condition, and 9 are asked for; widen it",
     ):
         release.sample_tables(9, where={"person.birth": "1961-07-05", "person.sex": "F"}, seed=0)
 
