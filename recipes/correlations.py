@@ -132,6 +132,7 @@ def page(result: dict[str, Any]) -> str:
             score = shown(row, "auroc" if "auroc" in row else "r2", 3)
             cells = [*(shown(row, figure, 4) for figure in SHOWN), score, shown(row, "fit_cpu_seconds", 1)]
             lines.append("| " + " | ".join([name, f"{row['epsilon']:g}", row["generator"], *cells]) + " |")
+    lines += beside_aim(result["tables"])
     runs = [row for table in result["tables"] for row in table["rows"]]
     commits = sorted({commit for row in runs for commit in row["commits"]})
     machines = sorted({run["processor"] for row in runs for run in row["runs"]})
@@ -139,6 +140,47 @@ def page(result: dict[str, Any]) -> str:
     missing = [f"{data} at {epsilon:g}" for data in DATA for epsilon in EPSILONS if (data, epsilon) not in present]
     lacking = [f"Not run: {', '.join(missing)}."] if missing else []
     return "\n".join([*lines, "", *lacking, f"{', '.join(machines)}; commits {', '.join(commits)}.", ""])
+
+
+COMPARED = (
+    ("auroc", "AUROC", 1),
+    ("r2", "R2", 1),
+    ("tvd_2way", "2-way TVD", -1),
+    ("pearson", "Pearson", -1),
+    ("spearman", "rank correlation", -1),
+)
+
+
+def beside_aim(tables: list[dict[str, Any]]) -> list[str]:
+    """In how many cells of (table, epsilon, measure) mixture is as good as AIM, and which are lost."""
+    found = {False: list[str | None](), True: list[str | None]()}
+    for table in tables:
+        rows = {(row["generator"], row["epsilon"]): row for row in table["rows"]}
+        for epsilon in EPSILONS:
+            ours, theirs = rows.get(("mixture", epsilon)), rows.get(("aim", epsilon))
+            for figure, name, sign in COMPARED if ours and theirs else ():
+                if figure not in ours or figure not in theirs:
+                    continue
+                behind = sign * (theirs[figure]["mean"] - ours[figure]["mean"])
+                lost = behind > max(ours[figure]["sd"] or 0.0, theirs[figure]["sd"] or 0.0)
+                said = f"{table['data']} at {epsilon:g}, {name}: {shown(ours, figure, 3)} beside {shown(theirs, figure, 3)}"
+                found[table["used_in_choosing"]].append(said if lost else None)
+    lines = [
+        "",
+        "## mixture beside AIM",
+        "",
+        "A cell is a table, an epsilon and a measure: AUROC (or R2), 2-way TVD, errors of Pearson and rank correlations. `mixture` is as "
+        "good as `aim` where it is better, or behind by no more than the larger of the two standard deviations.",
+        "",
+    ]
+    for used, cells in found.items():
+        lost = [said for said in cells if said is not None]
+        what = "used in choosing" if used else "on which nothing was chosen here"
+        lines.append(
+            f"- Tables {what}: {len(cells) - len(lost)} of {len(cells)} cells."
+            + (f" Behind: {'; '.join(lost)}." if lost else "")
+        )
+    return lines
 
 
 if __name__ == "__main__":

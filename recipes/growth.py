@@ -131,7 +131,8 @@ def page(found: dict[tuple[str, int, str], dict[str, Any]], about: dict[str, Any
     ]
     lines += [f"Not run: {'; '.join(lacking) or 'nothing'}.", ""]
     commits = ", ".join(sorted({each["commit"] for each in found.values()}))
-    lines += [f"Code of commits {commits}, on {about['processor']}, beside other work.", ""]
+    machines = ", ".join(sorted({each.get("processor", about["processor"]) for each in found.values()}))
+    lines += [f"Code of commits {commits}, on {machines}, beside other work.", ""]
     return "\n".join(lines)
 
 
@@ -154,7 +155,11 @@ def main() -> None:
     """All fits that are not kept yet, one after another, and the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", choices=list(SIZES), default=list(SIZES))
-    parser.add_argument("--forget", action="store_true", help="measure anew what was kept")
+    parser.add_argument(
+        "--forget",
+        action="store_true",
+        help="measure anew what was kept of these questions",
+    )
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
@@ -162,17 +167,22 @@ def main() -> None:
         print(json.dumps(measured(question, int(size), generator)))
         return
     KEPT.parent.mkdir(exist_ok=True)
-    if options.forget:
-        KEPT.unlink(missing_ok=True)
-    kept = [json.loads(line) for line in KEPT.read_text().splitlines()] if KEPT.exists() else []
+    if KEPT.exists():
+        kept = [json.loads(line) for line in KEPT.read_text().splitlines()]
+    else:
+        report = record.REPORTS / "growth.json"
+        kept = json.loads(report.read_text())["fits"] if report.exists() else []
+    kept = [each for each in kept if not (options.forget and each["question"] in options.only)]
+    KEPT.write_text("".join(json.dumps(each) + "\n" for each in kept))
     found = {(each["question"], each["size"], each["generator"]): each for each in kept}
     for question in options.only:
         for generator, size in itertools.product(GENERATORS[question], SIZES[question]):
             if (question, size, generator) in found:
                 continue
             cost = in_a_process(question, size, generator)
-            commit = (record.provenance()["commit"] or "unknown")[:7]
-            told = {"question": question, "size": size, "generator": generator, "commit": commit}
+            here = record.provenance()
+            told = {"question": question, "size": size, "generator": generator, "processor": here["processor"]}
+            told["commit"] = (here["commit"] or "unknown")[:7]
             found[question, size, generator] = {**told, **cost}
             with KEPT.open("a") as file:
                 file.write(json.dumps(found[question, size, generator]) + "\n")

@@ -20,13 +20,16 @@ from synthdp.schema.schema import Schema
 SIDE = 2
 
 
+Frames = pd.DataFrame | Mapping[str, pd.DataFrame]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Two frames under one schema; one of them holds one more unit."""
+    """Two frames, or two sets of linked tables, under one schema; one of them holds one more unit."""
 
     schema: Schema
-    without: pd.DataFrame
-    with_: pd.DataFrame
+    without: Frames
+    with_: Frames
 
 
 def booleans(*counts: tuple[Sequence[int], int]) -> Pair:
@@ -60,7 +63,62 @@ def rare() -> Pair:
     return booleans(((0, 0, 0), 400), ((1, 1, 1), 40))
 
 
-PAIRS = {"worst_case": worst_case, "rare": rare}
+MOST = 8  # visits of a person that count in `linked`; a long history has twice as many
+
+
+def linked() -> Pair:
+    """60 people with a visit each and 12 with long histories, against one more, whose history is as extreme as the schema lets it be:
+    as long as theirs, and alone in that every visit was missed and has rows of a code of its own, twice as many as count.
+    """
+    tables = {
+        "person": {"key": "who", "columns": {"often": {"kind": "boolean"}}},
+        "visit": {
+            "parent": "person",
+            "key": "visit",
+            "order": "turn",
+            "max_rows": MOST,
+            "columns": {
+                "turn": {"kind": "integer", "bounds": [0, 2 * MOST - 1], "bins": 1},
+                "missed": {"kind": "boolean"},
+            },
+        },
+        "row": {
+            "parent": "visit",
+            "max_rows": 2,
+            "columns": {"code": {"kind": "categorical", "categories": ["a", "b"]}},
+        },
+    }
+    histories = (
+        [(1, 1, False)] * 60 + [(2 * MOST, 1, False)] * 12 + [(2 * MOST, 4, True)]
+    )  # visits, rows of each, missed
+    with_, without = (
+        {
+            "person": pd.DataFrame([(f"p{who}", visits > 1) for who, (visits, _, _) in held], columns=["who", "often"]),
+            "visit": pd.DataFrame(
+                [
+                    (f"p{who}", f"v{who}.{turn}", turn, missed)
+                    for who, (visits, _, missed) in held
+                    for turn in range(visits)
+                ],
+                columns=["who", "visit", "turn", "missed"],
+            ),
+            "row": pd.DataFrame(
+                [
+                    (f"v{who}.{turn}", "b" if missed else "a")
+                    for who, (visits, rows, missed) in held
+                    for turn in range(visits)
+                    for _ in range(rows)
+                ],
+                columns=["visit", "code"],
+            ),
+        }
+        for held in (list(enumerate(histories)), list(enumerate(histories))[:-1])
+    )
+    schema = Schema.from_dict({"unit": "who", "units": len(histories) - 1, "tables": tables})
+    return Pair(schema=schema, without=without, with_=with_)
+
+
+PAIRS = {"worst_case": worst_case, "rare": rare, "linked": linked}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +166,10 @@ def _histories() -> Pair:
     schema = one.schema.to_dict() | {"unit": "who", "max_records_per_unit": 2, "order": "turn"}
     schema["columns"] |= {"who": {"kind": "identifier"}, "turn": {"kind": "integer", "bounds": [0, 1]}}
 
-    def twice(frame: pd.DataFrame) -> pd.DataFrame:
+    def twice(frame: Any) -> Frames:
         named = frame.assign(who=[f"p{place}" for place in range(len(frame))])
-        return pd.concat([named.assign(turn=turn) for turn in (0, 1)], ignore_index=True)
+        both: Frames = pd.concat([named.assign(turn=turn) for turn in (0, 1)], ignore_index=True)
+        return both
 
     return Pair(schema=Schema.from_dict(schema), without=twice(one.without), with_=twice(one.with_))
 
@@ -149,6 +208,10 @@ TABLES = {
     "dpgan:gradients": Case(pair=_few, settings=GRADIENTS),
     "dpmerf": Case(pair=_single, settings={"hidden": (16,)}),
     "histories": Case(pair=_histories, settings={"rounds": 1, "iterations": 20}),
+    "histories:linked": Case(
+        pair=linked,
+        settings={"rounds": 1, "iterations": 5, "clip": float(MOST), "unit_share": 0.44, "row_share": 0.5},
+    ),
     "imle": Case(pair=_single, settings={"generated": 2, "learning_rate": 0.5}),
     "kernel_teachers": Case(pair=_single),
     "kernel_teachers:votes": Case(
@@ -194,15 +257,16 @@ def made(name: str, *, images: bool = False) -> Generator:
     return generators.make(name, {**({} if images else SMALL.get(name, {})), **case.settings})
 
 
-def case_of(generator: Generator) -> Case:
-    """The case of a generator, of tables where it learns them."""
-    return cases().get(generator.name) or cases(images=True)[generator.name]
+def case_of(generator: Generator, pair: str = "own") -> Case:
+    """The case of a generator, of tables where it learns them; on the pair of that name, if one is known for it."""
+    known = cases()
+    return known.get(f"{generator.name}:{pair}") or known.get(generator.name) or cases(images=True)[generator.name]
 
 
-def small(generator: Generator) -> Generator:
+def small(generator: Generator, pair: str = "own") -> Generator:
     """The generator with its `SMALL` settings and those of its case wherever a setting is at its default: what makes thousands of
     fits cheap."""
-    chosen = {**SMALL.get(generator.name, {}), **case_of(generator).settings}
+    chosen = {**SMALL.get(generator.name, {}), **case_of(generator, pair).settings}
     defaults = {each.name: each.default for each in dataclasses.fields(type(generator))}  # type: ignore[arg-type]
     changed = {name: value for name, value in chosen.items() if getattr(generator, name) == defaults[name]}
     found: Generator = dataclasses.replace(generator, **changed)  # type: ignore[type-var]

@@ -1,6 +1,7 @@
 """The command line: `synthdp COMMAND key=value ...`. It starts in a blink; each command imports what it needs.
 
-Exit status: 0 done, 2 bad input (one clear line on stderr), 3 an audit contradicts its claim, 130 interrupted.
+Exit status: 0 done, 2 bad input (one clear line on stderr), 3 an audit contradicts its claim, 130 interrupted, 141 whoever read the output
+has gone, as in `| head`.
 """
 
 import importlib
@@ -67,7 +68,8 @@ INTERNAL = (
 )  # what they write is about real records: nobody else's to read
 ANSWERING = ("plan", "verify", "budget", "epsilon", "calibrate", "data", "completion")  # with an answer, and no file
 ANSWERING_UNLESS = ("check", "audit", "schema")  # the same, where no file is given for the answer
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT, INTERRUPTED, UNHEARD = 2, 130, 141
+STANDARD_OUTPUT = 1  # its file descriptor
 LONG, LONGEST = 1_000, 10_000  # characters of a word and of a line that are shown of an error
 
 
@@ -92,9 +94,15 @@ def _ended(command: str, words: list[str]) -> int:
     """The exit status of a command; why it ended early is said."""
     try:
         with asked_to_end():
-            return _run(command, words)
+            status = _run(command, words)
+            sys.stdout.flush()
+            return status
     except BadInput as error:
         return _refuse(error)
+    except BrokenPipeError:
+        # Else Python tries once more when it ends, and complains.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)
+        return UNHEARD
     except OSError as error:
         return _refuse(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
     except KeyboardInterrupt:

@@ -139,7 +139,7 @@ def _generator(config: Config) -> tuple[list[str], dict[str, Any]]:
     from synthdp.audit import black_box, worst_pairs
 
     options: settings.Audit = config["options"]
-    generator = worst_pairs.small(config["generator"])
+    generator = worst_pairs.small(config["generator"], options.pair)
     pair = worst_pairs.case_of(generator).pair if options.pair == "own" else worst_pairs.PAIRS[options.pair]
     with output_paths.progress(f"audit {generator.name}") as step:
         found = black_box.audit(

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +52,7 @@ def sample(config: Config) -> None:
     out = output_paths.records(options.out, release.schema, force=options.force)
     with output_paths.progress("sample") as step:
         record_files.write(_counted(release, options, step), out, release.schema)
-    print(f"{options.rows} synthetic records in {out}")
+    print("\n".join([f"{options.rows} synthetic records in {out}", *output_paths.left_out(release.schema)]))
     if release.statement.rehearsal:
         output_paths.warn(REHEARSAL)
     if options.where is None:
@@ -98,7 +98,7 @@ def _tables(release: "Release", options: settings.Sample) -> None:
     frames = release.sample_tables(options.rows, seed=options.seed)
     record_files.write_tables(frames, folder, release.schema, ending)
     counts = ", ".join(f"{len(frame)} rows in {name}{ending}" for name, frame in frames.items())
-    print(f"{options.rows} synthetic people in {folder}: {counts}")
+    print("\n".join([f"{options.rows} synthetic people in {folder}: {counts}", *output_paths.left_out(release.schema)]))
     if release.statement.rehearsal:
         output_paths.warn(REHEARSAL)
 
@@ -160,7 +160,7 @@ def _into_database(release: "Release", options: settings.Sample) -> None:
     with output_paths.progress("sample") as step:
         chunks = _counted(release, options, step)
         record_files.write_to_database(chunks, address, release.schema, replace=options.force)
-    print(f"{options.rows} synthetic records in {address}")
+    print("\n".join([f"{options.rows} synthetic records in {address}", *output_paths.left_out(release.schema)]))
     if release.statement.rehearsal:
         output_paths.warn(REHEARSAL)
 
@@ -173,7 +173,10 @@ def _stream(release: "Release", options: settings.Sample) -> None:
     with output_paths.progress("sample") as step:
         _, found = csvfile.stream(_counted(release, options, step), out, release.schema, Path("-.csv"))
     out.flush()
-    print(f"{options.rows} synthetic records on standard output", file=sys.stderr)
+    print(
+        "\n".join([f"{options.rows} synthetic records on standard output", *output_paths.left_out(release.schema)]),
+        file=sys.stderr,
+    )
     changed = sorted(name or "the header" for name in found)
     if changed:
         print(
@@ -258,19 +261,25 @@ def _of_tables(found: "dict[str, Found]", name: Path, given: str, out: Path | No
     from synthdp.sets.draft import draft_tables
 
     drafted = draft_tables(found, name)
+    for table, each in found.items():
+        for line in each.lines():
+            print(f"{table}: {line}", file=sys.stderr if out is None else sys.stdout)
     if out is None or seen is None:
         print(drafted.schema, end="")
         return
-    made = Schema.from_dict(
-        yamlfile.parse(drafted.schema, "draft")
-    )  # what it cannot describe is refused before anything is written
+    values = yamlfile.parse(drafted.schema, "draft")
+    for table, each in found.items():
+        _close(values["tables"][table], each.open)
+    made = Schema.from_dict(values)  # what it cannot describe is refused before anything is written
     with atomic.file(seen) as part:
         part.touch(0o600)
         part.write_text(drafted.seen, encoding="utf-8")
     with atomic.file(out) as part:
         part.write_text(drafted.schema, encoding="utf-8")
     looks.keep(out, looks.DRAFT, made)
-    print(f"draft     {out}: go through the links and review marks, and name in declared_by who answers for it")
+    left = [f"{table}.{column}" for table, each in found.items() for column in each.open]
+    first = f"replace TODO under reading ({', '.join(map(repr, left))}), " if left else ""
+    print(f"draft     {out}: {first}go through the links and review marks, and name in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
     print(output_paths.then("check", data__path=given, data__schema=out))
 
@@ -337,9 +346,14 @@ def _closed(text: str, left: Mapping[str, Any]) -> "Schema":
     from synthdp.schema import schema, yamlfile
 
     values = yamlfile.parse(text, "draft")
+    _close(values, left)
+    return schema.Schema.from_dict(values)
+
+
+def _close(values: Mapping[str, Any], left: Iterable[str]) -> None:
+    """Take out of what a draft says of one table's files the columns of which something is still open."""
     for name in left:
         values["reading"]["columns"].pop(name, None)
-    return schema.Schema.from_dict(values)
 
 
 def completion(config: Config) -> None:

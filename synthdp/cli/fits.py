@@ -199,7 +199,13 @@ def fit(config: Config) -> None:
     print(f"guarantee  {guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
     if statement.answers:
         print(f"tables     {out / 'release' / TABLES}: the noisy counts that were asked for, as CSV and Parquet")
-    for line in (*fitness_words.brief(statement.fitness), *information_loss.brief(statement), *brief(account)):
+    ignored = [] if config["data"].format == "omop" else output_paths.left_out(release.schema)
+    for line in (
+        *ignored,
+        *fitness_words.brief(statement.fitness),
+        *information_loss.brief(statement),
+        *brief(account),
+    ):
         print(line)
     for line in cautions(statement, account):
         output_paths.warn(line)

@@ -135,6 +135,7 @@ def close_ledger(internal: Path) -> None:
 
 
 MOST_NAME = 60  # characters of a name that somebody else chose
+MOST_NAMED = 8  # columns in one line
 LINES = 10  # printed where there is no terminal
 Step = Callable[..., None]
 
@@ -142,6 +143,13 @@ Step = Callable[..., None]
 def warn(text: str) -> None:
     """Print a warning to standard error, which `quiet=true` does not hide."""
     print(f"synthdp: warning: {text}", file=sys.stderr)
+
+
+def left_out(schema: "Schema") -> list[str]:
+    """A line that names the columns which synthetic files lack, because the schema ignores them; none where there are none."""
+    names = [column.name for column in schema.ignored]
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return [f"left out   synthetic files lack ignored columns: {', '.join(names[:MOST_NAMED])}{more}"] if names else []
 
 
 def then(command: str, **given: Any) -> str:

@@ -231,10 +231,11 @@ class Audit:
     rows: int = option(100_000, "number of records to draw from the release")
     runs: int = option(1000, "number of fits on each of the two tables, when a generator is audited")
     tuning_runs: int = option(400, "number of further fits on each table, from which the attack is chosen")
-    pair: Literal["own", "worst_case", "rare"] = option(
+    pair: Literal["own", "worst_case", "rare", "linked"] = option(
         "own",
         "the two neighbouring tables on which a generator is audited: own (the most revealing pair known for this generator), worst_case "
-        "(four equal records, with or without one that differs) or rare (440 records, with or without one more of the rarer kind)",
+        "(four equal records, with or without one that differs), rare (440 records, with or without one more of the rarer kind) or linked "
+        "(linked tables of 72 people, with or without one whose history is extreme)",
     )
     error: float = option(0.05, "probability that the lower bound on epsilon is wrong", number("(0, 1)"))
     gate_error: float = option(1e-3, "probability that a true claim is reported as contradicted", number("(0, 1)"))

@@ -137,7 +137,7 @@ def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The two questions of a steward, "Can I use it?" and "Can I share it?", each {"question", "verdict", "bad", "good",
     "answers": [{"question", "verdict", "figures": [{"label", "value", "interval"?}], "text"}]}."""
     uses = _uses(result["targets"], (result.get("histories") or {}).get("told", {}))
-    close = faithful(result["fidelity"])
+    close = faithful(result["fidelity"], result.get("histories"))
     whom = for_whom(result["targets"])
     if whom is None and result["schema_version"] > 1 and result["targets"]:
         text = "No subgroup (sex, age, ethnicity) was judged, so this page cannot show whether one fares badly."
@@ -240,7 +240,8 @@ def useful(target: str, entry: Mapping[str, Any], past: Mapping[str, Any] | None
         )
         return {**answer, "verdict": "Cannot be told", "text": text}
     kept = (made["mean"] - guess) / signal
-    text += f" Synthetic rows keep {100 * max(kept, 0):.0f} % of what real rows offer above {said_guess}."
+    share = "all" if kept >= 1 else f"{100 * max(kept, 0):.0f} %"
+    text += f" Synthetic rows keep {share} of what real rows offer above {said_guess}."
     if real["mean"] >= ALWAYS:
         text += (
             " Models trained on real rows are always right: another column may give this one away, and then the figures say nothing "
@@ -267,8 +268,8 @@ def _grade(kept: float) -> str:
     return "Not useful: no better than chance"
 
 
-def faithful(found: Mapping[str, Any]) -> dict[str, Any]:
-    """The same on how close the synthetic rows are to the real ones."""
+def faithful(found: Mapping[str, Any], histories: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The same on how close the synthetic rows are to the real ones, and `histories` of them."""
     answer: dict[str, Any] = {"question": "Is it faithful?", "figures": []}
     if "tvd_1way" not in found:
         return {**answer, **NOTHING}
@@ -291,6 +292,9 @@ def faithful(found: Mapping[str, Any]) -> dict[str, Any]:
         detection = found["detection_auc"]["mean"]
         answer["figures"].append(_item("detection", found["detection_auc"]))
         text += f" A classifier tells synthetic rows from real ones with AUROC {detection:.2f} (0.5: no better than chance; 1: always)."
+    if farthest := worst_of_histories(histories or {}):
+        what, made, real = farthest
+        text += f" Of histories, {what} differ most: by {made:.3f} ({real:.3f})."
     verdict, worst = _closeness(excess, detection), worst_rule(found)
     if worst is not None:
         text += (
@@ -300,6 +304,21 @@ def faithful(found: Mapping[str, Any]) -> dict[str, Any]:
         if worst["synthetic"] - worst["train"] > MOST_BROKEN:
             verdict += ", and breaks a declared rule"
     return {**answer, "verdict": verdict, "text": text}
+
+
+def worst_of_histories(found: Mapping[str, Any]) -> tuple[str, float, float] | None:
+    """Of the figures of histories the one that is farthest beyond that of real held-out people: what it is of, and both figures."""
+    figures = {"numbers of records": found.get("records_per_unit"), "gaps between records": found.get("gaps")}
+    figures |= {f"previous and present {name}": each for name, each in found.get("transitions", {}).items()}
+    figures |= {
+        "types of two visits in a row": found.get("steps"),
+        "types of three visits in a row": found.get("orders"),
+    }
+    figures |= {f"the people who ever have each {each['column']}": each for each in found.get("ever", ())}
+    figures |= {f"times until {each['event']}": each for each in found.get("survival") or ()}
+    held = {what: (each.get("tvd", each.get("distance")), each["real"]) for what, each in figures.items() if each}
+    beyond = [(what, made, real) for what, (made, real) in held.items() if made is not None and made > real]
+    return max(beyond, key=lambda figure: float(figure[1] - figure[2]), default=None)
 
 
 def worst_rule(found: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,8 @@ def judge(
     beside that of the held-out ones ("real"); and the AUROC of a target told from its record and its unit's past, on held-out records.
 
     `records_per_unit`, `gaps`, and by target `transitions` (previous value, value). `told`, by target with two classes: trained on
-    synthetic records (`tstr`), on real ones (`trtr`), and on real ones without their past (`without`), on all records and on later ones.
+    synthetic records (`tstr`), on real ones (`trtr`), and on real ones without their past (`without`), on all records and on later ones;
+    and on two floors, see `_floors`.
     """
     view = View.of(Codec(schema))
     parts = {
@@ -49,9 +51,9 @@ def judge(
         for name in targets
         if view.sizes[name] <= MOST_CLASSES
     }
-    found["told"] = {
-        name: told for name in targets if view.sizes[name] == 2 and (told := _told(parts, view, name, seed))
-    }
+    two = [name for name in targets if view.sizes[name] == 2]
+    parts |= _floors(synthetic, schema, view, seed) if two else {}
+    found["told"] = {name: told for name in two if (told := _told(parts, view, name, seed))}
     return found
 
 
@@ -91,6 +93,19 @@ def cells(frame: pd.DataFrame, schema: Schema, view: View) -> Cells:
     return view.cells(codec.encode(frame)[rank], points[rank], owner[rank], {})
 
 
+def _floors(synthetic: pd.DataFrame, schema: Schema, view: View, seed: int) -> dict[str, Cells]:
+    """What histories must beat to be worth having: `dealt`, the same synthetic records dealt to units at random, each with its own
+    unit's columns, so that no record says anything of another; and `single`, one record of each unit, drawn at random, as a generator
+    of one row per unit would give."""
+    unit = str(schema.unit)
+    mixed = synthetic.sample(frac=1.0, random_state=seed, ignore_index=True)
+    loose = replace(schema, per_unit=())
+    return {
+        "dealt": cells(mixed.assign(**{unit: synthetic[unit].to_numpy()}), loose, View.of(Codec(loose))),
+        "single": cells(mixed.drop_duplicates(unit), schema, view),
+    }
+
+
 def _apart(parts: Mapping[str, Cells], view: View, names: list[str], where: str) -> dict[str, float] | None:
     shares = {}
     for part, held in parts.items():
@@ -122,9 +137,12 @@ def _told(parts: Mapping[str, Cells], view: View, target: str, seed: int) -> dic
     ):
         return None
     found: dict[str, Any] = {}
-    for arm, part, names in (("tstr", "synthetic", past), ("trtr", "train", past), ("without", "train", alone)):
+    arms = (("tstr", "synthetic", past), ("trtr", "train", past), ("without", "train", alone))
+    for arm, part, names in (*arms, ("dealt", "dealt", past), ("single", "single", past)):
         rows = np.stack([parts[part][name] for name in names], 1)
         if len(np.unique(parts[part][target])) < 2:
+            if part == "single":
+                continue
             return None
         model = HistGradientBoostingClassifier(random_state=seed, **TREES).fit(rows, parts[part][target])
         score = model.predict_proba(np.stack([parts["test"][name] for name in names], 1))[:, 1]

@@ -81,6 +81,11 @@ class Worth:
 WITH_LABEL, WITHOUT = Worth(records=200.0, least=80), Worth(records=100.0, least=500)
 BROADLY = Worth(records=BROAD * 4, least=1)  # those that have two places of a column, at least
 TOGETHER = 20.0  # how many deviations of the noise of a triple's sum the public units must be for triples to be asked
+LABELLED, PAIRED = (
+    0.1,
+    0.3,
+)  # shares of tables of a column with the label, and of two columns without it, where units are many
+WIDE, MOST_LABELLED = 5.0, 0.35  # share for each column whose noise is as large as all units, and the most
 MOST_COLUMNS = 20  # beside the targets: 120 tables count every three of them
 
 
@@ -98,12 +103,16 @@ class Mixture:
         whole(0, MOST_CELLS),
     )
     grid_share: float = option(0.04, "share of the precision spent on these grids, in (0, 1)", fraction())
-    label_share: float = option(
-        0.1, "share of the precision spent on tables of each column with the label, in (0, 1)", fraction()
+    label_share: float | None = option(
+        None,
+        "share of the precision spent on tables of each column with the label, in (0, 1); default: 0.1 and, if columns are many and the "
+        "schema's `units` few compared with the noise, up to 0.35",
+        fraction(),
     )
-    pair_share: float = option(
-        0.3,
-        "share of the precision spent on tables of two columns without the label, in (0, 1); applies if there is a label",
+    pair_share: float | None = option(
+        None,
+        "share of the precision spent on tables of two columns without the label, in (0, 1); applies if there is a label; default: 0.3, "
+        "less if label_share is more than 0.1",
         fraction(),
     )
     broad_share: float = option(
@@ -157,7 +166,8 @@ class Mixture:
     def __post_init__(self) -> None:
         check(self)
         shares = ("share", "grid_share", "label_share", "broad_share", "pair_share")
-        if sum(getattr(self, name) for name in shares) >= 1:
+        given = (self.share, self.grid_share, self.broad_share, self.label_share or LABELLED, self.pair_share or PAIRED)
+        if sum(given) >= 1:
             named = ", ".join(f"generator.{name}" for name in shares)
             raise BadInput(f"the sum of {named} must be below 1, so that something is left for the tables")
         refuse_ignored(self, () if self.cells else ("grid_share",), "generator.cells=0")
@@ -180,18 +190,30 @@ class Mixture:
         shares = {"columns": self.share}
         if self.cells and numeric(schema):
             shares["grids"] = self.grid_share
+        labelled, paired = self._with_label_and_without(schema, noise, len(features))
         if labels:
-            shares["labels"] = self.label_share
+            shares["labels"] = labelled
         if self.broad_share and len(ordered(schema)) > 1:
             shares["broad"] = self.broad_share
         if len(features) > 1:
-            shares["pairs"] = self.pair_share if labels else 1 - sum(shares.values())
+            shares["pairs"] = paired if labels else 1 - sum(shares.values())
         if labels:
             shares["tables"] = 1 - sum(shares.values())
         if self._in_threes(schema, noise):
             shares["triples"] = self.triple_share / (1 - self.triple_share)
         whole = sum(shares.values())
         return {name: noise / math.sqrt(share / whole) for name, share in shares.items()}
+
+    def _with_label_and_without(self, schema: Schema, noise: float, features: int) -> tuple[float, float]:
+        """Shares of the tables of each column with the label, and of those of two columns without it. Where many columns share few
+        units, by public numbers alone, tables with the label are what still stands clear of the noise: they get more, of what tables of
+        two columns have."""
+        if self.label_share is not None or self.pair_share is not None or not isinstance(schema.units, int):
+            return self.label_share or LABELLED, self.pair_share or PAIRED
+        most = schema.max_records_per_unit if schema.unit else 1
+        labelled = min(max(WIDE * features * noise * most / schema.units, LABELLED), MOST_LABELLED)
+        left = 1 - self.share - self.grid_share - self.broad_share
+        return labelled, PAIRED * (left - labelled) / (left - LABELLED)
 
     def _in_threes(self, schema: Schema, noise: float) -> bool:
         """Whether what three columns tell together would stand clear of the noise: by public numbers alone."""

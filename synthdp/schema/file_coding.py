@@ -44,6 +44,9 @@ _SUFFIX = re.compile(
     rf"([{SPACE}][^0-9.,+\-'{SPACE}\x00]|[^0-9.,+\-'eE{SPACE}\x00])([^0-9.,+\-'\x00]{{0,10}}[^0-9.,+\-'{SPACE}\x00])?"
 )  # after a number
 _FORMULA = re.compile(r"'*[=+\-@\t\r\x00]")  # what a spreadsheet would run: see `csvfile.neutral`
+STORED = re.compile(r"date|timestamp_(?:s|ms|ns)|u?int(?:8|16|32)|float32|decimal\(([0-9]{1,2}), ?([0-9]{1,2})\)")
+DIGITS_OF_A_ROW = 4  # in the number of a key: which of a person's records it is
+MOST_DIGITS = 38  # of a decimal type
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +61,8 @@ class Coding:
     where cells hold codes, such as 1 for male; a mapping will do. `numbers`: (text, number) where cells hold texts in the place of
     numbers, such as <5 for 2.5; each number is an atom of its column. `time`: HH:MM, or with seconds HH:MM:SS, where cells are times of
     day (H for hours without their zero); the numbers are minutes, or seconds, since midnight. `title`: what files of Stata, SPSS and
-    SAS call the column. `width`: texts are padded with spaces to this many characters, as databases export CHAR(20).
+    SAS call the column. `width`: texts are padded with spaces to this many characters, as databases export CHAR(20). `stored`: the type of
+    the column in Parquet files and databases (`STORED`), where it is not the usual one of its kind.
     """
 
     missing: tuple[str, ...] = ()
@@ -75,6 +79,7 @@ class Coding:
     time: str | None = None
     title: str | None = None
     width: int | None = None
+    stored: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "missing", _codes(self.missing))
@@ -97,6 +102,11 @@ class Coding:
             _one_of("time", self.time, tuple(TIMES_OF_DAY))
         if self.width is not None and (not _is_whole(self.width) or not 1 <= self.width <= MOST_TITLE):
             raise BadInput(f"width must be a whole number from 1 to {MOST_TITLE}")
+        if self.stored is not None and not is_stored(self.stored):
+            raise BadInput(
+                "stored must be date, timestamp_s, timestamp_ms, timestamp_ns, int8, int16, int32, uint8, uint16, uint32, float32, or "
+                "decimal(10, 2) with up to 38 digits, of which 2 are decimals"
+            )
         if self.places is not None and (not _is_whole(self.places) or not 0 <= self.places <= MOST_DECIMALS):
             raise BadInput(f"places must be a whole number from 0 to {MOST_DECIMALS}")
         if self.title is not None and not (
@@ -357,11 +367,17 @@ class Coded:
 
         return self._truth(text) in (self.words or TRUTHS)
 
-    def named(self, text: str) -> str:
-        """A fresh identifier (S000000001) in the declared pattern; other texts as they are."""
-        if self.coding.pattern is None or not re.fullmatch("S[0-9]{9,}", text):
+    def named(self, text: Any) -> Any:
+        """A fresh identifier (S000000001, or S000000001-02 of its second record) in the declared pattern; anything else as it is."""
+        if (
+            self.coding.pattern is None
+            or not isinstance(text, str)
+            or not re.fullmatch("S[0-9]{9,}(-[0-9]{2,})*", text)
+        ):
             return text
-        return re.sub("#+", lambda digits: str(int(text[1:])).zfill(len(digits[0])), self.coding.pattern)
+        first, *further = text[1:].split("-")
+        number = str(int(first)) + "".join(place.zfill(DIGITS_OF_A_ROW) for place in further)
+        return re.sub("#+", lambda digits: number.zfill(len(digits[0])), self.coding.pattern)
 
     @property
     def absent(self) -> str:
@@ -389,6 +405,11 @@ class Coded:
             raise BadInput(
                 "width pads texts with spaces, which strip: true removes again; numbers and dates cannot have it"
             )
+        times = coding.stored is not None and coding.stored.startswith(("date", "timestamp"))
+        if coding.stored is not None and times != isinstance(column, Datetime):
+            raise BadInput(f"stored: {coding.stored} is no type of a column of kind {column.kind}")
+        if coding.stored == "date" and isinstance(column, Datetime) and column.resolution != "day":
+            raise BadInput("stored: date belongs to a column with resolution: day; otherwise its times would be lost")
         for key in ("places", "thousands", "suffix"):
             if getattr(coding, key) is not None and not self.numeric:
                 raise BadInput(f"{key} belongs to numbers, but this column is {column.kind}")
@@ -564,6 +585,13 @@ def _words(given: Any) -> tuple[str, str]:
 def _one_of(key: str, value: Any, allowed: tuple[str, ...], shown: str = "") -> None:
     if value not in allowed:
         raise BadInput(f"{key} must be {shown or ' or '.join(map(repr, allowed))}")
+
+
+def is_stored(name: object) -> bool:
+    found = STORED.fullmatch(name) if isinstance(name, str) else None
+    if found is None or found[1] is None:
+        return found is not None
+    return 1 <= int(found[1]) <= MOST_DIGITS and int(found[2]) <= int(found[1])
 
 
 def _is_whole(value: Any) -> bool:

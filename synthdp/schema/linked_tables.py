@@ -21,6 +21,7 @@ from synthdp.schema.columns import TODO, Column, Datetime, Identifier, Ignored
 from synthdp.schema.rules import Order, Rule
 
 if TYPE_CHECKING:
+    from synthdp.schema.file_coding import Reading
     from synthdp.schema.schema import Schema
 
 NO_PLACE = {
@@ -28,10 +29,12 @@ NO_PLACE = {
     "order": "the table of visits says it",
     "per_unit": "these are the columns of the table of people",
     "max_records_per_unit": "max_rows of the table of visits says it",
-    "reading": "files of linked tables are in the plain coding",
+    "reading": "each table says how its own files are written",
 }
-KNOWN = ("parent", "key", "order", "max_rows", "columns")
+LINKS = ("parent", "key", "order", "max_rows")
+KNOWN = (*LINKS, "reading", "columns")
 LABELS = ("categorical", "ordinal", "boolean")
+MOST_NUMBERED = 4_999  # rows of a person whose keys may follow a pattern: twice as many may be drawn, and their numbers have four digits
 MOST_PLACES = 12  # rows below one visit
 SHAPE = "a table of people, one of their visits below it, and tables below the visits"
 
@@ -41,7 +44,8 @@ class Table:
     """One of several linked tables. `key` names its rows, `parent` the table whose rows hold them, `order` the column by which the visits
     of a person follow one another. At most `max_rows` rows of one parent count. `with_unit`: it has the column of people besides its
     parent's key, and is joined by both. Of a table below visits, `optional` are the columns in which cells may be missing, and `orders` the
-    rules by which a date of its rows is not before another date, or not after it: all of these are kept by construction."""
+    rules by which a date of its rows is not before another date, or not after it: all of these are kept by construction. `reading`: how
+    its files are written."""
 
     name: str
     key: str | None = None
@@ -51,6 +55,7 @@ class Table:
     with_unit: bool = False
     optional: tuple[str, ...] = ()
     orders: tuple[Order, ...] = ()
+    reading: "Reading | None" = None
 
     @property
     def below(self) -> bool:
@@ -133,8 +138,17 @@ def _read(name: Any, entry: Any, unit: str) -> Table:
             raise BadInput(
                 f"table {name!r}: {column!r} is its key, which is no column to declare: leave it out of columns"
             )
+    from synthdp.schema.file_coding import Reading
+
+    reading = None
+    if entry.get("reading") is not None:
+        try:
+            reading = Reading.from_dict(entry["reading"])
+        except BadInput as error:
+            raise BadInput(f"table {name!r}: {error}") from None
     return Table(
         name=name,
+        reading=reading,
         key=entry.get("key"),
         parent=entry.get("parent"),
         order=entry.get("order"),
@@ -298,6 +312,21 @@ def check(schema: "Schema") -> None:
         raise BadInput(
             "schema: tables do not go with columns: make linked schemas of a mapping, by Schema.from_dict or Schema.load"
         )
+    for table in schema.tables:
+        numbered = table.reading is not None and table.key is not None and table.reading.coding(table.key).pattern
+        if numbered and (table.max_rows or 0) > MOST_NUMBERED:
+            raise BadInput(
+                f"table {table.name!r}: keys follow a pattern where max_rows is at most {MOST_NUMBERED:,}: leave the pattern out, or lower "
+                "max_rows"
+            )
+        known = {*keys_of(schema, table), *(name for name, _ in held(schema, table))}
+        for name, _ in () if table.reading is None else table.reading.columns:
+            if name not in known:
+                raise BadInput(f"table {table.name!r}: reading: column {name!r} is not one of its columns or keys")
+        try:
+            of_table(schema, table)
+        except BadInput as error:
+            raise BadInput(f"table {table.name!r}: {error}") from None
 
 
 def honoured(schema: "Schema") -> tuple[int, ...]:
@@ -345,7 +374,27 @@ def of_table(schema: "Schema", table: Table) -> "Schema":
         if table.below and not isinstance(column, Ignored):
             changed["missing"] = name in table.optional
         columns.append(replace(column, **changed))
-    return type(schema)(columns=tuple(columns), name=table.name, declared_by=schema.declared_by)
+    return type(schema)(
+        columns=tuple(columns), name=table.name, declared_by=schema.declared_by, reading=_reading(schema, table)
+    )
+
+
+def _reading(schema: "Schema", table: Table) -> "Reading | None":
+    """How a table's files are written; its keys as in the tables whose keys they are, so that fresh ones are linked."""
+    from synthdp.schema.file_coding import Coding, Reading
+
+    found = Reading() if table.reading is None else table.reading
+    of = {each.key: each for each in schema.tables}
+    codings = dict(found.columns)
+    for key in keys_of(schema, table):
+        owner = of[key].reading
+        pattern = None if owner is None else owner.coding(key).pattern
+        if pattern is not None or key in codings:  # a number that tells the person and the place may need all 64 bits
+            coding = codings.get(key, Coding())
+            stored = coding.stored if key == schema.unit else None
+            codings[key] = replace(coding, pattern=pattern, stored=stored)
+    made = replace(found, columns=tuple(codings.items()))
+    return None if made == Reading() else made
 
 
 def alone(schema: "Schema") -> "Schema":
@@ -395,10 +444,11 @@ def nested(schema: "Schema", facts: Mapping[str, dict[str, Any]]) -> dict[str, A
     """The tables as a schema file has them; `facts` are those of the joined columns."""
     found = {}
     for table in schema.tables:
-        links = {key: getattr(table, key) for key in KNOWN[:-1] if getattr(table, key) is not None}
+        links = {key: getattr(table, key) for key in LINKS if getattr(table, key) is not None}
         columns: dict[str, Any] = {str(schema.unit): {"kind": "identifier"}} if table.with_unit else {}
         for name, column in held(schema, table):
             kept = not table.below or name in table.optional or isinstance(column, Ignored)
             columns[name] = {key: fact for key, fact in facts[column.name].items() if key != "missing" or kept}
-        found[table.name] = {**links, "columns": columns}
+        read = {} if table.reading is None else {"reading": table.reading.to_dict()}
+        found[table.name] = {**links, **read, "columns": columns}
     return found

@@ -225,6 +225,9 @@ class Schema:
         marked = [column.name for column, _ in linked_tables.once(self) if column.review]
         marked += [column.name for column in self.ignored if column.review]
         marked += ["reading"] * (self.reading is not None and self.reading.review)
+        marked += [
+            f"reading of {each.name}" for each in self.tables if each.reading is not None and each.reading.review
+        ]
         problems = []
         if marked:
             problems.append(
@@ -240,8 +243,9 @@ class Schema:
             raise BadInput(
                 f"schema: {'; '.join(problems)}. synthdp check shows, at no charge, what a fit by this schema would meet"
             )
-        if self.reading is not None:
-            self.reading.check(self.columns, values=True)
+        for schema in (self, *(linked_tables.of_table(self, table) for table in self.tables)):
+            if schema.reading is not None:
+                schema.reading.check(schema.columns, values=True)
 
     def with_targets(self, *targets: str) -> "Schema":
         """The same schema with other targets."""

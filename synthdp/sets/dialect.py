@@ -93,7 +93,8 @@ def look(path: Path) -> Found:
 
 def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = None) -> Found:
     """The same of a table whose columns have types: whole numbers and texts that say true and false, and codes for missing values.
-    `facts`: what a file of Stata or SPSS says of its columns (`foreign_parser.statistics`)."""
+    `facts`: what a file of Stata or SPSS says of its columns (`foreign_parser.statistics`), or how those of a Parquet file or a database
+    are `stored`."""
     import pandas as pd
 
     codings, made, mind = {}, frame, []
@@ -174,6 +175,8 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
         plain = "".join(each if each.isprintable() else " " for each in title).strip()[:MOST_TITLE]
         if plain and name in made:
             codings[name] = replace(codings.get(name, Coding()), title=plain)
+    for name, kind in (facts or {}).get("stored", {}).items():
+        codings[name] = replace(codings.get(name, Coding()), stored=kind)
     codings = {name: coding for name, coding in codings.items() if coding != Coding()}
     if not codings and not left:
         return Found(frame=made, reading=None, mind=tuple(mind))

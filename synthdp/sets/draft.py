@@ -57,7 +57,7 @@ WHY = {
 WHY_READ = {
     "newline": "how lines end: crlf as on Windows; lf is the default",
     "strip": "the space around cells is no part of them",
-    "columns": "missing: texts that say so, and the first is what synthetic records have; words: for false and for true",
+    "columns": "missing: texts that say so, the first also in synthetic records; words: for false and true; stored: the type",
 }
 KINDS = {
     "ignore": "left out, as free text is; it cannot be learned",
@@ -111,23 +111,10 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
     outward and at most 30 categories.
     """
     guesses = {} if pictures is None else {pictures.name: _picture(pictures)}
-    guesses |= {name: guessed(frame[name]) for name in frame.columns}
+    guesses |= _guesses(frame, found)
     if pictures is not None:
         guesses |= {name: _label(frame[name]) for name, guess in guesses.items() if guess["kind"] == "integer"}
-    for column, resolution in ({} if found is None else found.resolutions).items():
-        if guesses[column].get("resolution") == "second":
-            guesses[column]["resolution"] = resolution
-    days = {
-        name: each.time
-        for name, each in (found.reading.columns if found is not None and found.reading else ())
-        if each.time
-    }
-    guesses |= {name: {"kind": "integer", "day": [0, TIMES_OF_DAY[form][2]]} for name, form in days.items()}
-    places = (
-        {} if found is None or found.reading is None else {name: each.places for name, each in found.reading.columns}
-    )
-    if found is not None:
-        guesses |= {name: {"kind": "categorical"} for name in found.categories}
+    days = _days(found)
     if all(guess["kind"] in ("identifier", "ignore") for guess in guesses.values()):  # a schema needs a column to model
         guesses[frame.columns[-1]] = {"kind": "categorical", "categories": LEARN}
     file, name = Path(path).name, Path(path).name.split(".")[0]
@@ -141,19 +128,7 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
     lines.append(f"columns:  # {WHY['columns']}")
     for column, guess in guesses.items():
         lines.append(f"  {_scalar(str(column))}:")
-        entry = proposed(guess)
-        if found is not None and column in found.categories:
-            kind = "ordinal" if column in found.ordered else "categorical"
-            entry = {**entry, "kind": kind, "categories": list(found.categories[column])}
-        decimals = None
-        if found is not None:
-            decimals = guess.get("decimals") if places.get(column) is None else places[column]
-        review = entry.pop("review")  # the last line of the column
-        if entry["kind"] == "continuous" and decimals is not None:
-            entry["decimals"] = decimals
-        if entry["kind"] == "integer" and found is not None and "step" in guess:
-            entry["step"] = guess["step"]
-        entry["review"] = review
+        entry = _proposed(column, guess, found)
         labelled = found is not None and column in found.categories
         why = {key: _why(key, entry["kind"], pictures) for key in entry} | (
             {"categories": LABELLED} if labelled else {}
@@ -192,6 +167,42 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
     return Draft("\n".join(lines) + "\n", head + yamlfile.dump({"columns": seen}, width=math.inf))
 
 
+def _guesses(frame: pd.DataFrame, found: "Found | None") -> dict[str, dict[str, Any]]:
+    """What each column seems to be, by its cells and by what the file says of it."""
+    guesses = {name: guessed(frame[name]) for name in frame.columns}
+    if found is None:
+        return guesses
+    for column, resolution in found.resolutions.items():
+        if guesses[column].get("resolution") == "second":
+            guesses[column]["resolution"] = resolution
+    guesses |= {name: {"kind": "integer", "day": [0, TIMES_OF_DAY[form][2]]} for name, form in _days(found).items()}
+    return guesses | {name: {"kind": "categorical"} for name in found.categories}
+
+
+def _proposed(column: str, guess: dict[str, Any], found: "Found | None") -> dict[str, Any]:
+    """`proposed`, with what the file says of the column."""
+    entry = proposed(guess)
+    if found is None:
+        return entry
+    review = entry.pop("review")  # the last line of the column
+    if column in found.categories:
+        kind = "ordinal" if column in found.ordered else "categorical"
+        entry = {**entry, "kind": kind, "categories": list(found.categories[column])}
+    places = None if found.reading is None else found.reading.coding(column).places
+    decimals = guess.get("decimals") if places is None else places
+    if entry["kind"] == "continuous" and decimals is not None:
+        entry["decimals"] = decimals
+    if entry["kind"] == "integer" and "step" in guess:
+        entry["step"] = guess["step"]
+    return {**entry, "review": review}
+
+
+def _days(found: "Found | None") -> dict[str, str]:
+    """The form of each column of times of day."""
+    codings = () if found is None or found.reading is None else found.reading.columns
+    return {name: each.time for name, each in codings if each.time}
+
+
 # ---- Linked tables.
 
 
@@ -201,8 +212,8 @@ HEAD_OF_TABLES = """\
 # is bought with a part of the budget. What you declare instead, from a code book, a form or a round number, costs nothing and is not
 # protected.
 #
-# 1. Go through the links (parent, key), then order and max_rows, then the columns. Where one is as you declare it, delete its line
-#    `review: true`.
+# 1. Go through the links (parent, key), then order and max_rows, then `reading`, where it is there, and the columns. Where one is as
+#    you declare it, delete its line `review: true`.
 # 2. Replace TODO by the codes that may occur, and by the bounds between which numbers and dates lie.
 # 3. Say in `declared_by` who stands for this. Until all is done, `synthdp fit` refuses this file.
 """
@@ -213,12 +224,6 @@ MOST_VISITS, MOST_BELOW = 10, 3
 def draft_tables(found: "dict[str, Found]", folder: str | Path) -> Draft:
     """The same of linked tables, by name. A column is a table's key if it is called by it, such as `visit_id` of visit or visits; a table
     that has the key of another is below it. Raises `BadInput` where names do not tell a tree of people, visits, and tables below visits."""
-    for name, each in found.items():
-        if not _is_plain(each):
-            raise BadInput(
-                f"{folder}: the file of {name!r} is not in the plain coding (commas, UTF-8, dates such as 2020-01-31), which linked tables "
-                "need: convert it, and draft anew"
-            )
     keys, parents = _links({name: list(map(str, each.frame.columns)) for name, each in found.items()}, folder)
     root = next(name for name, parent in parents.items() if parent is None)
     lines = [HEAD_OF_TABLES.format(folder=Path(folder).name)]
@@ -234,12 +239,9 @@ def draft_tables(found: "dict[str, Found]", folder: str | Path) -> Draft:
         for key, value in top.items()
     ]
     lines.append("tables:")
-    seen, guesses = (
-        {},
-        {name: {str(c): guessed(series) for c, series in each.frame.items()} for name, each in found.items()},
-    )
+    seen, guesses = {}, {name: _guesses(each.frame, each) for name, each in found.items()}
     for name in sorted(found, key=lambda name: (parents[name] is not None, parents[name] != root)):
-        lines += _table(name, guesses, keys, parents, root)
+        lines += _table(name, found[name], guesses, keys, parents, root)
         seen[name] = {
             column: {**guess, **({"observed": True} if _read_off(guess) else {})}
             for column, guess in guesses[name].items()
@@ -247,20 +249,6 @@ def draft_tables(found: "dict[str, Found]", folder: str | Path) -> Draft:
         }
     return Draft(
         "\n".join(lines) + "\n", SEEN.format(file=Path(folder).name) + yamlfile.dump({"tables": seen}, width=math.inf)
-    )
-
-
-def _is_plain(found: "Found") -> bool:
-    """Whether a file is read as it is without a `reading`, but perhaps for the words that truth values are written with."""
-    if found.reading is None:
-        return True
-    reading = found.reading.to_dict()
-    codings = reading.pop("columns", {}).values()
-    words = [word for coding in codings for word in coding.get("words", ())]
-    return (
-        set(reading) <= {"review"}
-        and all(set(coding) <= {"words"} for coding in codings)
-        and {w.lower() for w in words} <= set(cells.TRUTHS)
     )
 
 
@@ -294,6 +282,7 @@ def _alike(stem: str, table: str) -> bool:
 
 def _table(
     name: str,
+    found: "Found",
     of_all: dict[str, dict[str, dict[str, Any]]],
     keys: dict[str, str | None],
     parents: dict[str, str | None],
@@ -312,34 +301,39 @@ def _table(
         lines.append(_line(4, "max_rows", MOST_VISITS, "visits of a person that count"))
     elif below:
         lines.append(_line(4, "max_rows", MOST_BELOW, "rows of one visit that count"))
-    lines.append("    columns:")
     labels = [
         c for c, guess in guesses.items() if c not in linking and guess["kind"] in ("categorical", "ordinal", "boolean")
     ]
     first = labels[:1] if below else []  # says what a row is
+    kinds, columns = dict.fromkeys(linking & set(guesses), "identifier"), list[str]()
     for column, guess in sorted(guesses.items(), key=lambda each: each[0] not in first):
         if column in linking:
             if below and column == keys[root]:
-                lines.append(f"      {_scalar(column)}: {{kind: identifier}}  # whose a row is, too")
+                columns.append(f"      {_scalar(column)}: {{kind: identifier}}  # whose a row is, too")
             continue
-        entry = proposed(guess)
+        entry = _proposed(column, guess, found)
         if entry["kind"] == "identifier" or (below and not first):
             entry = {"kind": "ignore", "review": True}
         elif column in first:
-            entry = {"kind": "categorical", "categories": [TODO], "review": True}
+            known = list(found.categories.get(column, (TODO,)))
+            entry = {"kind": "categorical", "categories": known, "review": True}
         elif below:  # where nothing is bought
             entry = {key: _asked(key, item) for key, item in entry.items() if key != "tree"}
         elif column == order:
             entry.pop("missing", None)
-        lines.append(f"      {_scalar(column)}:")
+        kinds[column] = entry["kind"]
+        columns.append(f"      {_scalar(column)}:")
         why = {key: _why(key, entry["kind"], None).removeprefix("or ") for key in entry}
         if below and entry["kind"] == "datetime":
             rule = f"rules: [{name}.{column} >= {parent}.{_order(of_all[str(parent)])}]"
             why["kind"] = f"learned as a gap to the visit; if no date is before the visit, say so: {rule}"
-        lines += [
+        columns += [
             _line(8, key, value, why[key] if below else _why(key, entry["kind"], None)) for key, value in entry.items()
         ]
-    return lines
+    counted = [key for key in (keys[name],) if key is not None and _pattern(found.frame[key]) == "#"]
+    if found.reading is not None or counted:
+        lines += [f"    {line}" for line in _written(found, kinds, counted)]
+    return [*lines, "    columns:", *columns]
 
 
 def _order(guesses: dict[str, dict[str, Any]]) -> str | None:

@@ -24,6 +24,7 @@ from synthdp.schema import cells
 from synthdp.schema.columns import in_numbers
 from synthdp.schema.linked_tables import of_table
 from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
+from synthdp.sets import stored_types
 from synthdp.tables import csvfile, database_url, excel, foreign, statistics_files
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 ENDINGS = (*TEXT_ENDINGS, ".parquet", *foreign.ENDINGS)
 NPZ = ".npz"
+TEXT = (".txt", ".dat", ".asc")  # names under which other programs write what is CSV here
 FIRST_DAY, LAST_DAY = (pa.scalar((day - date(1970, 1, 1)).days, pa.int32()) for day in (date.min, date.max))
 
 
@@ -151,7 +153,7 @@ def workbooks(where: Path) -> list[Path]:
 
 def from_database(address: "Address", schema: Schema) -> "DataFrame":
     """The records of a database's table, in memory, as `read` gives those of a file with types. Raises as `read`."""
-    return _plain(_asked(address), schema)
+    return _plain(_of_arrow(database_url.read(address), str(address)), schema)
 
 
 def tables_from_database(address: "Address", schema: Schema) -> "dict[str, DataFrame]":
@@ -171,7 +173,10 @@ def look_into(address: "Address") -> "Found":
     """The same as `look`, of a database's table."""
     from synthdp.sets import dialect
 
-    return dialect.typed(Path(address.name), _asked(address))
+    table = database_url.read(address)
+    return dialect.typed(
+        Path(address.name), _of_arrow(table, str(address)), {"stored": stored_types.named(table.schema)}
+    )
 
 
 def look_into_tables(address: "Address") -> "dict[str, Found]":
@@ -182,16 +187,12 @@ def look_into_tables(address: "Address") -> "dict[str, Found]":
     return {name: dialect.typed(Path(name), _of_arrow(table, f"{address}.{name}")) for name, table in found.items()}
 
 
-def _asked(address: "Address") -> "DataFrame":
-    return _of_arrow(database_url.read(address), str(address))
-
-
 def _of_arrow(table: pa.Table, where: str) -> "DataFrame":
     _check_names(Path(where), table.column_names)
     try:
         frame = _framed(table)
         for field in table.schema:
-            if field.metadata == database_url.DECIMAL:
+            if database_url.DECIMAL in (field.metadata or {}):
                 texts = table.column(field.name).to_pylist()
                 numbers: list[Any] = [None if text is None else Decimal(text) for text in texts]
                 frame[field.name] = numbers
@@ -219,7 +220,7 @@ def look(path: str | Path, sheet: str | None = None) -> "Found":
 def _typed(where: Path, ending: str) -> "tuple[DataFrame, dict[str, Any]]":
     """A table whose columns have types, and what its file says of them."""
     if ending == ".parquet":
-        return _parquet(where), {}
+        return _parquet(where), {"stored": stored_types.named(pq.read_schema(where))}
     found = foreign.parsed(where, ending)
     _check_names(where, found.table.column_names)
     return statistics_files.frame(found.table), found.facts
@@ -278,7 +279,7 @@ def write(chunks: "Iterable[DataFrame]", path: str | Path, schema: Schema) -> in
 def write_to_database(chunks: "Iterable[DataFrame]", address: "Address", schema: Schema, *, replace: bool) -> int:
     """Make a table of a database of frames of the schema's columns, in the coding of a file with types, and return their number."""
     types = _types(schema)
-    parts = (pa.Table.from_pandas(_coded(chunk, schema), schema=types, preserve_index=False) for chunk in chunks)
+    parts = (_table(chunk, schema, types) for chunk in chunks)
     return database_url.write(parts, types, address, replace=replace)
 
 
@@ -312,7 +313,8 @@ def _ending(path: Path) -> str:
         raise BadInput(f"{path}: is a folder, which holds pictures; a table's name must end in {', '.join(ENDINGS)}")
     if path.name.lower().endswith(NPZ):
         raise BadInput(f"{path}: {NPZ} holds pictures; a table's name must end in {', '.join(ENDINGS)}")
-    raise BadInput(f"{path}: the name must end in {', '.join(ENDINGS)}")
+    remedy = "; rename a text file of columns between separators to .csv" if path.suffix.lower() in TEXT else ""
+    raise BadInput(f"{path}: the name must end in {', '.join(ENDINGS)}{remedy}")
 
 
 def _pictures(where: Path, schema: Schema) -> "DataFrame":
@@ -489,7 +491,7 @@ def _coded(frame: "DataFrame", schema: Schema) -> "DataFrame":
             frame = frame.assign(**{column.name: codes.astype("Int64") if _in_digits(coded) else codes})
         elif coded.coding.pattern is not None:
             names = frame[column.name].map(coded.named, na_action="ignore")
-            frame = frame.assign(**{column.name: names.astype("int64") if _is_counted(coded) else names})
+            frame = frame.assign(**{column.name: names.astype("Int64") if _is_counted(coded) else names})
         elif coded.coding.numbers or coded.coding.time is not None:  # a column that holds such texts is text
             texts = pd.Series(csvfile.written(frame, coded, {}), index=frame.index, dtype=object)
             frame = frame.assign(**{column.name: texts.where(frame[column.name].notna() | bool(coded.missing), None)})
@@ -513,12 +515,20 @@ def _in_digits(coded: "Coded") -> bool:
     return bool(written) and all(re.fullmatch("0|-?[1-9][0-9]{0,14}", word) for word in written)
 
 
+def _table(frame: "DataFrame", schema: Schema, types: pa.Schema) -> pa.Table:
+    """Records as they are written to a Parquet file or a database."""
+    made = _coded(frame, schema)
+    for column, kind in zip(schema.columns, types.types, strict=True):
+        if isinstance(column, Integer | Continuous) or pa.types.is_decimal(kind):
+            made = made.assign(**{column.name: stored_types.within(made[column.name], kind)})
+    return pa.Table.from_pandas(made, schema=types, preserve_index=False)
+
+
 def _write_parquet(chunks: "Iterable[DataFrame]", part: Path, schema: Schema) -> int:
     types, rows = _types(schema), 0
     with pq.ParquetWriter(part, types, compression="zstd") as writer:
         for chunk in chunks:
-            made = _coded(chunk, schema)
-            writer.write_table(pa.Table.from_pandas(made, schema=types, preserve_index=False))
+            writer.write_table(_table(chunk, schema, types))
             rows += len(chunk)
     return rows
 
@@ -532,6 +542,8 @@ def _types(schema: Schema) -> pa.Schema:
             types = types.set(place, pa.field(column.name, pa.int64() if _in_digits(coded) else pa.string()))
         elif coded is not None and (_is_counted(coded) or coded.coding.numbers or coded.coding.time):
             types = types.set(place, pa.field(column.name, pa.int64() if _is_counted(coded) else pa.string()))
+        if coded is not None and coded.coding.stored is not None:
+            types = types.set(place, pa.field(column.name, stored_types.fitting(coded, types.field(place).type)))
     return types
 
 

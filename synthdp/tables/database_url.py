@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 SCHEMES = ("postgresql", "postgres", "duckdb")
 FORM = "postgresql://user@host/name or duckdb:///file.db"
-DECIMAL = {b"kind": b"decimal"}  # of a field: its texts are numbers
+DECIMAL = (
+    b"decimal"  # what is said of a field whose texts are numbers: its digits and decimals, where these are limited
+)
 MOST_LETTERS = 1 << 20  # of a query
 # What a URL may say to the driver of PostgreSQL; none of it is a secret.
 WORDS = (
@@ -115,13 +117,16 @@ def read(given: Address) -> "pa.Table":
 def _fetched(table: "ibis.Table") -> "pa.Table":
     """All records. PostgreSQL's numeric is fetched as text (`DECIMAL`): Arrow's decimals hold neither NaN nor more than 38 digits, so one
     such cell would keep all others from being read."""
-    marked = [name for name, kind in table.schema().items() if kind.is_decimal()]
+    marked = {name: kind for name, kind in table.schema().items() if kind.is_decimal()}
     if table.get_backend().name != "postgres" or not marked:
         return table.to_pyarrow()
     found = table.mutate(**{name: table[name].cast("string") for name in marked}).to_pyarrow()
     for place, field in enumerate(found.schema):
         if field.name in marked:
-            found = found.set_column(place, field.with_metadata(DECIMAL), found.column(place))
+            kind: Any = marked[field.name]
+            limited = kind.precision is not None and kind.scale is not None
+            digits = f"decimal({kind.precision}, {kind.scale})" if limited else ""
+            found = found.set_column(place, field.with_metadata({DECIMAL: digits.encode()}), found.column(place))
     return found
 
 

@@ -135,7 +135,7 @@ def write_cells(
             DAY: book.add_format({"num_format": "yyyy-mm-dd"}),
             INSTANT: book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss"}),
         }
-        table = book.add_worksheet(sheet or "data")
+        table = book.add_worksheet(sheet or "Sheet1")
         for place, name in enumerate(names):
             table.write_string(0, place, name)
         for columns in parts:

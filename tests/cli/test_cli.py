@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
 
-from synthdp import load
+from synthdp import Schema, load
 from synthdp.cli import COMMANDS, run
 from synthdp.ledger.ledger import Ledger
 
@@ -124,6 +124,33 @@ def test_sample_to_standard_output_is_the_table_and_nothing_else(fitted, tmp_pat
     out, err = capfdbinary.readouterr()
     assert out == (tmp_path / "s.csv").read_bytes()
     assert b"50 synthetic records" in err
+
+
+def test_whoever_reads_the_first_lines_alone_hears_no_complaint(fitted):
+    """As in `synthdp sample out=- | head`: the status is that of a program which SIGPIPE ends."""
+    command = [sys.executable, "-m", "synthdp", "sample", f"release={fitted / 'release'}", "rows=200000", "out=-"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout.readline()
+        running.stdout.close()
+        said = running.stderr.read().decode()
+    assert running.returncode == 141
+    assert "pipe" not in said
+    assert "Traceback" not in said
+
+
+def test_closing_lines_name_the_columns_that_synthetic_files_lack(files, tmp_path, capsys):
+    values = make_schema().to_dict()
+    more = {f"note{each}": {"kind": "ignore"} for each in range(9)}
+    Schema.from_dict({**values, "columns": {**values["columns"], **more}}).save(tmp_path / "schema.yaml")
+    made = [f"data.path={files / 'train a=b (1).csv'}", f"data.schema={tmp_path / 'schema.yaml'}"]
+    assert run(["fit", *made, "generator=independent", f"out={tmp_path / 'run'}"]) == 0
+    line = f"synthetic files lack ignored columns: {', '.join(list(more)[:8])} and 1 more"
+    assert line in capsys.readouterr().out
+    drawn = ["sample", f"release={tmp_path / 'run' / 'release'}", "rows=5"]
+    assert run([*drawn, f"out={tmp_path / 's.csv'}"]) == 0
+    assert line in capsys.readouterr().out
+    assert run([*drawn, "out=-"]) == 0
+    assert line in capsys.readouterr().err
 
 
 def test_a_refused_sample_makes_no_folder(fitted, tmp_path, capsys):

@@ -9,6 +9,8 @@ import pytest
 
 from synthdp import Schema
 from synthdp.evaluate import evaluate, history_fidelity, write
+from synthdp.schema.codec import Codec
+from synthdp.schema.history_view import PLACE, View
 
 MADE_UP = runpy.run_path(str(Path(__file__).parents[2] / "recipes" / "made_up_hospital.py"))
 
@@ -71,6 +73,26 @@ def test_records_that_forgot_their_past_are_found(parts, shuffled):
 
 
 @pytest.mark.heavy
+def test_the_floors_know_nothing_of_the_past(parts):
+    """Made of records whose past tells much; what a person's own columns and the record itself tell stays."""
+    told = history_fidelity.judge(*parts, SCHEMA)["told"]["readmitted"]
+    for floor in ("dealt", "single"):
+        assert told["tstr"]["later"] > told[floor]["later"] + 0.05
+        assert told[floor]["later"] < told["without"]["later"] + 0.02
+        assert told[floor]["all"] > 0.52
+    view = View.of(Codec(SCHEMA))
+    floors = history_fidelity._floors(parts[0], SCHEMA, view, 0)
+    assert (np.diff(np.unique(floors["single"][PLACE])) == 0).all()
+    assert len(floors["single"][PLACE]) == parts[0]["patient"].nunique()
+    whole = history_fidelity.cells(parts[0], SCHEMA, view)
+    dealt = floors["dealt"]
+    np.testing.assert_array_equal(np.bincount(dealt[PLACE]), np.bincount(whole[PLACE]))
+    for held in (dealt, whole):  # each record has its own patient's columns still
+        held["beside"] = held[view.unit[0]] * 2 + held["readmitted"]
+    np.testing.assert_array_equal(np.bincount(dealt["beside"]), np.bincount(whole["beside"]))
+
+
+@pytest.mark.heavy
 def test_distances_are_those_of_shares_counted_by_hand(parts):
     one, other = parts[0], parts[1]
     found = history_fidelity.judge(one, other, parts[2], SCHEMA)
@@ -100,6 +122,7 @@ def test_the_page_tells_of_them(parts, tmp_path):
     page = (tmp_path / "evaluation.html").read_text(encoding="utf-8")
     assert "Histories: what follows what" in page
     assert "Previous and present <code>readmitted</code>" in page
+    assert "Floor: one synthetic record of each unit" in page
     assert json.loads((tmp_path / "evaluation.json").read_text(encoding="utf-8"))["histories"]
 
 

@@ -395,6 +395,21 @@ def test_histories_are_judged_with_their_past_where_it_tells_more(result):
     assert findings.asks(found)[0]["answers"][0] == findings.asks({**found, "histories": None})[0]["answers"][0]
 
 
+def test_the_first_screen_names_what_of_histories_is_farthest_apart(result):
+    histories = {
+        "records_per_unit": {"tvd": 0.03, "real": 0.05},
+        "gaps": {"tvd": 0.279, "real": 0.037},
+        "transitions": {"seen": None},
+        "survival": [{"event": "death", "distance": 0.08, "real": 0.042}],
+    }
+    told = findings.faithful(result["fidelity"], histories)["text"]
+    assert "Of histories, gaps between records differ most: by 0.279 (0.037)." in told
+    del histories["gaps"]
+    assert "times until death differ most: by 0.080 (0.042)" in findings.faithful(result["fidelity"], histories)["text"]
+    del histories["survival"]
+    assert "Of histories" not in findings.faithful(result["fidelity"], histories)["text"]
+
+
 def test_the_terminal_is_told_of_subgroups_and_attacks(result):
     lines = dict(findings.brief(result))
     _, column, _, level = findings.worst_group(result["targets"])

@@ -1,5 +1,6 @@
 """Histories of linked tables: a fit asks what it planned, whoever shares keys, and gives people with fresh, linked rows."""
 
+import json
 import math
 import re
 import warnings
@@ -7,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from clinic import reseal
 from linked_clinic import IN_ORDER, LAB, TREE, clinic, finer, labs, schema, with_labs, with_tree, without
 
 from synthdp import Budget, NotEntered, Schema, Synthesizer, generators, load, verify
@@ -247,6 +249,30 @@ def test_a_release_is_saved_and_read_back(release, tmp_path):
     assert "counts once for each of them" in told[2]
     assert any("keys are fresh" in line for line in loaded.statement.not_covered)
     assert not any("no row follows a real unit over time" in line for line in loaded.statement.not_covered)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tables: tables.pop(),
+        lambda tables: tables.__setitem__(1, tables[1].replace("at most 3", "at most 1")),
+        lambda tables: tables.__setitem__(2, tables[2].replace("counts once for each of them", "counts once")),
+    ],
+    ids=["table", "window", "shared"],
+)
+def test_what_a_statement_says_of_linked_tables_is_worked_out_again(release, tmp_path, change):
+    """Also where a forger makes the manifest anew."""
+    folder = release.save(tmp_path / "release")
+    body = json.loads((folder / "release.json").read_text(encoding="utf-8"))
+    before = json.dumps(body["statement"]["declared"]["tables"])
+    change(body["statement"]["declared"]["tables"])
+    assert json.dumps(body["statement"]["declared"]["tables"]) != before
+    (folder / "release.json").write_text(json.dumps(body), encoding="utf-8")
+    with pytest.raises(BadInput, match=r"release\.json"):
+        verify(folder)
+    reseal(folder)
+    with pytest.raises(BadInput, match=r"declared\.tables"):
+        verify(folder)
 
 
 def test_without_anybody_s_visit_there_are_people():

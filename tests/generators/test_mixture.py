@@ -356,6 +356,23 @@ def test_noise_is_split_as_the_share_says():
     assert precisions / precisions.sum() == pytest.approx([0.2, 0.1, 0.05, 0.08, 0.25, 0.32])
 
 
+@pytest.mark.parametrize(
+    ("columns", "units", "given", "labelled", "paired"),
+    [
+        (12, 1_000_000, {}, 0.1, 0.3),
+        (50, 500, {}, 0.35, 0.3 * (0.78 - 0.35) / 0.68),
+        (50, 4000, {}, 5 * 50 * 3.5 / 4000, 0.3 * (0.78 - 5 * 50 * 3.5 / 4000) / 0.68),
+        (50, 500, {"pair_share": 0.4}, 0.1, 0.4),
+        (50, "learn", {}, 0.1, 0.3),
+    ],
+)
+def test_tables_with_the_label_get_more_where_columns_are_many_and_units_few(columns, units, given, labelled, paired):
+    noises = Mixture(triple_share=0.0, **given).noises(replace(wide(columns)[0], units=units), 3.5)
+    shares = {name: (3.5 / noise) ** 2 for name, noise in noises.items()}
+    rest = 1 - 0.12 - labelled - paired
+    assert shares == pytest.approx({"columns": 0.12, "labels": labelled, "pairs": paired, "tables": rest})
+
+
 def test_an_image_is_refused():
     from clinic import picture_schema
 

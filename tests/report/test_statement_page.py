@@ -436,6 +436,15 @@ def test_no_page_says_that_a_patient_s_further_records_were_not_used():
     assert "any others" not in page.text
 
 
+def test_linked_tables_are_said_to_be_protected_together_with_what_counts_of_each():
+    tables = ["person: one row for each who", "visit: at most 4 count; a row that several people hold counts for each"]
+    declared = {"by": "us", "units": 100, "targets": [], "name": "x", "tables": tables}
+    page = Page(render(make_statement(generator="histories", unit="who", max_records_per_unit=4, declared=declared)))
+    assert "Every patient: all rows in all tables with the same who" in page.text
+    told = page.text.split("Linked tables, and which rows count")[1].split("Columns to predict")[0]
+    assert all(each in told for each in tables)
+
+
 def test_what_was_lost_is_told():
     lost = Lost(merged=(Merged(column="code", other="rest", share=0.4, error=0.01),), alone=("age",), empty=("day",))
     page = Page(

@@ -188,8 +188,11 @@ def test_decimals_with_a_fixed_point_are_numbers_and_no_text(tmp_path):
         pa.table({name: pa.array(frame[name], kind) for name, kind in kinds.items()}), tmp_path / "t.parquet"
     )
     found = record_files.look(tmp_path / "t.parquet")
-    assert (found.mind, found.reading) == ((), None)
+    assert found.mind == ()
     made = Schema.from_dict(yamlfile.parse(draft(found.frame, "t.parquet", found=found).schema, "draft"))
+    assert made.reading.to_dict()["columns"] == {
+        "costs": {"stored": "decimal(12, 2)"}, "stays": {"stored": "decimal(10, 0)"},
+    }  # fmt: skip
     assert [(column.kind, getattr(column, "decimals", None)) for column in made.columns] == [
         ("continuous", 2), ("integer", None), ("integer", None),
     ]  # fmt: skip

@@ -213,6 +213,13 @@ def test_absent_files(tmp_path):
     assert "must end in" in said(record_files.write, [], tmp_path / "t.txt", MIXED)
 
 
+@pytest.mark.parametrize("name", ["t.txt", "T.DAT"])
+def test_a_text_file_is_refused_with_a_remedy(tmp_path, name):
+    assert said(record_files.read, write(tmp_path, "a;b\n1;2\n", name)).endswith(
+        "rename a text file of columns between separators to .csv"
+    )
+
+
 def test_duplicate_columns_in_parquet(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -24,7 +24,7 @@ from synthdp.schema.schema import Schema
 from synthdp.sets import dictionary, record_files
 from synthdp.sets.draft import draft
 from synthdp.sets.split import split
-from synthdp.tables import foreign
+from synthdp.tables import excel, foreign
 from synthdp.tables import foreign_parser as parsing
 
 xlsxwriter = pytest.importorskip("xlsxwriter", reason="needs the extra formats")
@@ -324,6 +324,12 @@ def test_a_folder_of_workbooks_is_one_table(tmp_path):
     pd.testing.assert_frame_equal(read, pd.concat([one, one], ignore_index=True))
     (folder / "august.csv").write_text("x\na\n")
     assert record_files.workbooks(folder) == []
+
+
+def test_a_sheet_that_the_schema_does_not_name_is_called_as_spreadsheets_call_it(tmp_path):
+    schema = Schema.from_dict({"columns": {"x": {"kind": "boolean"}}})
+    record_files.write([pd.DataFrame({"x": [True]})], tmp_path / "made.xlsx", schema)
+    assert excel.opened(tmp_path / "made.xlsx", None).name == "Sheet1"
 
 
 def test_a_table_of_one_column_has_no_titles(tmp_path):
