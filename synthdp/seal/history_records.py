@@ -1,6 +1,5 @@
 """Records with their histories: what came before stands beside each record."""
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -14,7 +13,7 @@ from synthdp.schema import history_view
 from synthdp.schema.history_view import NUMBER, View, Whole, hindrance
 from synthdp.schema.joined_tables import joined, lot
 from synthdp.seal import records
-from synthdp.seal.records import Records
+from synthdp.seal.records import Records, lots
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,11 +148,6 @@ def ordered(
     held = {field.name: getattr(every, field.name) for field in fields(Records)}
     held["raw"] = frame.iloc[kept].reset_index(drop=True)
     return Ordered(**held, whole=(frame, kept, member, names, there))
-
-
-def lots(key: bytes) -> bytes:
-    """What draws of units and of their rows are keyed by. The key of the seal stays there; a database sees this one."""
-    return hashlib.blake2b(b"lots", key=key, digest_size=16).digest()
 
 
 def _narrow(codes: NDArray[Any], size: int) -> NDArray[Any]:

@@ -5,13 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Event, Gaussian
-from synthdp.schema import history_view
 from synthdp.schema.history_view import UNIT_WEIGHT, View
-from synthdp.seal.history_records import Ordered
 from synthdp.seal.marginals import Table, noisy
 from synthdp.seal.records import Records
 
@@ -33,6 +29,7 @@ class HistoryTables:
     """
 
     additive: ClassVar[bool] = True  # a sum over units
+    counted: ClassVar[bool] = True  # asks for counts alone
     view: View
     cliques: tuple[tuple[str, ...], ...]
     noise: float
@@ -66,7 +63,7 @@ class HistoryTables:
 
     def bounded(self, records: Records) -> list[Table]:
         """Weighted counts, exact: one array per clique with one axis per column."""
-        histories = records.histories if isinstance(records, Ordered) else None
+        histories = getattr(records, "histories", None)  # in memory, or those of an `OrderedTable` in a database
         if histories is None or histories.view != self.view:
             raise BadInput(
                 "only all records of a schema with unit and order have histories, by the view that the schema makes"

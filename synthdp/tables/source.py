@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -251,10 +251,12 @@ class Files:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Query:
-    """An Ibis expression of a table in DuckDB, PostgreSQL or Spark. `name` is the public name by which an account knows it."""
+    """An Ibis expression of a table in DuckDB, PostgreSQL or Spark. `name` is the public name by which an account knows it. Of linked
+    tables, `tables` has them by their names in the schema, and the expression is one of them."""
 
     expression: "ibis.Table"
     name: str | None = None
+    tables: "Mapping[str, ibis.Table]" = field(default_factory=dict)
 
 
 Source = Files | Query
@@ -295,6 +297,13 @@ def table(expression: "ibis.Table", *, name: str | None = None) -> Query:
     return Query(expression=expression, name=name)
 
 
+def linked(tables: "Mapping[str, ibis.Table]", *, name: str | None = None) -> Query:
+    """Linked tables of one DuckDB or PostgreSQL, Ibis tables of one connection by their names in the schema: see `table`."""
+    if not tables or len({each.get_backend() for each in tables.values()}) > 1:
+        raise BadInput("linked tables are counted in one database: make their Ibis tables from one connection")
+    return Query(expression=next(iter(tables.values())), name=name, tables=dict(tables))
+
+
 def source_of(given: Any) -> Source | None:
     """The table that is meant, also by a bare Ibis expression; None where `given` is none (a frame)."""
     if isinstance(given, Files | Query):
@@ -310,6 +319,7 @@ class Opened:
     """A table that can be asked. `text` tells that its cells are text as in a CSV file."""
 
     expression: "ibis.Table"
+    tables: "Mapping[str, ibis.Table]" = field(default_factory=dict)
     text: bool = False
     check_unchanged: Callable[[], None] = field(default=lambda: None, repr=False)
     """Raises `BadInput` where the files are no longer those that were opened."""
@@ -332,6 +342,40 @@ class Opened:
             kept = expression.cache()
         self._held.append(kept)
         return kept
+
+    def sql(self, text: str, **types: str) -> "ibis.Table":
+        """What a statement comes to, of the engine's own SQL; of these types, where they are given."""
+        with asking():
+            found: ibis.Table = self.expression.get_backend().sql(text, schema=types or None)
+            return found
+
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """Within, all that is read is of one moment: a transaction, in PostgreSQL one of repeatable reads."""
+        connection = self.expression.get_backend().con
+        with asking():
+            if self.engine == "duckdb":
+                connection.execute("BEGIN TRANSACTION")
+            else:
+                from psycopg import IsolationLevel
+
+                before, connection.isolation_level = connection.isolation_level, IsolationLevel.REPEATABLE_READ
+            try:
+                if self.engine == "duckdb":
+                    yield
+                    connection.execute("COMMIT")
+                else:
+                    with connection.transaction():
+                        yield
+            except BaseException:
+                if self.engine == "duckdb":
+                    with suppress(*faults()):
+                        connection.execute("ROLLBACK")
+                raise
+            finally:
+                if self.engine != "duckdb":
+                    with suppress(*faults()):
+                        connection.isolation_level = before
 
     def view(self, expression: "ibis.Table") -> "ibis.Table":
         """The same table under a name of its own in a database that is ours, so that its columns are computed once where they
@@ -411,7 +455,7 @@ def check_installed() -> None:
 
 def _asked(source: Query) -> Opened:
     try:
-        table = Opened(expression=source.expression)
+        table = Opened(expression=source.expression, tables=source.tables)
         engine = table.engine
     except Exception as error:
         from ibis.common.exceptions import IbisError
