@@ -392,6 +392,21 @@ def hindrance(schema: Schema) -> str:
     return f"column {taken[0]!r} has a name that histories gives to one of its own: rename it" if taken else ""
 
 
+def check_counted(schema: Schema, engine: str) -> None:
+    """Raise `BadInput` where histories cannot be counted in a database."""
+    if engine == "pyspark":
+        raise BadInput(
+            "histories are counted in DuckDB and PostgreSQL. Spark does not read linked tables at one moment, so it is refused: read the "
+            "tables into memory, or copy them to one of these databases"
+        )
+    order = schema.column(str(schema.order))
+    if not isinstance(order, Datetime):
+        raise BadInput(
+            f"histories are counted in a database if order is a date, and column {order.name!r} is {order.kind}: give data.engine=memory, "
+            "which reads the table"
+        )
+
+
 def grid(first: int, exact: int, last: int, most: int) -> tuple[int, ...]:
     """Whole numbers from `first`: each up to `exact`, then about `most` at growing distances up to `last`."""
     found = list(range(first, min(exact, last) + 1))

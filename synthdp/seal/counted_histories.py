@@ -45,7 +45,7 @@ from synthdp.schema.history_view import (
 )
 from synthdp.schema.joined_tables import ranks
 from synthdp.schema.linked_tables import Table as LinkedTable
-from synthdp.schema.linked_tables import held, of_table
+from synthdp.schema.linked_tables import held
 from synthdp.schema.schema import Schema
 from synthdp.seal.database import ALONE, MOST_CELLS, TOGETHER, CountedTable
 from synthdp.seal.records import lots
@@ -73,8 +73,7 @@ class OrderedTable(CountedTable):
         if not schema.tables:
             found = super().of(table, schema, key)
             return cls(found.table, found.cells, schema, found.max_records, found.key)
-        for each in schema.tables:
-            coded.check(of_table(schema, each), table.tables[each.name], text=False)
+        coded.check_linked(schema, table.tables)
         return cls(table, table.expression, schema, schema.max_records_per_unit, lots(key))
 
     @property
@@ -236,7 +235,7 @@ class _Making:
     def _read(self) -> "tuple[Any, Any, dict[str, Any]]":
         schema, store = self.codec.schema, self.store
         if not schema.tables:
-            names = {name: name for name in (*self.view.unit, *self._own, self.view.order)}
+            names = {name: name for name, _ in self.view.codes}
             return None, self._coded(store.cells, names, unit=store._unit().cast("uuid")), {}
         people, visits, *items = schema.tables
         cells = store.table.tables
@@ -404,7 +403,9 @@ class _Making:
         for place, each in enumerate(view.below):
             rows, row = _name(below[each.table]), f"h{places[each.table + ROW]}"
             content = _text([f"r.h{places[name]}" for name in each.columns])
-            where += f" LEFT JOIN (SELECT rid, max(n) AS n FROM {rows} GROUP BY rid) AS n{place} ON n{place}.rid = e.rid"
+            where += (
+                f" LEFT JOIN (SELECT rid, max(n) AS n FROM {rows} GROUP BY rid) AS n{place} ON n{place}.rid = e.rid"
+            )
             where += (
                 f" LEFT JOIN (SELECT r.rid, string_agg({content} || ';', '' ORDER BY r.{row}) AS text FROM {rows} AS r "
                 f"JOIN {_name(every)} AS a ON a.rid = r.rid WHERE a.alike > 1 GROUP BY r.rid) AS t{place} ON t{place}.rid = e.rid"
@@ -434,7 +435,10 @@ class _Making:
             f"{self._over(f'{view.last} - before', 'number - place')} AS left_steps",
             f"CASE WHEN number > {most} THEN {_number(_hex('unit'))} % greatest(number - {most} + 1, 1) ELSE 0 END AS start",
         ]
-        same = [f"CASE WHEN h{places[name]} = h{places[PREVIOUS + name]} THEN {1 << bit} ELSE 0 END" for bit, name in enumerate(view.alike)]
+        same = [
+            f"CASE WHEN h{places[name]} = h{places[PREVIOUS + name]} THEN {1 << bit} ELSE 0 END"
+            for bit, name in enumerate(view.alike)
+        ]
         days = self._floor(f"point * {view.period}", DAY)
         made = {
             **{name: f"h{places[name]}" for name in (*view.unit, *own)},

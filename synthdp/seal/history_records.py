@@ -179,7 +179,9 @@ def _lots(
     same = (np.diff(points[rank]) == 0) & (np.diff(member[rank]) == 0)
     beside = np.concatenate([[False], same, [False]])[: len(points) + 1]
     rows, found = rank[beside[1:] | beside[:-1]], np.zeros(len(points), np.int64)
-    bags = view.bags(coded[rows], points[rows], {name: (each[rows], gone[rows]) for name, (each, gone) in dates.items()})
+    bags = view.bags(
+        coded[rows], points[rows], {name: (each[rows], gone[rows]) for name, (each, gone) in dates.items()}
+    )
     texts = [lot(names[member[row]], text) for row, text in zip(rows, view.told_apart(coded[rows], bags), strict=True)]
     found[rows] = np.unique(np.array(texts, "U32"), return_inverse=True)[1]
     return found

@@ -34,6 +34,7 @@ from synthdp.schema.columns import (
     Ordinal,
     microseconds,
 )
+from synthdp.schema.linked_tables import keys_of, of_table
 from synthdp.schema.schema import Schema
 from synthdp.tables import csv_cells
 
@@ -196,6 +197,20 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
     for column in schema.columns:
         if not isinstance(column, Identifier) or column.name == schema.unit:
             _check_type(column, table[column.name].type(), text=text)
+
+
+def check_linked(schema: Schema, tables: "Mapping[str, ibis.Table]") -> None:
+    """The same of linked tables, and of their keys."""
+    if set(tables) != {each.name for each in schema.tables}:
+        raise BadInput(f"the schema links the tables {', '.join(each.name for each in schema.tables)}: give these")
+    for each in schema.tables:
+        table = tables[each.name]
+        try:
+            check(of_table(schema, each), table, text=False)
+            for key in keys_of(schema, each):
+                _check_type(Identifier(name=key), table[key].type(), text=False)
+        except BadInput as error:
+            raise BadInput(f"table {each.name!r}: {error}") from None
 
 
 def check_codes(codec: Codec) -> None:

@@ -3,6 +3,7 @@
 A URL has no password. The environment has (PGPASSWORD), or the driver's files (~/.pgpass, a service file and `?service=NAME`).
 """
 
+import dataclasses
 import hashlib
 import re
 from contextlib import contextmanager, suppress
@@ -91,6 +92,34 @@ def query(given: Address) -> source.Query:
     """The table, where it is. Raises `BadInput` where the database does not answer, or has no such table."""
     with source.quiet():
         return _query(given, _connected(given.url))
+
+
+def linked(given: Address, names: "Iterable[str]", memory: str | None = None) -> source.Query:
+    """The named tables, where they are: see `read_tables` for the address. `memory` is what DuckDB may hold."""
+    if given.query is not None:
+        raise BadInput(
+            "linked tables are found by their names: name the database's schema after #, and leave data.query_file out"
+        )
+    with source.quiet():
+        connection = _connected(given.url)
+        try:
+            tables = {name: _table(given, connection, name) for name in names}
+        except BadInput:
+            with suppress(*_faults()):
+                connection.disconnect()
+            raise
+    duckdb = given.url.startswith("duckdb:")
+    return dataclasses.replace(source.linked(tables, name=given.name), memory=memory if duckdb else None)
+
+
+def _table(given: Address, connection: Any, name: str) -> "ibis.Table":
+    try:
+        return connection.table(name, database=given.table)
+    except _faults() as error:
+        raise BadInput(
+            f"{given}: has no table {name!r} that can be read ({type(error).__name__}); name the schema of the tables after #, "
+            "such as #main or #public"
+        ) from None
 
 
 def _query(given: Address, connection: Any) -> source.Query:
@@ -194,14 +223,7 @@ def read_tables(given: Address, names: "Iterable[str]") -> "dict[str, pa.Table]"
     found: dict[str, pa.Table] = {}
     with source.quiet(), _snapshot(given.url) as connection:
         for name in names:
-            try:
-                table = connection.table(name, database=given.table)
-            except _faults() as error:
-                raise BadInput(
-                    f"{given}: has no table {name!r} that can be read ({type(error).__name__}); name the schema of the tables after #, "
-                    "such as #main or #public"
-                ) from None
-            found[name] = _fetched(table)
+            found[name] = _fetched(_table(given, connection, name))
     return found
 
 

@@ -70,10 +70,44 @@ def faults() -> tuple[type[BaseException], ...]:
     return tuple(kinds)
 
 
+@contextmanager
+def _transaction(connection: Any) -> Iterator[None]:
+    """One of DuckDB."""
+    connection.execute("BEGIN TRANSACTION")
+    try:
+        yield
+    except BaseException:
+        with suppress(*faults()):
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+@contextmanager
+def _repeatable(connection: Any) -> Iterator[None]:
+    """One of PostgreSQL. In one that was begun already its first reading has set the moment, if reads are repeatable."""
+    from psycopg import IsolationLevel
+
+    before, connection.isolation_level = connection.isolation_level, IsolationLevel.REPEATABLE_READ
+    try:
+        with connection.transaction():
+            yield
+    finally:
+        with suppress(*faults()):
+            connection.isolation_level = before
+
+
 # ---- Files as tables of a DuckDB of our own: Parquet of one schema, CSV as text.
 
 
 OPTIONS = "DUCKDB_JE_MALLOC_CONF"  # of the allocator (jemalloc) in DuckDB's wheels for Linux, which reads it when it is loaded
+
+
+OF_TABLES: dict[str, Any] = {
+    "preserve_insertion_order": False,
+    "perfect_ht_threshold": 24,  # bits of a cell's number up to which counts lie in an array
+    "enable_external_file_cache": False,  # parts of the files, in buffers that are used again
+}
 
 
 def load() -> None:
@@ -93,23 +127,26 @@ def connected(source: "Files", folder: Path, *, encrypted: bool = False) -> Iter
     """
     import ibis
 
-    hidden = {} if _clears_memory() and not encrypted else {"temp_file_encryption": True, "force_mbedtls_unsafe": True}
     with asking():
         connection = ibis.duckdb.connect(
             ":memory:",
             memory_limit=source.memory,
             temp_directory=str(folder),
             threads=source.threads or len(os.sched_getaffinity(0)),
-            preserve_insertion_order=False,
-            perfect_ht_threshold=24,  # bits of a cell's number up to which counts lie in an array
-            enable_external_file_cache=False,  # parts of the files, in buffers that are used again
-            **hidden,
+            **OF_TABLES,
+            **_hidden(encrypted=encrypted),
         )
     try:
         yield connection
     finally:
         with asking():
             connection.disconnect()
+
+
+def _hidden(*, encrypted: bool = False) -> dict[str, Any]:
+    """What hides the blocks that DuckDB writes: see `connected`."""
+    clear = _clears_memory() and not encrypted
+    return {} if clear else {"force_mbedtls_unsafe": True, "temp_file_encryption": True}
 
 
 def _clears_memory() -> bool:
@@ -257,6 +294,8 @@ class Query:
     expression: "ibis.Table"
     name: str | None = None
     tables: "Mapping[str, ibis.Table]" = field(default_factory=dict)
+    memory: str | None = None
+    """What DuckDB may hold, where its connection was made for this table alone; it gets a private folder for the rest."""
 
 
 Source = Files | Query
@@ -302,6 +341,11 @@ def linked(tables: "Mapping[str, ibis.Table]", *, name: str | None = None) -> Qu
     if not tables or len({each.get_backend() for each in tables.values()}) > 1:
         raise BadInput("linked tables are counted in one database: make their Ibis tables from one connection")
     return Query(expression=next(iter(tables.values())), name=name, tables=dict(tables))
+
+
+def engine_of(given: Source) -> str:
+    """The kind of the database that counts a table, as Ibis has it."""
+    return "duckdb" if isinstance(given, Files) else str(_asked(given).engine)
 
 
 def source_of(given: Any) -> Source | None:
@@ -353,29 +397,8 @@ class Opened:
     def moment(self) -> Iterator[None]:
         """Within, all that is read is of one moment: a transaction, in PostgreSQL one of repeatable reads."""
         connection = self.expression.get_backend().con
-        with asking():
-            if self.engine == "duckdb":
-                connection.execute("BEGIN TRANSACTION")
-            else:
-                from psycopg import IsolationLevel
-
-                before, connection.isolation_level = connection.isolation_level, IsolationLevel.REPEATABLE_READ
-            try:
-                if self.engine == "duckdb":
-                    yield
-                    connection.execute("COMMIT")
-                else:
-                    with connection.transaction():
-                        yield
-            except BaseException:
-                if self.engine == "duckdb":
-                    with suppress(*faults()):
-                        connection.execute("ROLLBACK")
-                raise
-            finally:
-                if self.engine != "duckdb":
-                    with suppress(*faults()):
-                        connection.isolation_level = before
+        with asking(), _transaction(connection) if self.engine == "duckdb" else _repeatable(connection):
+            yield
 
     def view(self, expression: "ibis.Table") -> "ibis.Table":
         """The same table under a name of its own in a database that is ours, so that its columns are computed once where they
@@ -402,7 +425,7 @@ def opened(source: Source, reading: Reading | None = None) -> Iterator[Opened]:
     """
     check_installed()
     if isinstance(source, Query):
-        with _dropping(_asked(source)) as table:
+        with _limited(source), _dropping(_asked(source)) as table:
             yield table
         return
     with private_folder(source.folder) as folder, connected(source, folder) as connection:
@@ -425,6 +448,20 @@ def opened(source: Source, reading: Reading | None = None) -> Iterator[Opened]:
         )
         with _dropping(made) as table:
             yield table
+
+
+@contextmanager
+def _limited(source: Query) -> Iterator[None]:
+    """A DuckDB of our own spills into a private folder, as `connected` has it."""
+    if source.memory is None:
+        yield
+        return
+    with private_folder(None) as folder:
+        options = {"memory_limit": source.memory, "temp_directory": str(folder), **OF_TABLES, **_hidden()}
+        with asking():
+            for name, value in options.items():
+                source.expression.get_backend().con.execute(f"SET {name} = {value!r}")
+        yield
 
 
 def check_lines(source: Files, reading: Reading | None) -> None:

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -33,9 +34,10 @@ from synthdp.schema.columns import (
     Ordinal,
     microseconds,
 )
+from synthdp.schema.linked_tables import of_table
 from synthdp.schema.schema import Schema
 from synthdp.tables import csv_cells
-from synthdp.tables.coded import EPOCH, cells_of, check, instant, real, spelled_of
+from synthdp.tables.coded import EPOCH, cells_of, check, check_linked, instant, real, spelled_of
 from synthdp.tables.source import DidNotAnswer, Files, Opened, Query, Source, check_lines, opened
 
 if TYPE_CHECKING:
@@ -60,12 +62,23 @@ def validated(
         return
     with opened(given, schema.reading) as table:
         try:
-            validate(schema, table, invalid)
+            for each, one in _parts(schema, table):
+                validate(each, one, invalid)
         except DidNotAnswer:
             if isinstance(given, Files):  # its own words may hold cells
                 check_lines(given, schema.reading)
             raise
         yield table
+
+
+def _parts(schema: Schema, table: "Opened") -> "Iterator[tuple[Schema, Opened]]":
+    """The table with its schema, or each of several linked ones."""
+    if not schema.tables:
+        yield schema, table
+        return
+    check_linked(schema, table.tables)
+    for each in schema.tables:
+        yield of_table(schema, each), replace(table, expression=table.tables[each.name])
 
 
 def validate(schema: Schema, table: "Opened", invalid: str) -> None:

@@ -33,7 +33,11 @@ def server():
 def load(request):
     """What puts frames into an engine and gives the linked tables, or the one table, there."""
     with source.asking():
-        connection = ibis.duckdb.connect() if request.param == "duckdb" else databases.to_postgres(request.getfixturevalue("server"))
+        connection = (
+            ibis.duckdb.connect()
+            if request.param == "duckdb"
+            else databases.to_postgres(request.getfixturevalue("server"))
+        )
 
     def loaded(frames):
         with source.asking():
@@ -81,7 +85,9 @@ def compare(load, frames, of, clip=2.0):
     expected = everything(memory, of, clip)
     assert len(found) == len(expected) > 20
     names = [clique for question in questions(View.of(Codec(of)), clip) for clique in question.cliques]
-    differing = [name for name, one, other in zip(names, found, expected, strict=True) if not np.array_equal(one, other)]
+    differing = [
+        name for name, one, other in zip(names, found, expected, strict=True) if not np.array_equal(one, other)
+    ]
     assert not differing, differing
 
 
@@ -93,7 +99,9 @@ def nasty():
     more = pd.DataFrame({"visit_id": [shared] * 6, "test": "K", "value": [3.5, 3.5, 1e9, -1e9, None, 60.0]})
     more = more.assign(taken=pd.Timestamp("2023-01-01") + pd.to_timedelta(range(6), unit="D"), urgent=True)
     more.loc[1, "taken"] = pd.NaT
-    lab = pd.concat([frames["lab"], more, more.assign(visit_id=visit["visit_id"][9], test="no such")], ignore_index=True)
+    lab = pd.concat(
+        [frames["lab"], more, more.assign(visit_id=visit["visit_id"][9], test="no such")], ignore_index=True
+    )
     lab.loc[3, "test"] = None
     visit["no_show"] = visit["no_show"].astype("boolean")
     visit.loc[2:4, ["ward", "no_show"]] = None
@@ -104,3 +112,27 @@ def nasty():
 @pytest.mark.parametrize("clip", [1.0, 3.0])
 def test_tables_of_nasty_people_are_those_in_memory(load, clip):
     compare(load, nasty(), with_labs().settled(), clip)
+
+
+SINGLE = make_schema(**ORDERED).settled()
+
+
+def single(rows=90):
+    """Records of one table, some of one time and alike but for a column, and some without a unit or a time."""
+    frame = make_frame(rows, repeats=5)
+    frame.loc[10:14, "patient"] = None
+    frame.loc[20:39, "seen"] = frame["seen"][20]
+    frame.loc[40:44] = frame.loc[[40] * 5].to_numpy()
+    frame.loc[[50, 51], "seen"] = pd.NaT
+    return frame
+
+
+def test_tables_of_one_table_are_those_in_memory(load):
+    compare(load, single(), SINGLE)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_tables_of_files_are_those_in_memory(tmp_path, ending):
+    frame, path = single(), tmp_path / f"records.{ending}"
+    frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+    compare(lambda _: source.files(path), frame, SINGLE)
