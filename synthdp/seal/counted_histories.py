@@ -86,9 +86,14 @@ class OrderedTable(CountedTable):
         return self._number(_keyed(cells[str(people.key)], self.key).nunique())
 
     def encoded_by(self, codec: Codec) -> CountedTable:
-        """The table with what its codes are made by."""
+        """The table with what its codes are made by. Those of linked tables, which only histories can be asked about, are made now."""
         coded.check_codes(codec)
-        return super().encoded_by(codec) if hindrance(codec.schema) else replace(self, codec=codec, _made={})
+        if hindrance(codec.schema):
+            return super().encoded_by(codec)
+        found = replace(self, codec=codec, _made={})
+        if self.schema.tables:
+            found._make(codec)
+        return found
 
     @property
     def histories(self) -> "CountedHistories | None":
@@ -96,10 +101,13 @@ class OrderedTable(CountedTable):
         if self.codec is None:
             return None
         if "histories" not in self._made:
-            self._made["histories"] = _Making(self, self.codec, View.of(self.codec)).histories()
-            self.table.check_unchanged()
+            self._make(self.codec)
         found: CountedHistories = self._made["histories"]
         return found
+
+    def _make(self, codec: Codec) -> None:
+        self._made["histories"] = _Making(self, codec, View.of(codec)).histories()
+        self.table.check_unchanged()
 
     def _asked(self, cliques: Any, sizes: Sequence[int], groups: Any) -> Any:
         if self.codec is None or self.codes is not None:
@@ -255,7 +263,7 @@ class _Making:
         if table.with_unit:
             keys["unit"] = _keyed(cells[str(self.codec.schema.unit)], self.store.key)
         first = cells[next(iter(names.values()))]
-        there = ~(first.isnull() | first.isnan() if first.type().is_floating() else first.isnull())  # noqa: PD003
+        there = ~(first.isnull() | first.isnan() if first.type().is_floating() else first.isnull())
         return self._coded(cells.filter(there), names, **keys)
 
     def _named(self, table: LinkedTable) -> dict[str, str]:
@@ -267,7 +275,7 @@ class _Making:
         return {f"{table.name}.{name}": name for name, column in held_there if not isinstance(column, Ignored)}
 
     def _coded(self, cells: "ibis.Table", names: Mapping[str, str], *, dates: bool = True, **keys: Any) -> Any:
-        """The codes of columns, the dates that are counted by their gaps, and the keys; rows without one of them but `visit` are nobody's."""
+        """The codes of columns, their dates that are counted by gaps, and the keys."""
         schema, text = self.codec.schema, self.store.table.text
         gaps = [name for name in names if dates and self._is_point(name)]
         inner = cells.select(
@@ -313,7 +321,8 @@ class _Making:
             micros = self._floor(f"epoch_ns({moment})", 1000)
         else:
             micros = f"epoch_us({moment})"
-        return f"coalesce(least(greatest({self._floor(micros, period)}, {first}), {last}), {absent})"
+        point = f"least(greatest({self._floor(micros, period)}, {first}), {last})"
+        return f"CASE WHEN {moment} IS NULL THEN {absent} ELSE {point} END"
 
     def _people(self, people: "ibis.Table") -> str:
         """Each person once: of several rows the one whose keyed hash is lowest."""
@@ -482,7 +491,7 @@ def _keyed(cell: Any, key: bytes) -> Any:
 
     text = cell.cast("string")
     drawn = coded.md5(ibis.literal("/").join([ibis.literal(key.hex()), text])).cast("uuid")
-    return ibis.cases((cell.isnull() | (text == ""), ibis.null("uuid")), else_=drawn)  # noqa: PD003
+    return ibis.cases((cell.isnull() | (text == ""), ibis.null("uuid")), else_=drawn)
 
 
 def _within(column: Any, cell: Any) -> Any:
@@ -494,7 +503,7 @@ def _within(column: Any, cell: Any) -> Any:
 
 
 def _name(table: "ibis.Table") -> str:
-    return '"' + table.get_name().rpartition(".")[2] + '"'
+    return f'"{str(table.get_name()).rpartition(".")[2]}"'
 
 
 def _hex(uuid: str) -> str:

@@ -100,8 +100,8 @@ class Histories:
 @dataclass(frozen=True)
 class Ordered(Records):
     """Records of a schema that says in which order a unit's records stand. `whole` are all of them, which rows these records are, whose
-    each is, each unit's keyed name, and of linked tables whether a row is a record, until they are encoded; `histories` what is counted of them from then on, where the
-    schema tells enough (`history_view.hindrance`)."""
+    each is, each unit's keyed name, and of linked tables whether a row is a record, until they are encoded; `histories` what is counted of
+    them from then on, where the schema tells enough (`history_view.hindrance`)."""
 
     whole: "tuple[pd.DataFrame, Whole, Whole, list[str], NDArray[np.bool_] | None] | None" = None
     histories: Histories | None = None

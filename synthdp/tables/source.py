@@ -338,7 +338,7 @@ def table(expression: "ibis.Table", *, name: str | None = None) -> Query:
 
 def linked(tables: "Mapping[str, ibis.Table]", *, name: str | None = None) -> Query:
     """Linked tables of one DuckDB or PostgreSQL, Ibis tables of one connection by their names in the schema: see `table`."""
-    if not tables or len({each.get_backend() for each in tables.values()}) > 1:
+    if not tables or len({id(each.get_backend()) for each in tables.values()}) > 1:
         raise BadInput("linked tables are counted in one database: make their Ibis tables from one connection")
     return Query(expression=next(iter(tables.values())), name=name, tables=dict(tables))
 

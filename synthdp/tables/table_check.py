@@ -62,8 +62,7 @@ def validated(
         return
     with opened(given, schema.reading) as table:
         try:
-            for each, one in _parts(schema, table):
-                validate(each, one, invalid)
+            _validate_each(schema, table, invalid)
         except DidNotAnswer:
             if isinstance(given, Files):  # its own words may hold cells
                 check_lines(given, schema.reading)
@@ -71,14 +70,19 @@ def validated(
         yield table
 
 
-def _parts(schema: Schema, table: "Opened") -> "Iterator[tuple[Schema, Opened]]":
-    """The table with its schema, or each of several linked ones."""
+def _validate_each(schema: Schema, table: "Opened", invalid: str) -> None:
+    """The table, or each of several linked ones."""
     if not schema.tables:
-        yield schema, table
+        validate(schema, table, invalid)
         return
     check_linked(schema, table.tables)
     for each in schema.tables:
-        yield of_table(schema, each), replace(table, expression=table.tables[each.name])
+        try:
+            validate(of_table(schema, each), replace(table, expression=table.tables[each.name]), invalid)
+        except DidNotAnswer:
+            raise
+        except BadInput as error:
+            raise BadInput(f"table {each.name!r}: {error}") from None
 
 
 def validate(schema: Schema, table: "Opened", invalid: str) -> None:

@@ -1,7 +1,8 @@
-"""Histories that are counted in DuckDB and PostgreSQL are those in memory, cell for cell; one person's rows move nothing but that person's cells."""
+"""Histories that are counted in DuckDB and PostgreSQL are those in memory, cell for cell."""
+
+from types import SimpleNamespace
 
 import databases
-import duckdb
 import ibis
 import numpy as np
 import pandas as pd
@@ -9,10 +10,10 @@ import pytest
 from clinic import make_frame, make_schema
 from linked_clinic import LAB, clinic, labs, schema, tangled, with_labs, without
 
+from synthdp import Budget, Synthesizer
 from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import View
-from synthdp.schema.schema import Schema
 from synthdp.seal import HistoryTables
 from synthdp.seal.counted_histories import OrderedTable
 from synthdp.seal.history_records import ordered
@@ -92,7 +93,7 @@ def compare(load, frames, of, clip=2.0):
 
 
 def nasty():
-    """The tangled tables with rows that several people hold and more of them than count, cells that are missing, and values out of bounds."""
+    """The tangled tables with more rows than count that several people hold, missing cells, and values out of bounds."""
     frames = labs(tangled(), seed=4)
     visit = frames["visit"]
     shared = visit["visit_id"][7]
@@ -136,3 +137,149 @@ def test_tables_of_files_are_those_in_memory(tmp_path, ending):
     frame, path = single(), tmp_path / f"records.{ending}"
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
     compare(lambda _: source.files(path), frame, SINGLE)
+
+
+CODES = [f"c{code:02d}" for code in range(90, 0, -1)]  # so many are looked up in a table of their own, and not in order
+
+
+def odd():
+    """Another schema of such tables, and frames: rows that name their person, many codes, whole numbers as keys, seconds before 1970."""
+    own = {"person_id": {"kind": "identifier"}, "code": {"kind": "categorical", "categories": CODES}}
+    visit = {"start": {"kind": "datetime", "bounds": ["1950-01-01", "1975-01-01"], "resolution": "second", "bins": 8}}
+    taken = {"kind": "datetime", "bounds": ["1949-01-01", "1976-01-01"], "resolution": "microsecond", "missing": True}
+    score = {"kind": "integer", "bounds": [-5, 5], "bins": 4}
+    tables = {
+        "visit": {"columns": {**visit, "ward": LAB["columns"]["test"], "no_show": {"kind": "boolean"}}},
+        "diagnosis": {"columns": own},
+        "lab": {**LAB, "columns": {"test": LAB["columns"]["urgent"], "score": score, "taken": taken}},
+    }
+    rng, people = np.random.default_rng(5), 30
+    person = clinic(people)["person"].assign(person_id=range(people))
+    count = 4 * people
+    start = pd.Timestamp("1950-06-01 11:59:59.75") + pd.to_timedelta(rng.integers(0, 24 * 366, count), unit="D")
+    start = start.where(rng.random(count) < 0.7, pd.Timestamp("1969-12-31 23:59:59.999999"))
+    named = {"visit_id": rng.integers(0, 60, count), "person_id": rng.integers(0, people + 2, count)}
+    visits = pd.DataFrame({**named, "start": start, "ward": "K", "no_show": rng.random(count) < 0.5})
+    rows = {"visit_id": rng.integers(0, 65, 400)}
+    whose = pd.Series(rng.integers(0, people, 400), dtype="Int64").mask(rng.random(400) < 0.1)
+    diagnosis = pd.DataFrame({**rows, "person_id": whose, "code": rng.choice([*CODES, "no such"], 400)})
+    day = pd.Timestamp("1962-01-01 05:00:00.000001") + pd.to_timedelta(rng.integers(-5000, 5000, 400), unit="D")
+    lab = pd.DataFrame({**rows, "test": rng.random(400) < 0.5, "score": rng.integers(-9, 9, 400), "taken": day})
+    lab.loc[lab["visit_id"] < 20, "taken"] = pd.NaT
+    return schema(tables=tables, rules=None).settled(), {
+        "person": person,
+        "visit": visits,
+        "diagnosis": diagnosis,
+        "lab": lab,
+    }
+
+
+def test_tables_of_odd_kinds_are_those_in_memory(load):
+    of, frames = odd()
+    compare(load, frames, of)
+
+
+def test_no_person_moves_the_tables_by_more_than_the_sensitivity():
+    of, frames = with_labs().settled(), nasty()
+    with source.asking():
+        connection = ibis.duckdb.connect()
+
+    def bounded(frames):
+        with source.asking():
+            made = {name: connection.create_table(name, ibis.memtable(f), overwrite=True) for name, f in frames.items()}
+        asked = list(questions(View.of(Codec(of))))
+        return there(source.linked(made), of, lambda store: [(each, each.bounded(store)) for each in asked])
+
+    whole = bounded(frames)
+    for person in ("alike", "P0003", "P0011"):
+        for (question, one), (_, other) in zip(whole, bounded(without(frames, person)), strict=True):
+            assert question.movement(one, other) <= question.sensitivity * (1 + 1e-15)
+            assert question.movement(one, other) > 0 or (person != "alike" and question.clip is not None)
+    connection.disconnect()
+
+
+def test_linked_tables_are_read_at_one_moment(server, monkeypatch):
+    """Law 18: what somebody else writes after the first table was read is in none that is read later."""
+    import psycopg
+
+    of, frames, kept = with_labs().settled(), nasty(), source.Opened.keep
+    with source.asking():
+        connection = databases.to_postgres(server)
+        made = {
+            name: connection.create_table(name, ibis.memtable(frame), overwrite=True) for name, frame in frames.items()
+        }
+
+    def keep(self, expression):
+        found = kept(self, expression)
+        with psycopg.connect(host=str(server), user=databases.USER, dbname="postgres") as other:
+            for name in frames:
+                other.execute(f"DELETE FROM {name}")  # noqa: S608
+        return found
+
+    monkeypatch.setattr(source.Opened, "keep", keep)
+    found = there(source.linked(made), of, lambda store: everything(store, of))
+    for one, other in zip(found, everything(in_memory(frames, of), of), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert connection.con.execute("SELECT count(*) FROM visit").fetchone() == (0,)
+    assert connection.con.isolation_level is None
+    connection.disconnect()
+
+
+def test_only_sums_of_cells_leave_the_database_and_nothing_stays(load, monkeypatch):
+    of, left, rows = with_labs().settled(), set(), source.Opened.rows
+    loaded = load(nasty())
+    backend = loaded.expression.get_backend()
+
+    def names():
+        with source.asking():
+            return {name for name in backend.list_tables() if "memtable" not in name}  # those hold the frames
+
+    before = names()
+
+    def watched(self, expression):
+        found = rows(self, expression)
+        left.add(tuple(found.column_names))
+        return found
+
+    monkeypatch.setattr(source.Opened, "rows", watched)
+    there(loaded, of, lambda store: (everything(store, of), store.units))
+    assert left == {("cell", "number"), ("number",)}
+    assert names() == before
+
+
+def test_a_fit_is_the_fit_of_the_frames(load):
+    of, frames = with_labs(), labs(clinic(60, seed=1), seed=1)
+    synthesizer = Synthesizer("histories", schema=of, budget=Budget(3.0, 1e-5), rounds=1, iterations=5)
+    made = [synthesizer.fit(given, seed=3).sample_tables(40, seed=1) for given in (load(frames), frames)]
+    for name in frames:
+        pd.testing.assert_frame_equal(made[0][name], made[1][name])
+
+
+def test_what_cannot_be_counted_is_refused_by_name_before_anything_is_charged(tmp_path):
+    of, frames = with_labs(), labs(clinic(20))
+    fit = Synthesizer("histories", schema=of, budget=Budget(3.0, 1e-5)).fit
+    spark = SimpleNamespace(get_backend=lambda: SimpleNamespace(name="pyspark"))
+    book = tmp_path / "ledger"
+    with pytest.raises(
+        BadInput, match=r"counted in DuckDB and PostgreSQL\. Spark does not read linked tables at one moment"
+    ):
+        fit(source.linked(dict.fromkeys(frames, spark)), ledger=book)
+    with source.asking():
+        connection = ibis.duckdb.connect()
+        made = {name: connection.create_table(name, ibis.memtable(frame)) for name, frame in frames.items()}
+    with pytest.raises(BadInput, match="schema describes linked tables"):
+        fit(made["visit"], ledger=book)
+    with pytest.raises(BadInput, match="links the tables person, visit, diagnosis, lab"):
+        fit(source.linked({**made, "other": made["lab"]}), ledger=book)
+    wrong = made["visit"].mutate(visit_id=made["visit"].start)
+    with pytest.raises(
+        BadInput, match="table 'visit': column 'visit_id' is declared identifier and stored as timestamp"
+    ):
+        fit(source.linked({**made, "visit": wrong}), ledger=book)
+    with pytest.raises(BadInput, match=r"table 'visit': .*ward"):
+        fit(source.linked({**made, "visit": made["visit"].mutate(ward=ibis.literal("a secret"))}), ledger=book)
+    numbered = make_schema(**{**ORDERED, "order": "age"})
+    with pytest.raises(BadInput, match=r"order is a date, and column 'age' is integer: give data.engine=memory"):
+        Synthesizer("histories", schema=numbered, budget=Budget(3.0, 1e-5)).fit(made["visit"], ledger=book)
+    assert not book.exists()
+    connection.disconnect()
