@@ -16,6 +16,7 @@ from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import View
 from synthdp.seal import HistoryTables
 from synthdp.seal.counted_histories import OrderedTable
+from synthdp.seal.database import CountedTable
 from synthdp.seal.history_records import ordered
 from synthdp.tables import source
 from synthdp.testing.made_up import ORDERED
@@ -283,3 +284,14 @@ def test_what_cannot_be_counted_is_refused_by_name_before_anything_is_charged(tm
         Synthesizer("histories", schema=numbered, budget=Budget(3.0, 1e-5)).fit(made["visit"], ledger=book)
     assert not book.exists()
     connection.disconnect()
+
+
+def test_one_table_answers_about_its_records_as_without_an_order(load):
+    cliques, codec = [(0,), (1, 2)], Codec(SINGLE)
+    found = []
+    for kind in (OrderedTable, CountedTable):
+        with source.opened(load(single())) as opened:
+            store = kind.of(opened, SINGLE, KEY).encoded_by(codec)
+            found.append([*store.counts(cliques, codec.sizes), *store.weights(cliques, codec.sizes), store.units])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
