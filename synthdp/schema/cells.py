@@ -6,7 +6,7 @@ and no version of Python decides.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import date
 from decimal import Decimal
@@ -148,6 +148,13 @@ def texts(series: "Series") -> list[str | None]:
         held = np.array([*map(text, series.cat.categories), None], object)
         return cast("list[str | None]", held[series.cat.codes.to_numpy()].tolist())
     return [text(cell) for cell in _objects(series)]
+
+
+def numbered(texts: Iterable[str | None]) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
+    """A number for each text in the order of first ones, -1 where it is missing, and the texts. The gap at the end keeps pandas from taking
+    texts that no encoding holds for others: in an array of nothing but text half a character is one with its spelling in Python."""
+    codes, held = pd.factorize(np.array([*texts, None], object))
+    return codes[:-1], held
 
 
 def text(cell: Any) -> str | None:

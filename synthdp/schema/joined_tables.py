@@ -82,7 +82,8 @@ def _content(series: "pd.Series[Any]", column: Any, *, points: bool = False) -> 
     matter: one unreadable cell turns a whole column into text, and that must not change how other people's rows are chosen."""
     if not _declared(column):
         texts = _texts_of(series, column)
-        return pd.factorize(np.array(texts, object), sort=True)[0].astype(np.int64), texts
+        same, every = cells.numbered(texts)
+        return np.argsort(np.argsort(every))[same].astype(np.int64), texts
     coder = coder_of(column)
     if points and isinstance(column, Datetime) and isinstance(coder, NumericCoder):
         found, gone = coder.read(series)
@@ -119,7 +120,7 @@ def _texts_of(series: "pd.Series[Any]", column: Any) -> list[str]:
 
 def _one_each(frame: pd.DataFrame, columns: Mapping[str, Any], names: Texts, key: bytes) -> Whole:
     """The row of each person, in the order of their first rows."""
-    places, index = pd.factorize(names)
+    places, index = cells.numbered(names)
     order = np.argsort(places, kind="stable")
     several = np.bincount(places, minlength=len(index))[places] > 1
     if several.any():
@@ -140,7 +141,7 @@ def lot(*parts: str) -> str:
 
 def _categories(texts: Sequence[str | None]) -> pd.Categorical:
     """Texts, each held once."""
-    places, held = pd.factorize(np.array(texts, object))
+    places, held = cells.numbered(texts)
     return pd.Categorical.from_codes(places, pd.Index(held, dtype=object))
 
 
@@ -193,7 +194,7 @@ def _numbered(own: list[Texts], theirs: list[Texts]) -> tuple[Whole, Whole]:
     """A number for each row, the same where all texts of two rows are."""
     found = np.zeros(len(own[0]) + len(theirs[0]), np.int64)
     for one, other in zip(own, theirs, strict=True):
-        texts = pd.factorize(np.concatenate([one, other]))[0]
+        texts, _ = cells.numbered(np.concatenate([one, other]))
         found = pd.factorize(found * (int(texts.max(initial=0)) + 1) + texts)[0]
     return found[: len(own[0])], found[len(own[0]) :]
 

@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,7 @@ TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 ENDINGS = (*TEXT_ENDINGS, ".parquet", *foreign.ENDINGS)
 NPZ = ".npz"
 TEXT = (".txt", ".dat", ".asc")  # names under which other programs write what is CSV here
+PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 FIRST_DAY, LAST_DAY = (pa.scalar((day - date(1970, 1, 1)).days, pa.int32()) for day in (date.min, date.max))
 
 
@@ -190,15 +191,22 @@ def look_into_tables(address: "Address") -> "dict[str, Found]":
 def _of_arrow(table: pa.Table, where: str) -> "DataFrame":
     _check_names(Path(where), table.column_names)
     try:
-        frame = _framed(table)
+        frame = _framed(_in_the_calendar(table))
         for field in table.schema:
             if database_url.DECIMAL in (field.metadata or {}):
                 texts = table.column(field.name).to_pylist()
-                numbers: list[Any] = [None if text is None else Decimal(text) for text in texts]
+                numbers: list[Any] = [None if text is None else _decimal(text) for text in texts]
                 frame[field.name] = numbers
         return frame
     except (pa.ArrowException, ValueError) as error:
         raise BadInput(f"{where}: its columns cannot be read ({type(error).__name__})") from None
+
+
+def _decimal(text: str) -> Decimal | str:
+    try:
+        return Decimal(text)
+    except InvalidOperation:  # money, with its sign
+        return text
 
 
 def look(path: str | Path, sheet: str | None = None) -> "Found":
@@ -394,7 +402,7 @@ def _parquet(path: Path) -> "DataFrame":
     try:
         check_parquet(path)
         with pq.ParquetFile(path) as file:
-            table = file.read()
+            table = _in_the_calendar(file.read())
             table.validate(full=True)  # text that is no UTF-8 would be found later, one cell at a time
             return _framed(table)
     except (pa.ArrowException, ValueError) as error:
@@ -404,7 +412,7 @@ def _parquet(path: Path) -> "DataFrame":
 
 
 def _framed(table: pa.Table) -> "DataFrame":
-    frame: DataFrame = _flat(_in_the_calendar(table)).to_pandas(types_mapper=_whole_numbers(table))
+    frame: DataFrame = _flat(table).to_pandas(types_mapper=_whole_numbers(table))
     # An index with a name was a column of the table that somebody saved.
     return frame.reset_index() if any(name is not None for name in frame.index.names) else frame
 
@@ -419,19 +427,29 @@ def _check_names(path: Path, names: list[str]) -> None:
 
 
 def _whole_numbers(table: pa.Table) -> "Callable[[pa.DataType], Any] | None":
-    """pandas' nullable types where whole numbers of 64 bits or truth values have missing cells: else one empty cell would make floats of
-    all other numbers, and two long patient numbers one, and objects of truth values, which are no numbers then."""
+    """pandas' nullable types where whole numbers or truth values have missing cells: else one empty cell would make floats of all other
+    numbers, which name nobody, and of two long patient numbers one, and objects of truth values, which are no numbers then."""
     import pandas as pd
 
-    kinds = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype(), pa.bool_(): pd.BooleanDtype()}
+    kinds: dict[pa.DataType, Any] = {kind: pd.Int64Dtype() for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())}
+    kinds |= {kind: pd.UInt64Dtype() for kind in (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())}
+    kinds[pa.bool_()] = pd.BooleanDtype()
     held = zip(table.schema.types, table.columns, strict=True)
     gaps = {kind for kind, column in held if kind in kinds and column.null_count}
     return {kind: kinds[kind] for kind in gaps}.get if gaps else None
 
 
 def _in_the_calendar(table: pa.Table) -> pa.Table:
-    """The table with the first or last day of the years 1 to 9999 for those beyond them, which Python has no word for."""
+    """The table with the first or last day of the years 1 to 9999 for those beyond them, and for times whole microseconds, the last of the
+    day for 24:00: Python has no words for others."""
     for place, field in enumerate(table.schema):
+        if pa.types.is_time(field.type):
+            whole = pa.int32() if pa.types.is_time32(field.type) else pa.int64()
+            held, per_second = table.column(place).cast(whole), PER_SECOND[field.type.unit]
+            grain = max(1, per_second // PER_SECOND["us"])
+            held = pc.min_element_wise(held, pa.scalar(86_400 * per_second - 1, whole), skip_nulls=False)
+            held = pc.multiply(pc.divide(held, pa.scalar(grain, whole)), pa.scalar(grain, whole))
+            table = table.set_column(place, field, held.cast(field.type))
         if pa.types.is_date(field.type):
             days = table.column(place).cast(pa.date32()).cast(pa.int32())
             held = pc.max_element_wise(
@@ -445,9 +463,16 @@ def _flat(table: pa.Table) -> pa.Table:
     """The table with lists and structures as texts: in pandas one without a number would make floats of the numbers in all others."""
     for place, field in enumerate(table.schema):
         if pa.types.is_nested(field.type):
-            texts = [None if cell is None else str(cell) for cell in table.column(place).to_pylist()]
+            texts = [_said(cell) for cell in table.column(place)]
             table = table.set_column(place, field.with_type(pa.string()), pa.array(texts, pa.string()))
     return table
+
+
+def _said(cell: pa.Scalar) -> str | None:
+    try:
+        return str(cell.as_py()) if cell.is_valid else None
+    except (ValueError, OverflowError):  # it holds a day beyond the years 1 to 9999
+        return cells.UNREADABLE
 
 
 def _plain(frame: "DataFrame", schema: Schema) -> "DataFrame":
@@ -499,11 +524,17 @@ def _coded(frame: "DataFrame", schema: Schema) -> "DataFrame":
             words = [int(word) if _in_digits(coded) else word for word in coded.coding.words]
             held = frame[column.name].map({False: words[0], True: words[1]}, na_action="ignore")
             frame = frame.assign(**{column.name: held})
-        elif isinstance(column, Integer | Continuous) and column.missing and cells.number(coded.absent) is not None:
-            code = float(coded.absent)
-            filled = frame[column.name].fillna(int(code) if isinstance(column, Integer) else code)
-            frame = frame.assign(**{column.name: filled})
+        elif isinstance(column, Integer | Continuous) and column.missing and (code := _code(column, coded)) is not None:
+            frame = frame.assign(**{column.name: frame[column.name].fillna(code)})
     return frame
+
+
+def _code(column: Integer | Continuous, coded: "Coded") -> float | None:
+    """The number that is stored for a missing value; None where its text is none, or none of the column's kind."""
+    code = cells.number(coded.absent)
+    if isinstance(column, Integer) and code is not None:
+        return int(code) if code.is_integer() else None
+    return code
 
 
 def _in_digits(coded: "Coded") -> bool:
@@ -520,7 +551,7 @@ def _table(frame: "DataFrame", schema: Schema, types: pa.Schema) -> pa.Table:
     made = _coded(frame, schema)
     for column, kind in zip(schema.columns, types.types, strict=True):
         if isinstance(column, Integer | Continuous) or pa.types.is_decimal(kind):
-            made = made.assign(**{column.name: stored_types.within(made[column.name], kind)})
+            made = made.assign(**{column.name: stored_types.within(made[column.name], kind, column)})
     return pa.Table.from_pandas(made, schema=types, preserve_index=False)
 
 

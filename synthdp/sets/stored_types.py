@@ -1,20 +1,26 @@
 """Types of columns in Parquet files and databases, by the names that a schema's `reading` has for them (`Coding.stored`)."""
 
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
-from synthdp.schema.columns import LEARN, in_numbers
+from synthdp.schema import cells
+from synthdp.schema.columns import LEARN, MICROSECONDS, Continuous, Integer, in_numbers
 from synthdp.schema.file_coding import is_stored
 from synthdp.tables import database_url
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from synthdp.schema.columns import Column
     from synthdp.schema.file_coding import Coded
 
 NANOSECONDS = 1678, 2261  # the years that are whole in 64 bits of them
+GRAINS = {"s": 1_000_000, "ms": 1_000}  # microseconds
+EXACT = Context(prec=400)  # digits of any bound
+LARGEST = float(np.finfo(np.float32).max)
 FRESH = 32  # bits that hold the number of any fresh identifier
 
 
@@ -37,42 +43,73 @@ def named(types: pa.Schema) -> dict[str, str]:
 
 
 def fitting(coded: "Coded", usual: pa.DataType) -> pa.DataType:
-    """The type that a column is stored as; the usual one where that cannot hold its dates, its codes or its fresh identifiers."""
+    """The type that a column is stored as; the usual one where that cannot hold its dates, its codes, that of a missing value among them,
+    any number within its bounds, or its fresh identifiers."""
     column, kind = coded.column, _arrow(str(coded.coding.stored))
     whole = pa.types.is_integer(kind) or pa.types.is_decimal(kind)
     if pa.types.is_timestamp(usual):
-        narrow = pa.types.is_timestamp(kind) and kind.unit == "ns"
-        first, last = NANOSECONDS
-        ends = getattr(column, "bounds", LEARN)
-        held = ends != LEARN and all(first <= int(str(end)[:4]) <= last for end in ends)
-        return kind if held or not narrow else usual
+        return kind if _holds_dates(column, kind) else usual
     if usual == pa.float64():
-        return kind if pa.types.is_floating(kind) or pa.types.is_decimal(kind) else usual
+        real = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        return kind if real and _holds_numbers(coded, kind) else usual
     if usual != pa.int64() or not whole:
         return usual
     if column.kind == "identifier":
         return kind if pa.types.is_integer(kind) and kind.bit_width >= FRESH else usual
+    return kind if _holds_numbers(coded, kind) else usual
+
+
+def _holds_dates(column: Any, kind: pa.DataType) -> bool:
+    if not pa.types.is_timestamp(kind):
+        return True
+    if kind.unit != "ns":
+        return MICROSECONDS[column.resolution] % GRAINS[kind.unit] == 0
+    (first, last), ends = NANOSECONDS, getattr(column, "bounds", LEARN)
+    return ends != LEARN and all(first <= int(str(end)[:4]) <= last for end in ends)
+
+
+def _holds_numbers(coded: "Coded", kind: pa.DataType) -> bool:
+    column, bounds = coded.column, _bounds(coded.column)
     codes = [
         *coded.labels,
         *(coded.coding.words or ()),
         *(getattr(column, "categories", ()) if in_numbers(column) else ()),
     ]
+    absent = cells.number(coded.absent) if isinstance(column, Integer | Continuous) and column.missing else None
+    codes += [] if absent is None or np.isnan(absent) else [absent]
     low, high = _ends(kind)
-    return kind if all(low <= float(code) <= high for code in codes) else usual
+    least, most = (low, high) if bounds is None else _inside(bounds, kind)
+    return least <= most and all(low <= float(code) <= high for code in codes)
 
 
-def within(series: "pd.Series[Any]", kind: pa.DataType) -> Any:
-    """Numbers that a type holds, the nearest of them where noise has drawn one beyond: what is stored so never is. Of a decimal type
-    exact ones, None where they are missing."""
+def within(series: "pd.Series[Any]", kind: pa.DataType, column: "Column | None" = None) -> Any:
+    """Numbers that a type holds, the nearest of them where noise has drawn one beyond: what is stored so never is. Rounding takes none out
+    of its column's bounds. Of a decimal type exact ones, None where they are missing."""
     import pandas as pd
 
-    if pa.types.is_decimal(kind) or (pa.types.is_integer(kind) and kind.bit_width < pa.int64().bit_width):
-        series = series.clip(*_ends(kind))
-    if not pa.types.is_decimal(kind):
+    if pa.types.is_integer(kind) and kind.bit_width < pa.int64().bit_width:
+        return series.clip(*_ends(kind))
+    if kind != pa.float32() and not pa.types.is_decimal(kind):
         return series
-    cells = zip(series, series.isna(), strict=True)
-    exact = [None if gone else Decimal(f"{cell:.{kind.scale}f}") for cell, gone in cells]
+    bounds, whole = _bounds(column), pd.api.types.is_integer_dtype(series.dtype)
+    ends = _ends(kind, whole=whole)
+    never = np.zeros(len(series), np.bool_)
+    inside = never if bounds is None else series.between(*bounds).fillna(value=False).to_numpy(np.bool_)
+    near = ends if bounds is None else _inside(bounds, kind, whole=whole)
+    if kind == pa.float32():
+        found = series.clip(*ends).astype("float32")
+        return found.clip(*near).where(inside, found)
+    exact: list[Decimal | None] = []
+    for cell, gone, close in zip(series, series.isna(), inside, strict=True):
+        low, high = near if close else ends
+        exact.append(None if gone else max(low, min(high, Decimal(f"{cell:.{kind.scale}f}"))))
     return pd.Series(exact, index=series.index, dtype=object)
+
+
+def _bounds(column: "Column | None") -> Any:
+    """The bounds of a column of numbers, None where they are not known."""
+    bounds = column.bounds if isinstance(column, Integer | Continuous) else LEARN
+    return None if bounds == LEARN else bounds
 
 
 def _arrow(name: str) -> pa.DataType:
@@ -83,11 +120,34 @@ def _arrow(name: str) -> pa.DataType:
     return pa.date32() if name == "date" else getattr(pa, name)()
 
 
-def _ends(kind: pa.DataType) -> tuple[float, float]:
-    """The least and the largest number of a type of whole numbers, or a decimal one."""
+def _ends(kind: pa.DataType, *, whole: bool = False) -> tuple[Any, Any]:
+    """The least and the largest number of a type, of a decimal one also the `whole` ones."""
     if pa.types.is_decimal(kind):
-        most = 10.0 ** (kind.precision - kind.scale) - 1
+        scale = 0 if whole else kind.scale
+        most = Decimal((0, (9,) * (kind.precision - kind.scale + scale), -scale))
         return -most, most
+    if kind == pa.float32():
+        return -LARGEST, LARGEST
     if pa.types.is_unsigned_integer(kind):
         return 0, 2**kind.bit_width - 1
     return -(2 ** (kind.bit_width - 1)), 2 ** (kind.bit_width - 1) - 1
+
+
+def _inside(bounds: tuple[float, float], kind: pa.DataType, *, whole: bool = False) -> tuple[Any, Any]:
+    """The least and the largest number of a type that lie within bounds."""
+    low, high = _ends(kind, whole=whole)
+    least, most = bounds
+    if pa.types.is_decimal(kind):
+        step = Decimal((0, (1,), 0 if whole else -kind.scale))
+        found = (
+            Decimal(str(least)).quantize(step, ROUND_CEILING, EXACT),
+            Decimal(str(most)).quantize(step, ROUND_FLOOR, EXACT),
+        )
+        return max(low, found[0]), min(high, found[1])
+    least, most = max(low, least), min(high, most)
+    if kind != pa.float32():
+        return least, most
+    near, far = np.float32(least), np.float32(most)
+    near = near if float(near) >= least else np.nextafter(near, np.float32(np.inf))
+    far = far if float(far) <= most else np.nextafter(far, np.float32(-np.inf))
+    return float(near), float(far)

@@ -145,11 +145,14 @@ def read(given: Address) -> "pa.Table":
 
 def _fetched(table: "ibis.Table") -> "pa.Table":
     """All records. PostgreSQL's numeric is fetched as text (`DECIMAL`): Arrow's decimals hold neither NaN nor more than 38 digits, so one
-    such cell would keep all others from being read."""
-    marked = {name: kind for name, kind in table.schema().items() if kind.is_decimal()}
-    if table.get_backend().name != "postgres" or not marked:
-        return table.to_pyarrow()
-    found = table.mutate(**{name: table[name].cast("string") for name in marked}).to_pyarrow()
+    such cell would keep all others from being read. So would a date beyond the years 1 to 9999, of which the nearest is fetched, and a
+    cell of many another type (times, arrays, ranges, UUIDs), which is fetched as text."""
+    kinds = table.schema().items() if table.get_backend().name == "postgres" else ()
+    marked = {name: kind for name, kind in kinds if kind.is_decimal()}
+    dates = {name: _in_the_calendar(table[name]) for name, kind in kinds if kind.is_date() or kind.is_timestamp()}
+    others = [name for name, kind in kinds if not (name in dates or isinstance(kind, _plain_types()))]
+    made = {**dates, **{name: table[name].cast("string") for name in others}}
+    found = (table.mutate(**made) if made else table).to_pyarrow()
     for place, field in enumerate(found.schema):
         if field.name in marked:
             kind: Any = marked[field.name]
@@ -157,6 +160,20 @@ def _fetched(table: "ibis.Table") -> "pa.Table":
             digits = f"decimal({kind.precision}, {kind.scale})" if limited else ""
             found = found.set_column(place, field.with_metadata({DECIMAL: digits.encode()}), found.column(place))
     return found
+
+
+def _plain_types() -> tuple[type, ...]:
+    from ibis.expr import datatypes
+
+    return (datatypes.Boolean, datatypes.Integer, datatypes.Floating, datatypes.String, datatypes.Binary)
+
+
+def _in_the_calendar(cell: "ibis.Value") -> "ibis.Value":
+    import ibis
+
+    last = "9999-12-31" if cell.type().is_date() else "9999-12-31T23:59:59"
+    ends = [ibis.literal(end, cell.type()) for end in ("0001-01-01", last)]
+    return ibis.ifelse(cell < ends[0], ends[0], ibis.ifelse(cell > ends[1], ends[1], cell))
 
 
 @contextmanager
@@ -233,7 +250,7 @@ def tables_in(given: Address) -> "dict[str, pa.Table]":
         if given.table in connection.list_tables() or given.table not in connection.list_databases():
             return {}
         names = sorted(connection.list_tables(database=given.table))
-        return {name: connection.table(name, database=given.table).to_pyarrow() for name in names}
+        return {name: _fetched(connection.table(name, database=given.table)) for name in names}
 
 
 def write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, *, replace: bool) -> int:

@@ -11,6 +11,7 @@ from clinic import make_frame, make_schema
 from synthdp.cli import evaluations
 from synthdp.cli import run as main
 from synthdp.errors import BadInput
+from synthdp.schema import cells
 from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
 from synthdp.tables import database_url
@@ -183,3 +184,59 @@ def test_no_number_of_postgresql_keeps_others_from_being_read(server):
         database_url.address(f"postgresql://postgres@/postgres?host={server}#numbers"), schema
     )
     np.testing.assert_array_equal([math.nan if cell is None else float(cell) for cell in found["x"]], numbers)
+
+
+@pytest.mark.heavy
+def test_no_date_or_time_of_postgresql_keeps_others_from_being_read(server):
+    """Those that Python has no word for: an instant beyond the years 1 to 9999 is the nearest within them."""
+    import psycopg
+
+    kinds = {"a": "date", "b": "timestamp", "c": "timestamptz", "d": "timestamptz(0)"}
+    held = ["2020-01-31", None, "infinity", "-infinity", "0044-03-15 BC", "294276-12-31"]
+    with psycopg.connect(host=str(server), user=databases.USER, dbname="postgres") as connection:
+        columns = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+        connection.execute(f"create table days ({columns}, e time, f interval)")
+        for day in held:
+            connection.execute("insert into days values (%s, %s, %s, %s, '24:00', '178000000 years')", [day] * 4)
+        connection.execute("insert into days (c) values ('9999-12-31 23:59:59-14')")
+    declared = {name: {"kind": "datetime", "bounds": ["2019-01-01", "2021-01-01"], "missing": True} for name in kinds}
+    schema = Schema.from_dict({"columns": {**declared, "e": {"kind": "ignore"}, "f": {"kind": "ignore"}}})
+    found = record_files.from_database(
+        database_url.address(f"postgresql://postgres@/postgres?host={server}#days"), schema
+    )
+    (low, high), there = (cells.instant(day) for day in ("2019-01-01", "2021-01-01")), cells.instant("2020-01-31")
+    for name in kinds:
+        read = cells.instants(found[name])
+        assert read.missing.tolist() == [False, True, False, False, False, False, name != "c"]
+        clipped = np.clip(read.cells, low, high).tolist()
+        assert clipped[:1] + clipped[2:6] == [there, high, low, low, high]
+
+
+@pytest.mark.heavy
+def test_no_type_of_postgresql_keeps_others_from_being_read(server):
+    import psycopg
+
+    held = {
+        "uuid": "00000000-0000-0000-0000-000000000001",
+        "daterange": "[2020-01-01,infinity)",
+        "date[]": "{infinity}",
+        "numeric[]": "{NaN}",
+        "int[]": "{{1,2},{3,4}}",
+        "money": "$1.00",
+        "inet": "::1/64",
+        "timetz": "24:00:00-15:59",
+        "jsonb": "[1]",
+    }
+    with psycopg.connect(host=str(server), user=databases.USER, dbname="postgres") as connection:
+        columns = ", ".join(f"c{number} {kind}" for number, kind in enumerate(held))
+        connection.execute(f"create table kinds ({columns})")
+        with connection.cursor().copy("copy kinds from stdin") as copy:
+            copy.write_row(list(held.values()))
+            copy.write_row([None] * len(held))
+    names = [f"c{number}" for number in range(len(held))]
+    declared = {name: {"kind": "categorical", "categories": ["a"], "missing": True} for name in names}
+    found = record_files.from_database(
+        database_url.address(f"postgresql://postgres@/postgres?host={server}#kinds"),
+        Schema.from_dict({"columns": {**declared, "c0": {"kind": "identifier"}}}),
+    )
+    assert [cells.texts(found[name]) for name in names] == [[text, None] for text in held.values()]

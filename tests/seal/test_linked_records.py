@@ -4,8 +4,10 @@ import math
 import zlib
 from itertools import pairwise
 
+import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from linked_clinic import TREE, clinic, finer, labs, schema, tangled, with_labs, with_tree, without
 
@@ -24,6 +26,7 @@ from synthdp.seal.history_records import ordered
 from synthdp.seal.learn import Domain
 from synthdp.seal.records import Records
 from synthdp.sets import record_files
+from synthdp.tables import database_url
 
 KEY = b"k" * 32
 SCHEMA, LABS = schema().settled(), with_labs().settled()
@@ -372,6 +375,30 @@ def test_text_that_no_encoding_holds_refuses_nothing_under_clamp(where):
     ordered(of.validate_tables(frames, "clamp"), of, KEY).encoded_by(Codec(of))
 
 
+def test_half_a_character_is_no_other_key():
+    """pandas takes it for its spelling in an array of nothing but text: two people were one, until one of them left."""
+    half, spelled = "\ud800", repr("\ud800")
+    frames = {name: frame.astype(object) for name, frame in clinic(20).items()}
+    for name in frames:
+        rows = frames[name].iloc[[0, 1, 0]].reset_index(drop=True)
+        keys = [each for each in rows if each.endswith("_id")]
+        rows = rows.assign(**{key: pd.Series([half, spelled, spelled], dtype=object) for key in keys})
+        frames[name] = pd.concat([frames[name], rows], ignore_index=True)
+    assert sealed(frames).units == 22
+    for name in (half, spelled):
+        rest = without(frames, name)
+        assert sealed(rest).units == 21
+        for question in KEYED:
+            moved = question.movement(*(question.bounded(sealed(each)) for each in (frames, rest)))
+            assert 0 < moved <= question.sensitivity
+
+
+KEYED = (
+    HistoryTables(VIEW, (("number of records",),), 1.0),
+    HistoryTables(VIEW, (("place", "visit.no_show"), ("diagnosis.code",)), 1.0, 2.0),
+)
+
+
 def test_a_key_that_many_visits_and_many_rows_share_costs_their_sum():
     """Such as that of an unknown visit: 20,000 of each, whose pairs would not fit in memory."""
     people = [f"p{number}" for number in range(20_000)]
@@ -419,3 +446,41 @@ def test_a_cell_of_a_file_that_cannot_be_read_chooses_nobody_else_s_rows(tmp_pat
         codes = Codec(declared).encode(frame[frame["person_id"] != who].reset_index(drop=True))
         read[name] = codes
     assert (read["with"] == read["without"]).all()
+
+
+@pytest.mark.parametrize(
+    "kind", ["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"]
+)
+def test_a_missing_key_makes_no_floats_of_whole_numbers_that_a_file_stores(tmp_path, kind):
+    """As floats all keys were refused, or not, because of one person's row; everybody else's codes stay what they are."""
+    frames = {name: frame.astype(object) for name, frame in clinic(12, seed=1).items()}
+    for key, of in (("person_id", "person"), ("visit_id", "visit")):
+        known = {name: number for number, name in enumerate(frames[of][key])}
+        for name in frames:
+            if key in frames[name]:
+                frames[name] = frames[name].assign(**{key: frames[name][key].map(known)})
+    person = frames["person"].iloc[[-1]].assign(person_id=100)
+    visits = frames["visit"].iloc[[0, 0]].assign(person_id=[100, None], visit_id=[None, 100])
+    lonely = {"person": person, "visit": visits, "diagnosis": pd.DataFrame({"visit_id": [None], "code": ["E11"]})}
+    told = {}
+    for who in ("alone", "beside"):
+        made = {name: pd.concat([frame, lonely[name]]) if who == "beside" else frame for name, frame in frames.items()}
+        with duckdb.connect(f"{tmp_path}/{who}.duckdb") as connection:
+            (tmp_path / who).mkdir()
+            for name, frame in made.items():
+                held = pa.table({each: [None if pd.isna(cell) else cell for cell in frame[each]] for each in frame})
+                columns = [f"{each}::{kind} AS {each}" if each.endswith("_id") else each for each in frame]
+                connection.from_arrow(held).project(", ".join(columns)).create(name)
+                connection.execute(f"COPY {name} TO '{tmp_path}/{who}/{name}.parquet'")
+        address = database_url.address(f"duckdb:////{tmp_path}/{who}.duckdb#main")
+        for read in (
+            record_files.tables_from_database(address, SCHEMA),
+            record_files.read_tables(tmp_path / who, SCHEMA),
+        ):
+            found = sealed(SCHEMA.validate_tables(read, "clamp"))
+            told.setdefault(who, []).append(
+                (dict(zip(found.keys[found.owner].tolist(), found.codes.tolist(), strict=True)), found.units)
+            )
+    for (one, units), (other, more) in zip(told["alone"], told["beside"], strict=True):
+        assert more == units + 1
+        assert one.items() <= other.items()

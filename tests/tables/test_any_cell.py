@@ -183,6 +183,35 @@ def test_instants_of_any_unit_go_to_the_nearest_bound(unit):
     assert codec.encode(frame)[:, 0].tolist() == [0, 31, 32]
 
 
+NOON = 43_200 * 10**6
+ODD = {  # cells that Python has no word for, and one that stands beside them
+    "24:00": (pa.time64("us"), NOON, [2 * NOON]),
+    "24:00 in milliseconds": (pa.time32("ms"), NOON // 1_000, [2 * NOON // 1_000]),
+    "a nanosecond": (pa.time64("ns"), NOON * 1_000, [1, 2 * NOON * 1_000, 2 * NOON * 1_000 - 1]),
+    "instants in a list": (pa.list_(pa.timestamp("us")), [NOON], [[2**62], [-(2**62), None]]),
+    "days in a list": (pa.list_(pa.date32()), [7], [[2**30]]),
+    "days in a structure": (pa.struct([("a", pa.date32())]), {"a": 7}, [{"a": -(2**30)}]),
+}
+
+
+@pytest.mark.parametrize(("kind", "plain", "odd"), ODD.values(), ids=ODD)
+def test_a_cell_that_python_has_no_word_for_keeps_no_other_from_being_read(tmp_path, kind, plain, odd):
+    texts = {}
+    for name, more in (("alone", []), ("beside", odd)):
+        numbers = [plain, None, *more]
+        held = (
+            pa.array(numbers, kind)
+            if pa.types.is_nested(kind)
+            else pa.array(numbers, pa.int64()).cast(PHYSICAL[kind]).view(kind)
+        )
+        pq.write_table(pa.table({"c": held}), tmp_path / f"{name}.parquet")
+        texts[name] = cells.texts(record_files.read(tmp_path / f"{name}.parquet")["c"])
+    assert texts["beside"][:2] == texts["alone"]
+
+
+PHYSICAL = {pa.time32("ms"): pa.int32(), pa.time64("us"): pa.int64(), pa.time64("ns"): pa.int64()}
+
+
 GAPS = {  # cells of one person, and what another one's may hold
     "list": (pa.list_(pa.int64()), [1, 2], [[None], None]),
     "structure": (pa.struct([("a", pa.int64())]), {"a": 1}, [{"a": None}, None]),

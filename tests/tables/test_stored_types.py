@@ -1,5 +1,7 @@
 """Columns whose types are not the usual ones come back as they were stored: in Parquet, DuckDB and PostgreSQL, from the draft on."""
 
+from dataclasses import replace
+
 import databases
 import numpy as np
 import pandas as pd
@@ -152,6 +154,12 @@ def test_types_that_no_such_column_has_are_refused(column, stored, says):
         (Datetime(name="a", bounds=("1500-01-01", "2021-01-01")), {"stored": "timestamp_ns"}, pa.timestamp("us"), pa.timestamp("us")),
         (Datetime(name="a", bounds=("1900-01-01", "2021-01-01")), {"stored": "timestamp_ns"}, pa.timestamp("us"), pa.timestamp("ns")),
         (Continuous(name="a", bounds=(0, 1)), {"stored": "int8"}, pa.float64(), pa.float64()),
+        (Continuous(name="a", bounds=(0.001, 0.002)), {"stored": "decimal(3, 2)"}, pa.float64(), pa.float64()),
+        (Integer(name="a", bounds=(0, 200), missing=True), {"stored": "uint8", "missing": ["-9"]}, pa.int64(), pa.int64()),
+        (Integer(name="a", bounds=(0, 200), missing=True), {"stored": "uint8", "missing": ["255"]}, pa.int64(), pa.uint8()),
+        (Continuous(name="a", bounds=(0, 9), missing=True), {"stored": "decimal(3, 2)", "missing": ["-99"]}, pa.float64(), pa.float64()),
+        (replace(DAY, resolution="microsecond"), {"stored": "timestamp_ms"}, pa.timestamp("us"), pa.timestamp("us")),
+        (replace(DAY, resolution="second"), {"stored": "timestamp_ms"}, pa.timestamp("us"), pa.timestamp("ms")),
     ],
 )  # fmt: skip
 def test_the_usual_type_is_taken_where_cells_would_not_fit(column, facts, usual, taken):
@@ -162,4 +170,37 @@ def test_numbers_beyond_a_type_are_stored_as_its_ends():
     drawn = pd.Series([-5, 40, 300, None], dtype="Int64")
     assert stored_types.within(drawn, pa.uint8()).tolist()[:3] == [0, 40, 255]
     exact = stored_types.within(pd.Series([1.005, np.nan, 1e9]), pa.decimal128(4, 2)).tolist()
-    assert [None if cell is None else str(cell) for cell in exact] == ["1.00", None, "99.00"]
+    assert [None if cell is None else str(cell) for cell in exact] == ["1.00", None, "99.99"]
+
+
+@pytest.mark.parametrize(
+    "stored", ["float32", "decimal(2, 2)", "decimal(4, 2)", "decimal(5, 0)", "decimal(20, 3)", "decimal(38, 9)"]
+)
+def test_any_number_within_bounds_is_written_and_read_within_them(tmp_path, stored):
+    """Whatever is drawn: it is off by no more than the grain of its type."""
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        size = 10.0 ** rng.integers(-3, 19)
+        low, high = sorted(rng.normal(0, size, 2).tolist())
+        drawn = np.concatenate([[low, high, np.nan], rng.uniform(low, high, 20)])
+        declared = {"kind": "continuous", "bounds": [low, high], "missing": True}
+        schema = Schema.from_dict({"columns": {"a": declared}, "reading": {"columns": {"a": {"stored": stored}}}})
+        record_files.write([pd.DataFrame({"a": drawn})], tmp_path / "a.parquet", schema)
+        read = schema.validate(record_files.read(tmp_path / "a.parquet", schema))["a"]
+        numbers = np.array([np.nan if pd.isna(each) else float(each) for each in read])
+        kind = pq.read_schema(tmp_path / "a.parquet").field("a").type
+        if kind != pa.float64():
+            digits = kind.precision - kind.scale if pa.types.is_decimal(kind) else 38
+            grain = 10.0**-kind.scale if pa.types.is_decimal(kind) else 3e-7 * max(-low, high)
+            nearest = np.clip(drawn, -(10.0**digits) + grain, 10.0**digits - grain)
+            np.testing.assert_allclose(numbers, nearest, rtol=1e-15, atol=grain * (1 + 1e-6))
+        else:
+            np.testing.assert_array_equal(numbers, drawn)
+
+
+@pytest.mark.parametrize("missing", ["NaN", "inf", "-9.5"])
+def test_a_code_for_missing_values_that_is_no_whole_number_leaves_its_cells_empty(tmp_path, missing):
+    declared = {"kind": "integer", "bounds": [0, 9], "missing": True}
+    schema = Schema.from_dict({"columns": {"a": declared}, "reading": {"columns": {"a": {"missing": [missing]}}}})
+    record_files.write([pd.DataFrame({"a": pd.array([5, None], "Int64")})], tmp_path / "a.parquet", schema)
+    assert pq.read_table(tmp_path / "a.parquet")["a"].to_pylist() == [5, None]
