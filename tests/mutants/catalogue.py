@@ -776,14 +776,14 @@ HISTORIES = (
     ),
     Mutant(
         "in a database an orphan counts for somebody",
-        f"{COUNTED}:_Making._every",
+        f"{SEAL}.history_statements:Making._every",
         '" JOIN {_name(linked)} AS u',
         '" LEFT JOIN {_name(linked)} AS u',
         (f"{COUNTED_TESTS}::test_tables_of_nasty_people_are_those_in_memory[1.0-duckdb]",),
     ),
     Mutant(
         "in a database all records of a unit count",
-        f"{COUNTED}:_Making._records",
+        f"{SEAL}.history_statements:Making._records",
         "WHERE place >= start AND place < start + {most}",
         "WHERE place >= 0",
         (f"{COUNTED_TESTS}::test_tables_of_nasty_people_are_those_in_memory[1.0-duckdb]",),
@@ -797,8 +797,8 @@ HISTORIES = (
     ),
     Mutant(
         "linked tables of a database are read at several moments",
-        f"{COUNTED}:_Making.histories",
-        "table.moment()",
+        f"{SEAL}.history_statements:Making.kept",
+        "self.table.moment()",
         "open(__file__)",
         (f"{COUNTED_TESTS}::test_linked_tables_are_read_at_one_moment",),
     ),
