@@ -113,5 +113,7 @@ def test_codes_below_visits_are_compared_at_each_level_of_their_tree(monkeypatch
         assert list(result["fidelity"]["code_levels"]) == ["diagnosis.code"]
         found[name] = [level["tvd"] for level in result["fidelity"]["code_levels"]["diagnosis.code"]]
         assert result["linked"]["apart"]["diagnosis.code"]["tvd"] < 0.2, "at the level that was kept"
-    assert found["lost"][:2] == found["kept"][:2]
+    assert found["lost"][:2] == pytest.approx(found["kept"][:2], rel=1e-12), (
+        "but for the order in which shares are added"
+    )
     assert found["lost"][2] > 0.9 > 0.2 > found["kept"][2]
