@@ -177,6 +177,10 @@ class Answers:
             raise BadInput(
                 f"{self._path} is of another fit ({', '.join(other)} differ): resume with what it began with"
             )
+        if not kept.keys() <= ledger.asked().keys():  # each was kept when its line was on disk
+            raise BadInput(
+                f"{self._path} holds answers of which the ledger has no line: some were cut off. Put that ledger back to continue the fit"
+            )
         waiting: deque[Stored | Lost | Opened] = deque()
         for line, (what, events) in asked.items():
             if what == "cap":

@@ -147,11 +147,16 @@ def _fetched(table: "ibis.Table") -> "pa.Table":
     """All records. PostgreSQL's numeric is fetched as text (`DECIMAL`): Arrow's decimals hold neither NaN nor more than 38 digits, so one
     such cell would keep all others from being read. So would a date beyond the years 1 to 9999, of which the nearest is fetched, and a
     cell of many another type (times, arrays, ranges, UUIDs), which is fetched as text."""
-    kinds = table.schema().items() if table.get_backend().name == "postgres" else ()
-    marked = {name: kind for name, kind in kinds if kind.is_decimal()}
-    dates = {name: _in_the_calendar(table[name]) for name, kind in kinds if kind.is_date() or kind.is_timestamp()}
-    others = [name for name, kind in kinds if not (name in dates or isinstance(kind, _plain_types()))]
-    made = {**dates, **{name: table[name].cast("string") for name in others}}
+    kinds, server = table.schema().items(), table.get_backend().name == "postgres"
+    marked = {name: kind for name, kind in kinds if server and kind.is_decimal()}
+    dates = {
+        name: _in_the_calendar(table[name])
+        for name, kind in kinds
+        if server and (kind.is_date() or kind.is_timestamp())
+    }
+    odd = [name for name, kind in kinds if kind.is_unknown() or kind.is_interval()]
+    others = [name for name, kind in kinds if server and not (name in dates or isinstance(kind, _plain_types()))]
+    made = {**dates, **{name: table[name].cast("string") for name in (*odd, *others)}}
     found = (table.mutate(**made) if made else table).to_pyarrow()
     for place, field in enumerate(found.schema):
         if field.name in marked:
@@ -263,7 +268,7 @@ def write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, *, re
 
 
 def _write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, connection: Any, *, replace: bool) -> int:
-    """The table has another name until it is whole."""
+    """The table and its columns have other names until it is whole: Ibis takes a `%` or a bracket in one for a place of its own."""
     import ibis
 
     schema, _, name = (given.table or "").rpartition(".")
@@ -273,18 +278,23 @@ def _write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, conn
         there = name in connection.list_tables(**place)
         if there and not replace:
             raise BadInput(f"{given}: the table exists; name another one, or pass force=true")
-        connection.create_table(unfinished, schema=_ibis_schema(types), overwrite=True, **place)
+        meanwhile = [f"{number}__unfinished" for number in range(len(types))]
+        made = types.empty_table().rename_columns(meanwhile).schema
+        connection.create_table(unfinished, schema=_ibis_schema(made), overwrite=True, **place)
         try:
             for part in parts:
                 if len(part):
-                    connection.insert(unfinished, ibis.memtable(part), **place)
+                    connection.insert(unfinished, ibis.memtable(part.rename_columns(meanwhile)), **place)
                 rows += len(part)
+            where = f"{_quoted(schema)}." if schema else ""
+            for known, column in zip(meanwhile, types.names, strict=True):
+                renamed = f"RENAME COLUMN {_quoted(known)} TO {_quoted(column)}"
+                connection.con.execute(f"ALTER TABLE {where}{_quoted(unfinished)} {renamed}")
         except BaseException:
             connection.drop_table(unfinished, force=True, **place)
             raise
         if there:
             connection.drop_table(name, **place)
-        where = f"{_quoted(schema)}." if schema else ""
         connection.con.execute(f"ALTER TABLE {where}{_quoted(unfinished)} RENAME TO {_quoted(name)}")
     except _faults() as error:
         raise BadInput(f"{given}: cannot be written ({type(error).__name__}); check that you may write there") from None

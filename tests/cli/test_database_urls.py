@@ -240,3 +240,28 @@ def test_no_type_of_postgresql_keeps_others_from_being_read(server):
         Schema.from_dict({"columns": {**declared, "c0": {"kind": "identifier"}}}),
     )
     assert [cells.texts(found[name]) for name in names] == [[text, None] for text in held.values()]
+
+
+@pytest.mark.parametrize(
+    ("kind", "cell"), [("BIT", "101"), ("BIGNUM", "5"), ("UHUGEINT", "5"), ("INTERVAL", "1 month")]
+)
+def test_no_type_of_duckdb_keeps_others_from_being_read(tmp_path, kind, cell):
+    with duckdb.connect(tmp_path / "odd.duckdb") as connection:
+        connection.execute(f"create table odd (c {kind})")
+        connection.execute("insert into odd values (null), (?)", [cell])
+    schema = Schema.from_dict({"columns": {"c": {"kind": "categorical", "categories": ["a"], "missing": True}}})
+    found = record_files.from_database(database_url.address(f"duckdb:///{tmp_path}/odd.duckdb#odd"), schema)
+    assert cells.texts(found["c"]) == [None, cell]
+
+
+@pytest.mark.heavy
+def test_columns_of_odd_names_are_written_and_read(server, tmp_path):
+    names = ["share (%)", "%s", "count(*)", "{x}", 'q"x', "a;b", "?", "$1", ":p", "select", "a\nb", "0__unfinished"]
+    schema = Schema.from_dict(
+        {"columns": {name: {"kind": "integer", "bounds": [0, 20], "missing": True} for name in names}}
+    )
+    frame = pd.DataFrame({name: pd.array([number, None], "Int64") for number, name in enumerate(names)})
+    for url in (f"postgresql://postgres@/postgres?host={server}#odd", f"duckdb:///{tmp_path}/odd.duckdb#odd"):
+        record_files.write_to_database([frame], database_url.address(url), schema, replace=False)
+        found = record_files.from_database(database_url.address(url), schema)
+        pd.testing.assert_frame_equal(found.astype("Int64"), frame)

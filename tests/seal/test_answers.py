@@ -194,6 +194,19 @@ def test_an_inner_answer_that_is_lost_counts_as_spent(tmp_path, monkeypatch):
     assert sum(entry.count for entry in release.ledger.entries()) == 4
 
 
+@pytest.mark.parametrize("lines", range(1, 5))
+def test_answers_of_lines_that_were_cut_off_are_noticed(lines, tmp_path, monkeypatch):
+    """Also where no account says where the ledger ended: a question would be answered twice for one charge."""
+    stopped(tmp_path, 5, monkeypatch, account=False)
+    ledger = tmp_path / "ledger.jsonl"
+    held = ledger.read_bytes().splitlines(keepends=True)
+    ledger.write_bytes(b"".join(held[:-lines]))
+    with pytest.raises(BadInput, match="answers of which the ledger has no line"):
+        fit(tmp_path, resume=True, account=False)
+    ledger.write_bytes(b"".join(held))
+    fit(tmp_path, resume=True, account=False)
+
+
 @pytest.mark.parametrize("facts", [{"of": [[None, []]]}, {"of": 1}, {}, []], ids=str)
 def test_a_file_that_holds_no_answers_is_refused(facts, tmp_path):
     path = tmp_path / "answers"
