@@ -786,7 +786,7 @@ HISTORIES = (
         f"{SEAL}.history_statements:Making._records",
         "_number(_hex('unit'))",
         "'0'",
-        (f"{COUNTED_TESTS}::test_tables_of_nasty_people_are_those_in_memory[duckdb-1.0]",),
+        (f"{COUNTED_TESTS}::test_tables_of_odd_kinds_are_those_in_memory[duckdb]",),
     ),
     Mutant(
         "in a database rows below a record each weigh as much as the record",
