@@ -588,6 +588,7 @@ def _one_of(key: str, value: Any, allowed: tuple[str, ...], shown: str = "") -> 
 
 
 def is_stored(name: object) -> bool:
+    """Whether it is the name of a type as `Coding.stored` has it."""
     found = STORED.fullmatch(name) if isinstance(name, str) else None
     if found is None or found[1] is None:
         return found is not None

@@ -107,6 +107,18 @@ CODES = {"code": {"kind": "categorical", "categories": ["E11", "I10"]}}
 VISIT = DECLARED["tables"]["visit"]
 WRONG = {
     "columns beside tables": ({"columns": {"a": {"kind": "boolean"}}}, "columns has no place beside tables"),
+    "reading of no column": (
+        {"tables": {"visit": {**VISIT, "reading": {"columns": {"wrad": {"missing": ["-9"]}}}}}},
+        "reading: column 'wrad' is not one of its columns or keys",
+    ),
+    "reading of another kind": (
+        {"tables": {"visit": {**VISIT, "reading": {"columns": {"no_show": {"stored": "date"}}}}}},
+        "table 'visit': reading: column 'no_show': stored: date is no type",
+    ),
+    "a pattern for too many visits": (
+        {"tables": {"visit": {**VISIT, "max_rows": 5000, "reading": {"columns": {"visit_id": {"pattern": "#"}}}}}},
+        "keys follow a pattern where max_rows is at most 4,999",
+    ),
     "order beside tables": ({"order": "visit.start"}, "order has no place beside tables"),
     "no unit": ({"unit": None}, "tables need unit"),
     "another key of people": ({"unit": "patient"}, "its key is the unit, 'patient'"),
