@@ -7,7 +7,7 @@ their declared bounds and keyed hashes of names (law 18); all other tables are m
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -187,9 +187,7 @@ class Making:
             points.append(f"{self._point(moment, f'{name} 1', items[moment].type(), first - 1)} AS d{place}")
             columns[name] = f"d{place}"
         inner = f"SELECT {', '.join(['*', *points])} FROM {_name(items)}"
-        code, order = self.codec.schema.column(f"{below.code} 1"), list(columns.values())
-        if isinstance(code, Categorical | Ordinal) and (np.diff(ranks(code)) < 0).any():
-            order[0] = f"(ARRAY[{', '.join(map(str, ranks(code)))}])[{order[0]} + 1]"
+        order = [self._ranked(self.codec.schema.column(f"{name} 1"), at) for name, at in columns.items()]
         names = "".join(f"{_hex(key)} || '/' || " for key in keys)
         drawn = f"md5({names}{_text(list(columns.values()))})"
         by, named = ", ".join(keys), [f"h{self._places[name]}" for name in columns]
@@ -200,6 +198,12 @@ class Making:
             f"row_number() OVER ({within}) - 1 AS place, count(*) OVER (PARTITION BY {by}) AS n "
             f"FROM (SELECT *, {ranked} FROM ({inner}) AS s) AS t WHERE drawn <= {below.places} AND c0 < {below.none}"
         )
+
+    @staticmethod
+    def _ranked(column: Any, code: str) -> str:
+        """What orders the codes of a column: categories stand in the order of their texts."""
+        placed = ranks(column) if isinstance(column, Categorical | Ordinal) else np.zeros(0)
+        return f"(ARRAY[{', '.join(map(str, placed))}])[{code} + 1]" if (np.diff(placed) < 0).any() else code
 
     def _every(self, records: "ibis.Table", linked: "ibis.Table | None") -> str:
         """All records of somebody, numbered, with their points; `alike` are those of one unit and time."""
@@ -338,10 +342,14 @@ def keyed(cell: Any, key: bytes) -> Any:
 
 
 def _within(column: Any, cell: Any) -> Any:
-    """A date within its bounds, as far as its type has them: endless ones are no number of microseconds."""
+    """A date within its bounds, as far as its type has them: endless ones are no number of microseconds. Of days the first one is kept that
+    begins after the bounds, since the last instant within them is of the day before."""
     import ibis
 
-    low, high = (coded.instant(cell, coded.EPOCH + timedelta(microseconds=microseconds(end))) for end in column.bounds)
+    first, last = (coded.EPOCH + timedelta(microseconds=microseconds(end)) for end in column.bounds)
+    if cell.type().is_date():
+        last = datetime.combine(coded.day_from(last), datetime.min.time())
+    low, high = coded.instant(cell, first), coded.instant(cell, last)
     return ibis.cases((cell < low, low), (cell > high, high), else_=cell)
 
 

@@ -354,7 +354,7 @@ def _moments(cell: "Value", steps: Steps) -> Iterator[Any]:
     for start in steps.starts:
         moment = EPOCH + timedelta(microseconds=int(start))
         yield instant(
-            cell, datetime.combine(_day_from(moment), datetime.min.time()) if cell.type().is_date() else moment
+            cell, datetime.combine(day_from(moment), datetime.min.time()) if cell.type().is_date() else moment
         )
 
 
@@ -377,7 +377,7 @@ def real(value: float) -> Any:
     return ibis.literal(repr(float(value))).cast("float64")
 
 
-def _day_from(moment: datetime) -> date:
+def day_from(moment: datetime) -> date:
     """The first day that begins at `moment` or after it; the last day of all has none after it, and is beyond any bounds then."""
     day = moment.date()
     return day if moment == datetime.combine(day, datetime.min.time()) or day == date.max else day + DAY
