@@ -6,7 +6,7 @@ their declared bounds and keyed hashes of names (law 18); all other tables are m
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -118,16 +118,17 @@ class Making:
         return {f"{table.name}.{name}": name for name, column in held_there if not isinstance(column, Ignored)}
 
     def _coded(self, cells: "ibis.Table", names: Mapping[str, str], *, dates: bool = True, **keys: Any) -> Any:
-        """The codes of columns, their dates that are counted by gaps, and the keys."""
+        """The codes of columns, their dates that are counted by gaps, and the keys. The columns have short names meanwhile: PostgreSQL cuts
+        long ones off."""
         schema, text = self.codec.schema, self.table.text
-        gaps = [name for name in names if dates and self._is_point(name)]
+        columns = tuple(replace(schema.column(name), name=f"v{place}") for place, name in enumerate(names))
         inner = cells.select(
-            **{name: cells[own] for name, own in names.items()}, **{f" {key}": value for key, value in keys.items()}
+            **{column.name: cells[own] for column, own in zip(columns, names.values(), strict=True)}, **keys
         )
-        beside = {key: inner[f" {key}"] for key in keys}
-        beside |= {f"moment{place}": _within(schema.column(name), inner[name]) for place, name in enumerate(gaps)}
-        codec = Codec(Schema(columns=tuple(schema.column(name) for name in names)))
-        return self.table.keep(coded.coded(inner, codec, text=text, **beside))
+        gaps = [column for name, column in zip(names, columns, strict=True) if dates and self._is_point(name)]
+        beside = {key: inner[key] for key in keys}
+        beside |= {f"moment{place}": _within(column, inner[column.name]) for place, column in enumerate(gaps)}
+        return self.table.keep(coded.coded(inner, Codec(Schema(columns=columns)), text=text, **beside))
 
     def _is_point(self, name: str) -> bool:
         return name == self.view.order or name in self.view.placed_dates

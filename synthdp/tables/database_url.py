@@ -158,7 +158,7 @@ def _fetched(table: "ibis.Table") -> "pa.Table":
     others = [name for name, kind in kinds if server and not (name in dates or isinstance(kind, _plain_types()))]
     texts = {name: table[name].concat("") for name, kind in kinds if server and kind.is_string()}
     made = {**texts, **dates, **{name: table[name].cast("string") for name in (*odd, *others)}}
-    found = (table.mutate(**made) if made else table).to_pyarrow()
+    found = (table.mutate(*(cell.name(name) for name, cell in made.items())) if made else table).to_pyarrow()
     for place, field in enumerate(found.schema):
         if field.name in marked:
             kind: Any = marked[field.name]

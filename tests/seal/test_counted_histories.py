@@ -18,7 +18,8 @@ from synthdp.seal import HistoryTables
 from synthdp.seal.counted_histories import OrderedTable
 from synthdp.seal.database import CountedTable
 from synthdp.seal.history_records import ordered
-from synthdp.tables import source
+from synthdp.sets import record_files
+from synthdp.tables import database_url, source
 from synthdp.testing.made_up import ORDERED
 
 KEY = b"k" * 32
@@ -143,16 +144,23 @@ def test_tables_of_files_are_those_in_memory(tmp_path, ending):
 CODES = [f"c{code:02d}" for code in range(90, 0, -1)]  # so many are looked up in a table of their own, and not in order
 
 
+LONG = "measured_by_a_device_whose_name_fills_all_that_postgres_reads_"
+DAYS = {"kind": "datetime", "bounds": ["1950-01-01 06:00", "1970-01-01 11:00"], "resolution": "hour", "missing": True}
+GRADE = {"kind": "ordinal", "categories": ["low", "middle", "high"], "missing": True}  # not in the order of their texts
+
+
 def odd():
-    """Another schema of such tables, and frames: rows that name their person, many codes, whole numbers as keys, seconds before 1970."""
+    """Another schema of such tables, and frames: rows that name their person, many codes, whole numbers as keys, seconds before 1970, days
+    after the last instant within bounds, and names of columns of which only the end differs."""
     own = {"person_id": {"kind": "identifier"}, "code": {"kind": "categorical", "categories": CODES}}
     visit = {"start": {"kind": "datetime", "bounds": ["1950-01-01", "1975-01-01"], "resolution": "second", "bins": 8}}
     taken = {"kind": "datetime", "bounds": ["1949-01-01", "1976-01-01"], "resolution": "microsecond", "missing": True}
     score = {"kind": "integer", "bounds": [-5, 5], "bins": 4}
+    columns = {f"{LONG}test": LAB["columns"]["urgent"], f"{LONG}score": score, "taken": taken, "day": DAYS, "grade": GRADE}
     tables = {
         "visit": {"columns": {**visit, "ward": LAB["columns"]["test"], "no_show": {"kind": "boolean"}}},
         "diagnosis": {"columns": own},
-        "lab": {**LAB, "columns": {"test": LAB["columns"]["urgent"], "score": score, "taken": taken}},
+        "lab": {**LAB, "columns": columns},
     }
     rng, people = np.random.default_rng(5), 30
     person = clinic(people)["person"].assign(person_id=range(people))
@@ -164,8 +172,10 @@ def odd():
     rows = {"visit_id": rng.integers(0, 65, 400)}
     whose = pd.Series(rng.integers(0, people, 400), dtype="Int64").mask(rng.random(400) < 0.1)
     diagnosis = pd.DataFrame({**rows, "person_id": whose, "code": rng.choice([*CODES, "no such"], 400)})
-    day = pd.Timestamp("1962-01-01 05:00:00.000001") + pd.to_timedelta(rng.integers(-5000, 5000, 400), unit="D")
-    lab = pd.DataFrame({**rows, "test": rng.random(400) < 0.5, "score": rng.integers(-9, 9, 400), "taken": day})
+    moment = pd.Timestamp("1962-01-01 05:00:00.000001") + pd.to_timedelta(rng.integers(-5000, 5000, 400), unit="D")
+    score, grade = rng.integers(-9, 9, 400), rng.choice([*GRADE["categories"], "no such"], 400)
+    read = {f"{LONG}test": rng.random(400) < 0.5, f"{LONG}score": score, "taken": moment}
+    lab = pd.DataFrame({**rows, **read, "day": moment.date, "grade": grade})
     lab.loc[lab["visit_id"] < 20, "taken"] = pd.NaT
     return schema(tables=tables, rules=None).settled(), {
         "person": person,
@@ -178,6 +188,27 @@ def odd():
 def test_tables_of_odd_kinds_are_those_in_memory(load):
     of, frames = odd()
     compare(load, frames, of)
+
+
+def test_keys_that_postgres_fills_with_blanks_are_read_without_them(server):
+    """Of a `char(n)` the server compares and hashes a key as if the blanks were not there; so does memory, and an empty one is none."""
+    of, frames = with_labs().settled(), nasty()
+    url = f"postgresql:///postgres?host={server}&user={databases.USER}"
+    with source.asking():
+        connection = databases.to_postgres(server)
+        for name, frame in frames.items():
+            connection.create_table(name, ibis.memtable(frame), overwrite=True)
+            for key in {"person_id", "visit_id"} & set(frame):
+                connection.con.execute(f"ALTER TABLE {name} ALTER COLUMN {key} TYPE char(9)")
+        connection.disconnect()
+    address = database_url.address(url, "public")
+    with database_url.closing(database_url.linked(address, frames)) as loaded:
+        found = there(loaded, of, lambda store: everything(store, of))
+    read = record_files.tables_from_database(address, of)
+    assert set(read["visit"]["person_id"].dropna().str.len()) >= {0, 5}
+    for other in (read, frames):
+        for one, expected in zip(found, everything(in_memory(other, of), of), strict=True):
+            np.testing.assert_array_equal(one, expected)
 
 
 def test_no_person_moves_the_tables_by_more_than_the_sensitivity():
