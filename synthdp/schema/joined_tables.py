@@ -81,9 +81,9 @@ def _content(series: "pd.Series[Any]", column: Any, *, points: bool = False) -> 
     codes, or the `points` of dates, and categories stand in the order of their texts. The type that a file's column was read as does not
     matter: one unreadable cell turns a whole column into text, and that must not change how other people's rows are chosen."""
     if not _declared(column):
-        texts = _texts_of(series, column)
-        same, every = cells.numbered(texts)
-        return np.argsort(np.argsort(every))[same].astype(np.int64), texts
+        same, every = cells.numbered(_texts_of(series, column))
+        spelled = [text.encode("utf-8", "surrogatepass").hex() for text in every]  # no cell's comma is one between cells
+        return np.argsort(np.argsort(every))[same].astype(np.int64), [spelled[place] for place in same]
     coder = coder_of(column)
     if points and isinstance(column, Datetime) and isinstance(coder, NumericCoder):
         found, gone = coder.read(series)

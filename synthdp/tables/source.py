@@ -85,7 +85,7 @@ def _transaction(connection: Any) -> Iterator[None]:
 
 @contextmanager
 def _repeatable(connection: Any) -> Iterator[None]:
-    """One of PostgreSQL. In one that was begun already its first reading has set the moment, if reads are repeatable."""
+    """One of PostgreSQL. The driver refuses where one was begun already, whose moment might be anew at each statement."""
     from psycopg import IsolationLevel
 
     before, connection.isolation_level = connection.isolation_level, IsolationLevel.REPEATABLE_READ
