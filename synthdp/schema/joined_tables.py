@@ -82,7 +82,8 @@ def _content(series: "pd.Series[Any]", column: Any, *, points: bool = False) -> 
     matter: one unreadable cell turns a whole column into text, and that must not change how other people's rows are chosen."""
     if not _declared(column):
         same, every = cells.numbered(_texts_of(series, column))
-        spelled = [text.encode("utf-8", "surrogatepass").hex() for text in every]  # no cell's comma is one between cells
+        # No cell's comma is one between cells.
+        spelled = [text.encode("utf-8", "surrogatepass").hex() for text in every]
         return np.argsort(np.argsort(every))[same].astype(np.int64), [spelled[place] for place in same]
     coder = coder_of(column)
     if points and isinstance(column, Datetime) and isinstance(coder, NumericCoder):

@@ -146,7 +146,7 @@ def read(given: Address) -> "pa.Table":
 def _fetched(table: "ibis.Table") -> "pa.Table":
     """All records. PostgreSQL's numeric is fetched as text (`DECIMAL`): Arrow's decimals hold neither NaN nor more than 38 digits, so one
     such cell would keep all others from being read. So would a date beyond the years 1 to 9999, of which the nearest is fetched, and a
-    cell of many another type (times, arrays, ranges, UUIDs), which is fetched as text. Texts come without the blanks that fill a char(n)."""
+    cell of many another type (times, arrays, ranges, UUIDs), which is fetched as text. Texts lack the blanks that fill a char(n)."""
     kinds, server = table.schema().items(), table.get_backend().name == "postgres"
     marked = {name: kind for name, kind in kinds if server and kind.is_decimal()}
     dates = {

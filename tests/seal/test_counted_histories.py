@@ -156,7 +156,13 @@ def odd():
     visit = {"start": {"kind": "datetime", "bounds": ["1950-01-01", "1975-01-01"], "resolution": "second", "bins": 8}}
     taken = {"kind": "datetime", "bounds": ["1949-01-01", "1976-01-01"], "resolution": "microsecond", "missing": True}
     score = {"kind": "integer", "bounds": [-5, 5], "bins": 4}
-    columns = {f"{LONG}test": LAB["columns"]["urgent"], "grade": GRADE, f"{LONG}score": score, "taken": taken, "day": DAYS}
+    columns = {
+        f"{LONG}test": LAB["columns"]["urgent"],
+        "grade": GRADE,
+        f"{LONG}score": score,
+        "taken": taken,
+        "day": DAYS,
+    }
     tables = {
         "visit": {"columns": {**visit, "ward": LAB["columns"]["test"], "no_show": {"kind": "boolean"}}},
         "diagnosis": {"columns": own},
