@@ -34,6 +34,9 @@ class DidNotAnswer(BadInput):
     """A database could not do what it was asked."""
 
 
+INTERRUPTED = "Query interrupted"  # what DuckDB may make of Ctrl-C, and of a signal that asks to end
+
+
 @contextmanager
 def asking() -> Iterator[None]:
     """Errors of a database as one line without its words, which may hold cells."""
@@ -45,6 +48,10 @@ def asking() -> Iterator[None]:
                 f"the database did not answer ({type(error).__name__}); what was charged stays charged. See its own log for why, "
                 "then fit again"
             ) from None
+        except RuntimeError as error:
+            if str(error) == INTERRUPTED:
+                raise KeyboardInterrupt from None
+            raise
 
 
 @contextmanager
