@@ -18,7 +18,7 @@ import numpy as np
 import synthdp
 from synthdp import generators, marginal_tables, released_tables
 from synthdp.budgets import AccountFile, entered, fingerprint, warn_of_no_account
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, nearest
 from synthdp.fitness import Purchase, measure
 from synthdp.generators import Generator, Model, Progress
 from synthdp.ledger.budget import Budget
@@ -29,7 +29,7 @@ from synthdp.report.information_loss import FITNESS
 from synthdp.report.manifest import TABLES
 from synthdp.report.statement import Statement, state
 from synthdp.schema.codec import Codec
-from synthdp.schema.schema import Schema, nearest
+from synthdp.schema.schema import Schema
 from synthdp.schema.where import allowed
 from synthdp.seal import Sensitive
 from synthdp.seal.charging import Account

@@ -1,9 +1,10 @@
 """The error for input that cannot be used, the warnings that users may want to silence by name, and old names of classes, which warn."""
 
+import difflib
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 # `scheme://user:password@host`, also where a path has made one slash of two; a password may hold an @ itself. DuckDB's URLs are paths.
 IN_URL = re.compile(r"(?<![\w+.-])(?!duckdb:)([A-Za-z][\w+.-]*:/+[^\s:/@'\"]*):.{0,500}@")
@@ -23,6 +24,13 @@ class BadInput(ValueError):
 def without_passwords(text: str) -> str:
     """The text with `***` in place of every password of a URL or of a database's connection string."""
     return IN_WORDS.sub(r"\1\2***", IN_URL.sub(r"\1:***@", text))
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The end of a message about a name that is not known: the one that was probably meant, also where only its table is missing."""
+    names = list(known)
+    close = difflib.get_close_matches(word, names, n=1) or [name for name in names if name.endswith(f".{word}")]
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 class NotEntered(UserWarning):

@@ -315,7 +315,8 @@ class AccountFile:
         measure = found.measure
         raise BadInput(
             f"the fit asks for {_pair(asked, measure)}, but only {_pair(found.left, measure)} is left in the account {self.path}. "
-            f"Its limit is {_pair(found.limit, measure)}; {_pair(found.spent, measure)} is spent (filter {found.filter.name})"
+            f"Its limit is {_pair(found.limit, measure)}; {_pair(found.spent, measure)} is spent (filter {found.filter.name}). "
+            "Ask for less, or sample from a release that these records have already paid for, which costs nothing"
         )
 
     def _check_table(self, found: Standing, known: str) -> None:

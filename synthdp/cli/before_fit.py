@@ -1,4 +1,4 @@
-"""Before a fit: `check` holds a table against its schema, `plan` tells what a fit would ask, `split` holds units out."""
+"""Before a fit: `check` compares a table with its schema, `plan` says what a fit would ask, `split` holds out units."""
 
 import json
 import time
@@ -37,11 +37,9 @@ def check(config: Config) -> None:
         _of_cdm_alone(checks, out)
         return
     schema, frame = real_records.reviewed(config["data"])
-    found = (
-        review_tables(schema, frame, values=options.values)
-        if isinstance(frame, dict)
-        else review(schema, frame, values=options.values)
-    )
+    written: Any = real_records.as_written(config["data"], schema, frame)
+    judge: Any = review_tables if isinstance(frame, dict) else review
+    found = judge(schema, frame, written, values=options.values)
     if config["data"].format == "omop" and isinstance(frame, dict):
         from synthdp.omop import cdm_tables
 
@@ -74,7 +72,7 @@ def check(config: Config) -> None:
     lost = list(dict.fromkeys(finding.column for finding in found if finding.every))
     if lost:
         raise BadInput(
-            f"no cell is as declared in {', '.join(map(repr, lost))}: a fit would learn nothing there; mend the file or the schema"
+            f"no cell is as declared in {', '.join(map(repr, lost))}: a fit would learn nothing there; correct the file or the schema"
         )
     if any(finding.refused for finding in found):
         print(
@@ -307,7 +305,8 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
             more = f" and {len(drowned) - SHOWN} more" if len(drowned) > SHOWN else ""
             distinct = len({table.columns for table in tables})
             lines.append(
-                f"drowned    {len(drowned)} of {distinct} {name} have cells that hold fewer than two deviations on average: "
+                f"drowned    {len(drowned)} of {distinct} {name} have cells that hold, on average, fewer records than two "
+                f"standard deviations of the noise: "
                 f"{shown}{more}. Declare fewer categories or wider bins, or raise epsilon"
             )
     lifted = [table for table in singles if not table.fine and not table.of and table.lifted > LIFTED]
@@ -316,7 +315,7 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
         names = _listed([table.columns[0] for table in wide])
         lines.append(
             f"spread     {names}: noise alone puts up to {max(table.lifted for table in wide):.0%} of synthetic records into bins that "
-            "hold nobody. Bounds no wider than plausible, or bins: at public marks, keep these values where real ones may be"
+            "hold nobody. Declare bounds no wider than plausible, or bins: at public marks, to keep these values where real ones may be"
         )
     lines += fits.compared(schema)
     if found.seconds is not None:
@@ -324,7 +323,7 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
             f"rehearsal  {found.seconds:.0f} s and {found.megabytes:.0f} MiB on made-up records, on this machine as it is now"
         )
     else:
-        lines.append("rehearsal  time=true makes the whole fit on made-up records and says how long it took")
+        lines.append("rehearsal  time=true runs the whole fit on made-up records and says how long it takes")
     return lines
 
 

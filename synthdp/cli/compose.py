@@ -22,7 +22,7 @@ from yaml import YAMLError
 
 from synthdp import generators
 from synthdp.cli import option_values, real_records, settings
-from synthdp.errors import BadInput, without_passwords
+from synthdp.errors import BadInput, nearest, without_passwords
 from synthdp.schema import yamlfile
 from synthdp.sets.named import NAMES, conf_dir
 
@@ -393,7 +393,8 @@ def _explained(command: str, overrides: Sequence[str], error: Exception) -> str:
         )
     match = re.search(r"Could not find '([^/']+)/([^']+)'", str(error))
     if match:
-        return f"no {match[1]} named {match[2]!r}; known: {', '.join(choices(match[1]))}"
+        known = choices(match[1])
+        return f"{match[1]}={match[2]}: there is none of this name{nearest(match[2], known)}; known: {', '.join(known)}"
     return in_one_line(error)
 
 

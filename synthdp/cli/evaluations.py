@@ -153,7 +153,7 @@ def headline(result: Mapping[str, Any]) -> list[str]:
         tstr, trtr = _mean_auroc(scores["tstr"]), _mean_auroc(scores["trtr"])
         if tstr is not None and trtr is not None:
             lines.append(
-                f"TSTR AUROC          {tstr:.3f} on {target}; trained on real records {trtr:.3f}; chance 0.500"
+                f"AUROC               {tstr:.3f} on {target}, trained on synthetic records; on real ones {trtr:.3f}; chance 0.500"
             )
     lines += [f"not computed        {item['metric']}: {item['reason']}" for item in result["not_computed"]]
     two_way = result["fidelity"].get("tvd_2way")
@@ -183,7 +183,7 @@ def _number_line(target: str, average: Mapping[str, Any]) -> list[str]:
     if made is None or real is None:
         return []
     return [
-        f"TSTR R2             {made['mean']:.3f} on {target}; trained on real records {real['mean']:.3f}; the mean 0.000"
+        f"R2                  {made['mean']:.3f} on {target}, trained on synthetic records; on real ones {real['mean']:.3f}; the mean 0.000"
     ]
 
 

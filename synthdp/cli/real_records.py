@@ -229,6 +229,22 @@ def reviewed(source: settings.Data) -> "tuple[Schema, Records]":
     return schema, read(path, schema, source)
 
 
+def as_written(source: settings.Data, schema: "Schema", records: "Records") -> "Records":
+    """The records again, each cell as the file has it; records that are in no file are given back as they are."""
+    from synthdp.sets import record_files
+
+    path = source.path or source.train
+    if path is None or source.name is not None or source.format != "files" or schema.image is not None:
+        return records
+    if address_of(source) is not None:
+        return records
+    return (
+        record_files.read_tables(Path(path), schema, text=True)
+        if schema.tables
+        else _read(path, record_files.as_text(schema))
+    )
+
+
 def real(source: settings.Data) -> "tuple[Schema, Records, Records]":
     """The schema, and the real records: those that were fitted and those that were held out."""
     from synthdp.sets import named

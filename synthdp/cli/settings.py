@@ -126,7 +126,7 @@ class PlanOf(Fit):
     """Options of `synthdp plan`: those of the fit, and how to tell."""
 
     out: str = option(".", "folder of the fit; nothing is written")
-    time: bool = option(False, "make the whole fit on made-up records, and report its time and memory")
+    time: bool = option(False, "run the whole fit on made-up records, and report its time and memory")
     format: Format = option("text", "text or json")
 
 
@@ -262,7 +262,7 @@ class Sample:
     )
     vocabulary: str | None = option(
         None,
-        f"with format=omop: {VOCABULARY}. By it rows are left out whose concepts only people of another gender have",
+        f"with format=omop: {VOCABULARY}. It also leaves out rows whose concepts only people of another gender have",
     )
     where: Mapping[str, Any] | None = option(
         None,

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, nearest
 from synthdp.evaluate.courses import last_dates
 from synthdp.schema.columns import Datetime, Ignored
 from synthdp.schema.linked_tables import held, places_of
 from synthdp.schema.rule_rows import broken
 from synthdp.schema.rule_text import parse
-from synthdp.schema.schema import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,6 +90,7 @@ def _event(item: Any, schema: Schema, dated: bool) -> Event:
             parse(
                 [{"never": {f"{name} {at}" if name in below else name: wanted for name, wanted in item.items()}}],
                 schema.columns,
+                known,
             )[0]
             for at in range(1, places)
         ]

@@ -87,15 +87,19 @@ class HistoriesSettings:
         "share of the precision spent on tables of the target with two or three columns; applies if there is a target",
         fraction(),
     )
-    pairs: int = option(12, "number of columns that tell the target together with the previous target", whole(0))
+    pairs: int = option(12, "number of columns that predict the target together with its previous value", whole(0))
     row_share: float = option(
         0.4,
         "share of the precision spent on tables of rows below visits, before all others; applies if there are any",
         fraction(),
     )
-    clip: float = option(2.0, "records that a unit weighs at most: with more of them, each weighs less", positive(1000))
+    clip: float = option(
+        2.0, "largest weight of a unit, in records: if it has more of them, each weighs less", positive(1000)
+    )
     spread: float = option(
-        0.25, "expected size of a parameter: the smaller, the more noisy cells are drawn to the rest", positive(100)
+        0.25,
+        "expected size of a parameter: the smaller it is, the more noisy cells are drawn towards the rest",
+        positive(100),
     )
     rounds: int = option(3, "how often histories are drawn and fitted", whole(1, 100))
     iterations: int = option(120, "steps of L-BFGS in each fit", whole())

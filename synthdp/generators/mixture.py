@@ -13,8 +13,9 @@ this at once (`marginals/product_mixture.py`), and records are drawn from it.
 Marginal-based generators measure tables and fit a graphical model to them (McKenna, Miklau & Sheldon 2021; McKenna et al. 2022);
 the mixture needs no choice of tables, since its tables cost one matrix product however many they are. Only where there are more
 than the noise leaves worth asking, the tables are those of the columns that tell most of the label; of the others the model knows
-what they are by themselves and with the label. All tables of a kind have the same noise: less for larger ones, for smaller ones, or
-for those that a first round had found dependent made the synthetic data worse.
+what they are by themselves and with the label. Where noisy counts of the label show that all but its commonest value would be lost in
+tables of three, each column is asked with the label once more in their place. All tables of a kind have the same noise: less for larger
+ones, for smaller ones, or for those that a first round had found dependent made the synthetic data worse.
 
 The label is the first target, together with those further ones that make at most 16 groups with it.
 """
@@ -41,6 +42,7 @@ from synthdp.generators.marginals.evidence import (
     evidence,
     look,
     numeric,
+    of_label,
     ordered,
     parts,
     places,
@@ -80,6 +82,7 @@ class Worth:
 
 WITH_LABEL, WITHOUT = Worth(records=200.0, least=80), Worth(records=100.0, least=500)
 BROADLY = Worth(records=BROAD * 4, least=1)  # those that have two places of a column, at least
+RARE = 20.0  # how many deviations of a cell the records without the commonest label are, at least, where tables of three are asked
 TOGETHER = 20.0  # how many deviations of the noise of a triple's sum the public units must be for triples to be asked
 LABELLED, PAIRED = (
     0.1,
@@ -105,8 +108,8 @@ class Mixture:
     grid_share: float = option(0.04, "share of the precision spent on these grids, in (0, 1)", fraction())
     label_share: float | None = option(
         None,
-        "share of the precision spent on tables of each column with the label, in (0, 1); default: 0.1 and, if columns are many and the "
-        "schema's `units` few compared with the noise, up to 0.35",
+        "share of the precision spent on tables of each column with the label, in (0, 1); default: 0.1, or up to 0.35 if columns are many "
+        "and the schema's `units` few compared with the noise",
         fraction(),
     )
     pair_share: float | None = option(
@@ -261,7 +264,11 @@ class Mixture:
         _tell([name for name in seen.features if name not in paired], len(ranked), bool(seen.labels))
         wide, of = self._broad(data, seen, ranked, noises.get("broad"))
         pairs = self._asked(data, seen, paired, noises.get("pairs"), [])
-        tables = self._asked(data, seen, chosen, noises.get("tables"), seen.labels)
+        tables = Answers()
+        if labelled and _rare(seen, labelled, label_deviation, len(chosen), noises["tables"] * most):
+            labelled, label_deviation = self._again(data, seen, labelled, label_deviation, noises["tables"])
+        else:
+            tables = self._asked(data, seen, chosen, noises.get("tables"), seen.labels)
         found, order = evidence(seen, tables, pairs, labelled, label_deviation, wide, of)
         found = replace(found, triples=self._threes(data, seen, order, noises.get("triples")))
         components = self.components or components_of(seen.total, min(tables.deviation, pairs.deviation))
@@ -292,6 +299,15 @@ class Mixture:
         return {
             name: table.reshape(-1, together) for name, table in zip(seen.features, answers, strict=True)
         }, question.deviation
+
+    def _again(
+        self, data: "Sensitive", seen: Look, labelled: dict[str, Array], deviation: float, noise: float
+    ) -> tuple[dict[str, Array], float]:
+        """The means of noisy tables of every column with the label and of such tables asked once more, weighed by their precision."""
+        others, other = self._labelled(data, seen, noise)
+        first, second = (1 / max(each, LEAST_NOISE) ** 2 for each in (deviation, other))
+        both = {name: (first * table + second * others[name]) / (first + second) for name, table in labelled.items()}
+        return both, 1 / math.sqrt(first + second)
 
     def _broad(
         self, data: "Sensitive", seen: Look, ranked: list[str], noise: float | None
@@ -332,6 +348,12 @@ class Mixture:
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """Groups of every column's codes, and the mixture over groups."""
         return restored(schema, tensors)
+
+
+def _rare(seen: Look, labelled: dict[str, Array], deviation: float, columns: int, noise: float) -> bool:
+    """Whether tables of the label with every two of so many columns would be noise, all but those of its commonest value."""
+    counts, _ = of_label(seen, labelled, deviation)
+    return float(counts.sum() - counts.max()) < RARE * noise * math.sqrt(max(1, math.comb(columns, 2)))
 
 
 def _columns(clear: float, tables: int | None, worth: Worth) -> int:

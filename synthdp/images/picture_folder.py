@@ -258,6 +258,10 @@ def _others(schema: Schema) -> list[Column]:
 def _check_tagged(files: tuple[Path, ...], tagged: list[Column], folder: Path) -> None:
     names = ", ".join(repr(column.name) for column in tagged)
     if any(file.suffix.lower() != dicom.ENDING for file in files) or not files:
+        if list_of(folder) is None:
+            raise BadInput(
+                f"{folder}: has no {LABELS}; it names each picture in its column {FILE!r}, and has the columns {names} beside it"
+            )
         raise BadInput(f"{folder}: {LABELS} lacks columns {names} (add them, or take them out of the schema)")
     dicom.check_keywords([column.name for column in tagged], folder)
 

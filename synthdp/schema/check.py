@@ -164,42 +164,50 @@ def _faults(schema: Schema, column: Column, series: "Series") -> Iterator[tuple[
         yield "missing", absent
         yield f"not uint8 arrays of {' x '.join(map(str, column.shape))}", wrong & ~absent
     elif isinstance(column, Integer | Continuous | Datetime):
-        yield from _numeric(column, series)
+        yield from _numeric(schema, column, series)
     else:
-        yield from _labelled(column, series)
+        yield from _labelled(schema, column, series)
 
 
-def _labelled(column: Any, series: "Series") -> Iterator[tuple[str, "Mask"]]:
-    found, unknown = _labels(column, series)
+def _labelled(schema: Schema, column: Any, series: "Series") -> Iterator[tuple[str, "Mask"]]:
+    found = _labels(column, series)
     if getattr(column, "other", None) is None:
-        yield unknown, found == cells.UNKNOWN
+        yield unread(schema, column) if isinstance(column, Boolean) else UNKNOWN, found == cells.UNKNOWN
     if not column.missing:
         yield MISSING, found == cells.MISSING
 
 
 def merged(column: Categorical, series: "Series") -> "Mask":
     """The cells that count as `other`, since they are none of the declared categories."""
-    found, _ = _labels(column, series)
+    found = _labels(column, series)
     return np.asarray(found == cells.UNKNOWN) & (column.other is not None)
 
 
-def _labels(column: Any, series: "Series") -> tuple[Any, str]:
-    """What each cell says, and the rule that an unknown one breaks."""
+def unread(schema: Schema, column: Column) -> str:
+    """The rule that a cell breaks which is no number, date or truth value: it names the form that the schema's `reading` declares."""
+    expected = None if schema.reading is None else schema.reading.of(column).expected
+    if expected is not None:
+        return f"not {expected}, as reading says"
+    return NO_INSTANTS if isinstance(column, Datetime) else UNTRUE if isinstance(column, Boolean) else NO_NUMBERS
+
+
+def _labels(column: Any, series: "Series") -> Any:
+    """What each cell says."""
     if isinstance(column, Boolean):
-        return cells.labels(series, cells.TRUTHS, cells.truth), UNTRUE
+        return cells.labels(series, cells.TRUTHS, cells.truth)
     if isinstance(column, Categorical) and column.tree is not None and not isinstance(column.tree.codes, str):
-        return cells.labels(series, cells.table_of(column.tree.codes or ()), cells.spelling(column)), UNKNOWN
+        return cells.labels(series, cells.table_of(column.tree.codes or ()), cells.spelling(column))
     if isinstance(column, Categorical) and column.categories == "learn":
-        return np.where(cells.missing(series), cells.MISSING, 0), ""
-    return cells.labels(series, cells.table_of(column.categories), cells.spelling(column)), UNKNOWN
+        return np.where(cells.missing(series), cells.MISSING, 0)
+    return cells.labels(series, cells.table_of(column.categories), cells.spelling(column))
 
 
-def _numeric(column: Integer | Continuous | Datetime, series: "Series") -> Iterator[tuple[str, "Mask"]]:
+def _numeric(schema: Schema, column: Integer | Continuous | Datetime, series: "Series") -> Iterator[tuple[str, "Mask"]]:
     dates = isinstance(column, Datetime)
     read = cells.instants(series) if dates else cells.numbers(series)
     there = ~read.missing & ~read.wrong
     values = np.where(there, read.cells, 0)
-    yield NO_INSTANTS if dates else NO_NUMBERS, read.wrong
+    yield unread(schema, column), read.wrong
     if not column.missing:
         yield MISSING, read.missing
     if isinstance(column, Integer):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, nearest
 from synthdp.schema.columns import (
     MICROSECONDS,
     TODO,
@@ -275,6 +275,20 @@ class Coded:
     def text_of(self) -> dict[float, str]:
         """The text that is written in the place of a number: the first one that stands for it."""
         return {float(number): text for text, number in reversed(self.coding.numbers)}
+
+    @property
+    def expected(self) -> str | None:
+        """What cells that hold something are, where the form of them is declared; None in the plain coding."""
+        if self.coding.date is not None:
+            return f"dates written {self.coding.date}"
+        if self.coding.time is not None:
+            return f"times of day written {self.coding.time}"
+        if isinstance(self.column, Boolean):
+            return None if self.coding.words is None else " or ".join(map(repr, self.coding.words))
+        if not self.numeric or not (self.decimal == "," or self.coding.thousands or self.coding.suffix):
+            return None
+        decimals = f"{self.decimal}5" if isinstance(self.column, Continuous) else ""
+        return f"numbers written 1{self.coding.thousands or ''}234{decimals}{self.coding.suffix or ''}"
 
     @property
     def is_plain(self) -> bool:
@@ -619,7 +633,7 @@ def _check_keys(where: str, values: Any, made: Any) -> None:
         raise BadInput(f"{where}: expected a mapping of {', '.join(known)}")
     for key in values:
         if key not in known:
-            raise BadInput(f"{where}: unknown key {key!r}; known keys: {', '.join(known)}")
+            raise BadInput(f"{where}: unknown key {key!r}{nearest(str(key), known)}; known keys: {', '.join(known)}")
 
 
 PLAIN_CODING = Coding()

@@ -50,6 +50,7 @@ NUMBER_AS_TEXT = re.compile(  # or a limit of detection, with signs between thou
     r"( ?[%\u2030\u20ac$\u00a3]| [A-Za-z\u00b5/]{1,6})?"
 )
 CALENDAR = (microseconds("0001-01-01"), microseconds("9999-12-31T23:59:59"))
+LONGEST = 1e15  # numbers beyond it are no longer told apart, and so long ones measure nothing: they name something
 NAMES = 0.5  # of the records: texts of more different values name somebody, who may have several records
 LISTED = 30  # categories are listed up to here
 
@@ -170,8 +171,13 @@ def names_somebody(name: Any) -> bool:
 def _numeric(held: "Series", distinct: int) -> dict[str, Any]:
     values = cells.numbers(held).cells
     values = values[np.isfinite(values)]
-    if not len(values) or np.abs(values).max() > 1e15:
-        return {"kind": "continuous", "bounds": LEARN}
+    if not len(values) or np.abs(values).max() > LONGEST:
+        names = (
+            len(values)
+            and distinct > LISTED
+            and bool((values == np.rint(values)).all() and np.median(values) > LONGEST)
+        )
+        return {"kind": "identifier"} if names else {"kind": "continuous", "bounds": LEARN}
     if bool((values == np.rint(values)).all()):
         if distinct > LISTED and distinct == len(held) and values.min() > 0:
             return {"kind": "identifier"}

@@ -8,7 +8,7 @@
 A model sees them as one table of histories: a row for each visit, with the columns of its person repeated (`person.sex`, constant per
 unit), its own (`visit.ward`), and those of the rows below it in as many places as may count (`diagnosis.code 1` to `3` and
 `diagnosis.severity 1` to `3`, missing where there are fewer). `synthdp.schema.joined_tables` joins frames in this way. The first column of
-a table below visits says what a row is; the others are told by it.
+a table below visits says what a row is; the others are predicted from it.
 """
 
 import re
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, nearest
 from synthdp.schema.columns import TODO, Column, Datetime, Identifier, Ignored
 from synthdp.schema.rules import Order, Rule
 
@@ -78,10 +78,9 @@ def flattened(values: Mapping[Any, Any]) -> dict[str, Any]:
     columns: dict[str, Any] = {unit: {"kind": "identifier"}}
     for table in (people, visits):
         columns |= {f"{table.name}.{name}": column for name, column in _columns(given, table, unit).items()}
-    if visits.order not in _columns(given, visits, unit):
-        raise BadInput(
-            f"table {visits.name!r}: order {visits.order!r} is not one of its columns; name the date of a visit"
-        )
+    if visits.order not in (own := _columns(given, visits, unit)):
+        hint = nearest(str(visits.order), own) or "; name the date of a visit"
+        raise BadInput(f"table {visits.name!r}: order {visits.order!r} is not one of its columns{hint}")
     for place, table in enumerate(items):
         own = _columns(given, table, unit)
         items[place] = replace(
@@ -119,7 +118,9 @@ def _read(name: Any, entry: Any, unit: str) -> Table:
     if not isinstance(entry, Mapping) or not isinstance(entry.get("columns"), Mapping) or not entry["columns"]:
         raise BadInput(f"table {name!r}: needs a mapping with columns, which maps each column's name to its kind")
     if unknown := [key for key in entry if key not in KNOWN]:
-        raise BadInput(f"table {name!r}: unknown key {unknown[0]!r}; known keys: {', '.join(KNOWN)}")
+        raise BadInput(
+            f"table {name!r}: unknown key {unknown[0]!r}{nearest(str(unknown[0]), KNOWN)}; known keys: {', '.join(KNOWN)}"
+        )
     for key in ("parent", "key", "order"):
         if entry.get(key) is not None and not isinstance(entry[key], str):
             raise BadInput(f"table {name!r}: {key} must be text; put quotes around it")
@@ -161,11 +162,15 @@ def _in_order(tables: Mapping[str, Table], unit: str) -> list[Table]:
     """People, visits, and the tables below visits as they stand."""
     for table in tables.values():
         if table.parent is not None and table.parent not in tables:
-            raise BadInput(f"table {table.name!r}: parent {table.parent!r} is no table; tables: {', '.join(tables)}")
+            raise BadInput(
+                f"table {table.name!r}: parent {table.parent!r} is not one of the tables: {', '.join(tables)}"
+            )
     people = [table for table in tables.values() if table.parent is None]
     if len(people) != 1 or people[0].key != unit:
+        found = ", ".join(f"{table.name} (key: {table.key})" for table in people) or "none"
         raise BadInput(
-            f"schema: tables: just one table, that of the people, has no parent, and its key is the unit, {unit!r}"
+            f"schema: tables: just one table, that of the people, has no parent, and its key is the unit, {unit!r}; "
+            f"without a parent: {found}"
         )
     (root,) = people
     visits = [table for table in tables.values() if table.parent == root.name]
@@ -322,7 +327,9 @@ def check(schema: "Schema") -> None:
         known = {*keys_of(schema, table), *(name for name, _ in held(schema, table))}
         for name, _ in () if table.reading is None else table.reading.columns:
             if name not in known:
-                raise BadInput(f"table {table.name!r}: reading: column {name!r} is not one of its columns or keys")
+                raise BadInput(
+                    f"table {table.name!r}: reading: column {name!r} is not one of its columns or keys{nearest(str(name), known)}"
+                )
         try:
             of_table(schema, table)
         except BadInput as error:
@@ -428,6 +435,11 @@ def once(schema: "Schema") -> Iterator[tuple[Column, int]]:
             table, _, own = name.partition(".")
             changed: dict[str, Any] = {"name": name, "missing": own in below[table].optional}
             yield replace(column, **changed), below[table].max_rows or 0
+
+
+def named(schema: "Schema") -> tuple[str, ...]:
+    """The columns by the names that a schema file has for them."""
+    return tuple(dict.fromkeys(whole(schema, name) for name in schema.names))
 
 
 def column_of(schema: "Schema", name: str) -> Column:

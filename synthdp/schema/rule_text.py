@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, nearest
 from synthdp.schema.columns import LEARN, Boolean, Categorical, Column, Datetime, Ordinal, iso, microseconds
 from synthdp.schema.rules import OPERATORS, Implies, Never, Operator, Order, Rule, Term, Together, Value
 
@@ -20,12 +20,13 @@ _LIMIT = re.compile(r"\s*(<=|>=|<|>|=)\s*(\S.*?)\s*")
 _MOST_TEXT = 80
 
 
-def parse(given: Any, columns: Sequence[Column]) -> tuple[Rule, ...]:
-    """The rules of a list of rules, in whatever form each is. Raises `BadInput` that names the rule and the column."""
+def parse(given: Any, columns: Sequence[Column], names: Sequence[str]) -> tuple[Rule, ...]:
+    """The rules of a list of rules, in whatever form each is. Raises `BadInput` that names the rule and the column. `names` are those that
+    the schema has for its columns."""
     if not isinstance(given, list | tuple):
         raise BadInput(f"schema: rules must be a list; each item is {FORMS}")
     known = {column.name: column for column in columns}
-    found = [_Reader(item, known).rule() for item in given]
+    found = [_Reader(item, known, names).rule() for item in given]
     twice = next((rule for i, rule in enumerate(found) if rule in found[:i]), None)
     if twice is not None:
         raise BadInput(f"schema: rule {_shown(twice.plain())} is given twice; keep one of them")
@@ -35,9 +36,10 @@ def parse(given: Any, columns: Sequence[Column]) -> tuple[Rule, ...]:
 class _Reader:
     """Reads one item; keeps what every error must name."""
 
-    def __init__(self, item: Any, columns: Mapping[str, Column]) -> None:
+    def __init__(self, item: Any, columns: Mapping[str, Column], names: Sequence[str]) -> None:
         self.item: Any = item.plain() if isinstance(item, Order | Implies | Never | Together) else item
         self.columns = columns
+        self.names = names
 
     def rule(self) -> Rule:
         if isinstance(self.item, str):
@@ -133,11 +135,9 @@ class _Reader:
         return Together(columns=tuple(names), allowed=tuple(dict.fromkeys(found)))
 
     def _column(self, name: Any) -> Column:
-        from synthdp.schema.schema import nearest
-
         column = self.columns.get(name) if isinstance(name, str) else None
         if column is None:
-            self._refuse(f"{name!r} is not one of the columns{nearest(str(name), self.columns)}")
+            self._refuse(f"{name!r} is not one of the columns{nearest(str(name), self.names)}")
         if column.kind in ("identifier", "image"):
             self._refuse(f"column {name!r} is an {column.kind}, for which no rule can be kept")
         return column
@@ -167,8 +167,6 @@ class _Reader:
         # With `other`, values that are not listed are cells like any other; bought categories always have it.
         free = column.categories == LEARN or getattr(column, "other", None) is not None
         if not free and text not in column.categories:
-            from synthdp.schema.schema import nearest
-
             self._refuse(f"{where}: {text!r} is not one of its categories{nearest(text, column.categories)}")
         return text
 

@@ -1,6 +1,5 @@
 """The schema: what is public about a table. Everything else about it must be bought with budget."""
 
-import difflib
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -8,7 +7,7 @@ from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, nearest
 from synthdp.files.limits import check_width
 from synthdp.schema import linked_tables
 from synthdp.schema.columns import (
@@ -147,7 +146,7 @@ class Schema:
         if self.rules != ():
             from synthdp.schema.rule_text import parse
 
-            object.__setattr__(self, "rules", parse(self.rules, self.columns))
+            object.__setattr__(self, "rules", parse(self.rules, self.columns, linked_tables.named(self)))
         if self.honoured is not None:
             object.__setattr__(self, "honoured", _places(self.honoured, len(self.rules)))
             if self.tables and not set(self.honoured) <= set(linked_tables.honoured(self)):
@@ -218,7 +217,9 @@ class Schema:
         for column in self.columns:
             if column.name == name:
                 return column
-        raise BadInput(f"schema: {asked_by} {name!r} is not one of its columns{nearest(name, self.names)}")
+        raise BadInput(
+            f"schema: {asked_by} {name!r} is not one of its columns{nearest(name, linked_tables.named(self))}"
+        )
 
     def check_declared(self) -> None:
         """Raise `BadInput` where nobody has confirmed what a draft guessed, or nobody declares the schema: it is not fitted."""
@@ -231,8 +232,8 @@ class Schema:
         problems = []
         if marked:
             problems.append(
-                f"{_few(marked)} were guessed, and are marked for review: check each of them, correct it if need be, and delete its "
-                "line `review: true`"
+                f"{_few(marked)} {'was guessed, and is' if len(marked) == 1 else 'were guessed, and are'} marked for review: check "
+                f"{'it' if len(marked) == 1 else 'each of them'}, correct it if need be, and delete its line `review: true`"
             )
         if not (self.declared_by or "").strip():
             problems.append(
@@ -529,11 +530,6 @@ def _refuse_unknown(where: str, values: Mapping[Any, Any], known: list[str]) -> 
     for key in values:
         if key not in known:
             raise BadInput(f"{where}: unknown key {key!r}{nearest(str(key), known)}; known keys: {', '.join(known)}")
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _few(names: list[str], most: int = 8) -> str:

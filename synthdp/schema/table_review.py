@@ -14,9 +14,9 @@ import pandas as pd
 
 from synthdp.schema import cells
 from synthdp.schema.check import MISSING, NOBODY, OFF_STEP, OUTSIDE, UNKNOWN, UNTRUE, broken, check, merged
-from synthdp.schema.columns import LEARN, Categorical, Column, Identifier, Image, Numeric
+from synthdp.schema.columns import LEARN, Categorical, Column, Continuous, Identifier, Image, Integer, Numeric
 from synthdp.schema.joined_tables import Joined, joined
-from synthdp.schema.linked_tables import Table, keys_of, of_table
+from synthdp.schema.linked_tables import MOST_PLACES, Table, keys_of, of_table
 from synthdp.schema.rule_rows import broken as breaking
 from synthdp.schema.schema import Schema
 
@@ -32,14 +32,14 @@ LISTABLE, MOSTLY = (
 NUMBER = re.compile("[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
 LOOK = "look it up outside of the records, or use `learn`"
 REMEDIES = {
-    MISSING: "write missing: true where it may be, or mend the cells",
+    MISSING: "write missing: true where it may be, or correct the cells",
     NOBODY: "say whose records they are, or take them out",
-    UNKNOWN: f"mend the cells, give the column a category `other:`, or complete its code list ({LOOK})",
+    UNKNOWN: f"correct the cells, give the column a category `other:`, or complete its code list ({LOOK})",
     UNTRUE: "write yes and no, true and false, or 1 and 0; or declare the column categorical",
 }
-PUBLIC_BOUNDS = f"mend the cells, or widen the bounds ({LOOK})"
-PUBLIC_STEP = "mend the cells, or declare another step (look it up outside of the records)"
-UNREAD = "mend the cells, or declare how the file writes them, or another kind"
+PUBLIC_BOUNDS = f"correct the cells, or widen the bounds ({LOOK})"
+PUBLIC_STEP = "correct the cells, or declare another step (look it up outside of the records)"
+UNREAD = "correct the cells, declare how the file writes them, or declare another kind"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,9 @@ class Finding:
     remedy: str
     count: int | None = None
     rows: tuple[int, ...] = ()
-    every: bool = False  # no cell of the column that holds anything is as declared
+    every: bool = (
+        False  # no cell of the column that holds anything is as declared, or no key of it is in the table above
+    )
     refused: bool = False
     cells: tuple[str, ...] = field(default=(), repr=False)
 
@@ -61,24 +63,28 @@ class Finding:
         return {name: value for name, value in asdict(self).items() if value not in ((), None, False)}
 
 
-def review(schema: Schema, frame: pd.DataFrame, *, values: bool = False) -> list[Finding]:
-    """What a fit of this table would meet. With `values` the cells themselves are given. Raises `BadInput` for a table whose columns
-    are not the schema's."""
+def review(schema: Schema, frame: pd.DataFrame, written: pd.DataFrame, *, values: bool = False) -> list[Finding]:
+    """What a fit of this table would meet. `written` has the same records, each cell as the file has it; with `values` these cells are
+    given. Raises `BadInput` for a table whose columns are not the schema's."""
     frame = check(schema, frame, "clamp")
-    found = [
-        finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], values=values)
-    ]
+    told = written if values else None
+    found = [finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], told)]
+    found += _zeros(schema, written)
     found += [each for column in schema.columns for each in _learned(column, frame[column.name])]
     return [*found, *_rules(schema, frame), *_units(schema, frame), *_bins(schema, frame), *_copies(schema, frame)]
 
 
-def review_tables(schema: Schema, frames: Mapping[str, pd.DataFrame], *, values: bool = False) -> list[Finding]:
+def review_tables(
+    schema: Schema, frames: Mapping[str, pd.DataFrame], written: Mapping[str, pd.DataFrame], *, values: bool = False
+) -> list[Finding]:
     """The same of linked tables: columns are named with their table, and links that lead to nothing or to several rows are listed."""
     frames = schema.validate_tables(frames, "clamp")
     found = []
     for table in schema.tables:
         own, frame = of_table(schema, table), frames[table.name]
-        several = [find for column in own.columns for find in _cells(own, column, frame[column.name], values=values)]
+        told = written[table.name] if values else None
+        several = [find for column in own.columns for find in _cells(own, column, frame[column.name], told)]
+        several += _zeros(own, written[table.name])
         several += [find for column in own.columns for find in _learned(column, frame[column.name])]
         several += _bins(own, frame)
         found += [replace(each, column=f"{table.name}.{each.column}") for each in several]
@@ -97,18 +103,19 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
     """Keys of a table that are missing or stand twice, and rows whose parent is not there, or is there for several people."""
     frame = frames[table.name]
 
-    def told(column: str, what: str, remedy: str, wrong: Any) -> Iterator[Finding]:
+    def told(column: str, what: str, remedy: str, wrong: Any, *, every: bool = False) -> Iterator[Finding]:
         rows = np.flatnonzero(np.asarray(wrong, np.bool_))
         if len(rows):
             places = tuple(int(row) + 1 for row in rows[:ROWS])
-            yield Finding(column=f"{table.name}.{column}", what=what, remedy=remedy, count=len(rows), rows=places)
+            name = f"{table.name}.{column}"
+            yield Finding(column=name, what=what, remedy=remedy, count=len(rows), rows=places, every=every)
 
     if table.key is not None:
         own = pd.Series(cells.texts(frame[table.key]), dtype=object)
         if table.parent is None or any(each.parent == table.name for each in schema.tables):
             yield from told(
                 table.key,
-                "some keys are missing: these rows hold nobody's rows",
+                "some keys are missing, so no rows of other tables belong to these rows",
                 "give them keys",
                 own.isna() | (own == ""),
             )
@@ -116,8 +123,8 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
         then = one if table.parent is None else "what belongs to the key counts for each of its rows"
         yield from told(
             table.key,
-            f"some keys stand in several rows: {then}",
-            "mend the keys",
+            f"some keys occur in several rows: {then}",
+            "correct the keys",
             own.duplicated(keep=False) & own.notna(),
         )
     parent = next((each for each in schema.tables if each.name == table.parent), None)
@@ -130,16 +137,29 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
     orphan = ~nothing & ~linked.isin(above)
     yield from told(
         name,
-        f"some rows name no {parent.name}, and count for nobody",
+        f"some rows have no key of {parent.name}, and count for nobody",
         "complete the cells, or accept that synthetic records lack such rows",
         nothing,
     )
     yield from told(
         name,
-        f"some rows have no row of {parent.name}, and count for nobody",
-        "complete the table, or take them out",
+        f"some rows have a key that is not in {parent.name}, and count for nobody",
+        "write keys alike in both files, leading zeros included; complete the table; or take these rows out",
         orphan,
+        every=not (~orphan & ~nothing).any(),
     )
+    if table.below:
+        of = frame[~(orphan | nothing).to_numpy()].groupby(
+            list(keys_of(schema, table)[-1 - table.with_unit :]), sort=False
+        )
+        left = int((of.size() - int(table.max_rows or 0)).clip(lower=0).sum())
+        if left:
+            yield Finding(
+                column=f"{table.name}.{name}",
+                what=f"some rows of {parent.name} have more rows here than max_rows: {table.max_rows}; the others are left out",
+                remedy=f"a larger number uses more rows, up to {MOST_PLACES}, and each answer holds more noise",
+                count=left,
+            )
     if parent.parent is None:
         return
     of_people = pd.Series(cells.texts(frames[parent.name][schema.unit]), dtype=object)
@@ -149,8 +169,8 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
         other = np.array([pair not in held for pair in pairs], np.bool_) & ~(orphan | nothing).to_numpy()
         yield from told(
             str(schema.unit),
-            f"some rows name a person who has no such row of {parent.name}, and count for nobody",
-            "mend the keys",
+            f"some rows name a person who has no such key in {parent.name}, and count for nobody",
+            "correct the keys",
             other,
         )
         return
@@ -158,7 +178,7 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
     yield from told(
         name,
         "some rows belong to several people, since their keys do, and count once for each",
-        f"mend the keys, or declare {schema.unit} in {table.name}, if it says whose they are",
+        f"correct the keys, or declare {schema.unit} in {table.name}, if it says whose they are",
         linked.isin(shared),
     )
 
@@ -177,7 +197,7 @@ def _orders(schema: Schema, table: Table, visits: pd.DataFrame) -> Iterator[Find
             yield Finding(
                 column="",
                 what=f"some rows of {table.name} break the rule {order.text!r}, which synthetic rows are made to keep",
-                remedy="mend the rows, or take the rule out; of two dates a day without a time counts as its midnight",
+                remedy="correct the rows, or take the rule out; of two dates a day without a time counts as its midnight",
                 count=count,
             )
 
@@ -189,7 +209,7 @@ def _windows(schema: Schema, whole: Joined) -> Iterator[Finding]:
         table = schema.tables[1]
         yield Finding(
             column=f"{table.name}.{table.order}",
-            what=f"some people have more visits than max_rows: {schema.max_records_per_unit}; so many that follow one another count",
+            what=f"some people have more visits than max_rows: {schema.max_records_per_unit}; the others are left out",
             remedy="a larger number uses more visits, and each answer holds more noise",
             count=left,
         )
@@ -239,7 +259,7 @@ def _learned(column: Column, series: "pd.Series[Any]") -> Iterator[Finding]:
         )
 
 
-def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", *, values: bool) -> Iterator[Finding]:
+def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", told: pd.DataFrame | None) -> Iterator[Finding]:
     found = [(rule, wrong, _remedy(rule), True) for rule, wrong in broken(schema, column, series)]
     if isinstance(column, Categorical) and (wrong := merged(column, series)).any():
         found.append(
@@ -261,8 +281,22 @@ def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", *, values: 
             rows=tuple(int(place) + 1 for place in places),
             every=bool((bad | cells.missing(series)).all()),
             refused=refused,
-            cells=tuple(str(cells.text(series.iloc[place])) for place in places) if values else (),
+            cells=() if told is None else tuple(str(cells.text(told[column.name].iloc[place])) for place in places),
         )
+
+
+def _zeros(schema: Schema, written: pd.DataFrame) -> Iterator[Finding]:
+    """Columns of numbers that are codes: a number has no leading zero."""
+    for column in schema.columns:
+        timed = schema.reading is not None and schema.reading.coding(column.name).time is not None
+        if timed or not isinstance(column, Integer | Continuous):
+            continue
+        if any(text is not None and re.match(" *[+-]?0[0-9]", text) for text in cells.texts(written[column.name])):
+            yield Finding(
+                column=column.name,
+                what="some values have leading zeros, which numbers in synthetic records lack",
+                remedy="if they are codes, such as postcodes, declare the column categorical",
+            )
 
 
 def _remedy(rule: str) -> str:
@@ -281,7 +315,7 @@ def _rules(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
             yield Finding(
                 column="",
                 what=f"some records break the rule {rule.text!r}, which synthetic records {then}",
-                remedy="mend the records, or take the rule out; of two dates a day without a time counts as its midnight",
+                remedy="correct the records, or take the rule out; of two dates a day without a time counts as its midnight",
                 count=int(wrong.sum()),
                 rows=tuple(int(place) + 1 for place in np.flatnonzero(wrong)[:ROWS]),
             )
@@ -293,7 +327,7 @@ def _units(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
             if isinstance(column, Identifier) and frame[column.name].duplicated().any():
                 yield Finding(
                     column=column.name,
-                    what="names more than one record, and the schema has no unit",
+                    what="some values occur in several records, and the schema has no unit",
                     remedy=f"if it names patients, declare unit: {column.name} and max_records_per_unit: one patient's records are "
                     "then protected together",
                 )

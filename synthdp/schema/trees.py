@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, nearest
 
 MOST_LEVELS = 32
 
@@ -56,7 +56,9 @@ class Tree:
         known = [field.name for field in fields(cls)]
         for key in values:
             if key not in known:
-                raise BadInput(f"tree: unknown key {key!r}; known keys: {', '.join((*known[:2], 'file', *known[2:]))}")
+                raise BadInput(
+                    f"tree: unknown key {key!r}{nearest(str(key), known)}; known keys: {', '.join((*known[:2], 'file', *known[2:]))}"
+                )
         prefix, parents = values.get("prefix", ()), values.get("parents", {})
         codes, leaves = values.get("codes"), values.get("leaves", False)
         if not isinstance(prefix, list | tuple) or not isinstance(leaves, bool):

@@ -13,13 +13,12 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, nearest
 from synthdp.schema import cells
 from synthdp.schema.bins import Bins, bins_of, top
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Boolean, Column, Continuous, Datetime, Integer, Numeric, microseconds
 from synthdp.schema.rules import Order
-from synthdp.schema.schema import nearest
 
 Shares = NDArray[np.float64]
 LARGEST = 1e308

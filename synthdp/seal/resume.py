@@ -69,7 +69,7 @@ class Checkpoint:
             other = sorted(name for name in {*self._of, *of} if of.get(name) != self._of.get(name))
             if other:
                 raise BadInput(
-                    f"{self._path} is of another fit ({', '.join(other)} differ): resume with what it began with"
+                    f"{self._path} belongs to another fit, which differs in {', '.join(other)}: resume with what it began with"
                 )
             if each.name not in ledger.resumed:
                 return each
@@ -175,7 +175,7 @@ class Answers:
         other = sorted(name for name in {*self._of, *of} if of.get(name) != self._of.get(name))
         if other:
             raise BadInput(
-                f"{self._path} is of another fit ({', '.join(other)} differ): resume with what it began with"
+                f"{self._path} belongs to another fit, which differs in {', '.join(other)}: resume with what it began with"
             )
         if not kept.keys() <= ledger.asked().keys():  # each was kept when its line was on disk
             raise BadInput(

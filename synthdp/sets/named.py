@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, nearest
 from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -125,8 +125,6 @@ def conf_dir() -> Path:
 
 
 def _set(name: str) -> "Published":
-    from synthdp.schema.schema import nearest
-
     if name not in NAMES:
         raise BadInput(f"no data set is named {name!r}{nearest(name, NAMES)}; known: {', '.join(NAMES)}")
     found: Published = importlib.import_module(f"synthdp.sets.{HOMES[name]}").SETS[name]

@@ -1,8 +1,8 @@
 """Records from files and to files, by the name's ending and the schema.
 
-Tables: CSV (.csv, .csv.gz, .tsv, .tsv.gz), Parquet (.parquet), Excel (.xlsx), Stata (.dta), SPSS (.sav, .zsav) and SAS (.sas7bdat,
-.xpt; the former is only read). Pictures: .npz, or a folder of files with labels.csv (see `images`).
-Errors name the file and the remedy in one line, and never repeat what stands in it.
+Tables: CSV (.csv, .csv.gz, .tsv, .tsv.gz), Parquet (.parquet), Excel (.xlsx), Stata (.dta), SPSS (.sav, .zsav) and SAS (.xpt, and
+.sas7bdat, which is only read). Pictures: .npz, or a folder of files with labels.csv (see `images`).
+Errors name the file and the remedy in one line, and never repeat its contents.
 """
 
 import re
@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from synthdp.errors import BadInput
 from synthdp.files import atomic, limits
 from synthdp.schema import cells
-from synthdp.schema.columns import in_numbers
+from synthdp.schema.columns import LEARN, Categorical, in_numbers
 from synthdp.schema.linked_tables import of_table
 from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
 from synthdp.sets import stored_types
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 ENDINGS = (*TEXT_ENDINGS, ".parquet", *foreign.ENDINGS)
 NPZ = ".npz"
+DUCKDB = (".db", ".duckdb", ".ddb")
 TEXT = (".txt", ".dat", ".asc")  # names under which other programs write what is CSV here
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 FIRST_DAY, LAST_DAY = (pa.scalar((day - date(1970, 1, 1)).days, pa.int32()) for day in (date.min, date.max))
@@ -118,11 +119,21 @@ def identity(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def read_tables(folder: str | Path, schema: Schema) -> "dict[str, DataFrame]":
-    """The linked tables in a folder, by name, each read as `read` does by what the schema says of it. Raises `BadInput` as that does, and
-    for a table without a file of its name, or with several."""
+def read_tables(folder: str | Path, schema: Schema, *, text: bool = False) -> "dict[str, DataFrame]":
+    """The linked tables in a folder, by name, each read as `read` does by what the schema says of it, or with `text` by `as_text` of that.
+    Raises `BadInput` as `read` does, and for a table without a file of its name, or with several."""
     files = tables_in(Path(folder), schema)
-    return {table.name: read(files[table.name], of_table(schema, table)) for table in schema.tables}
+    of = {table.name: of_table(schema, table) for table in schema.tables}
+    return {name: read(files[name], as_text(own) if text else own) for name, own in of.items()}
+
+
+def as_text(schema: Schema) -> Schema:
+    """The schema that reads the same columns of a file as the text that stands there."""
+    reading = (
+        None if schema.reading is None else replace(schema.reading, decimal=".", strip=False, missing=(), columns=())
+    )
+    columns = tuple(Categorical(name=name, categories=LEARN, missing=True) for name in schema.names)
+    return Schema(columns=columns, ignored=schema.ignored, reading=reading)
 
 
 def write_tables(frames: "Mapping[str, DataFrame]", folder: str | Path, schema: Schema, ending: str = ".csv") -> None:
@@ -250,14 +261,15 @@ def _reading(where: Path) -> "Iterator[str]":
         raise BadInput(f"{where}: cannot be read ({error.strerror or 'not a whole ' + ending + ' file'})") from None
 
 
-def write(chunks: "Iterable[DataFrame]", path: str | Path, schema: Schema) -> int:
-    """Write frames of the schema's columns one after the other, and return the number of records.
+def write(chunks: "Iterable[DataFrame] | DataFrame", path: str | Path, schema: Schema) -> int:
+    """Write a frame of the schema's columns, or several one after the other, and return the number of records.
 
     Whole or not at all: the file appears under its name only when it is complete, and replaces an older one. CSV: text
     cells that begin with = + - @ TAB CR or NUL are neutralised, and listed in `<path>.neutralised.json`. Pictures: a `.npz`
     file, or (a name without an ending) a folder of PNG files with labels.csv; a folder that holds anything else is not replaced.
     """
     where = Path(path)
+    chunks = _frames(chunks, schema)
     if schema.tables:
         raise BadInput(
             "the schema describes linked tables: write_tables(frames, folder, schema) writes a file for each"
@@ -282,6 +294,16 @@ def write(chunks: "Iterable[DataFrame]", path: str | Path, schema: Schema) -> in
         ) from None
     except OSError as error:
         raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
+
+
+def _frames(chunks: "Iterable[DataFrame] | DataFrame", schema: Schema) -> "Iterator[DataFrame]":
+    import pandas as pd
+
+    for chunk in [chunks] if isinstance(chunks, pd.DataFrame) else chunks:
+        lacking = [name for name in schema.names if name not in chunk]
+        if lacking:
+            raise BadInput(f"a frame to be written lacks columns of the schema: {', '.join(map(repr, lacking))}")
+        yield chunk
 
 
 def write_to_database(chunks: "Iterable[DataFrame]", address: "Address", schema: Schema, *, replace: bool) -> int:
@@ -321,7 +343,12 @@ def _ending(path: Path) -> str:
         raise BadInput(f"{path}: is a folder, which holds pictures; a table's name must end in {', '.join(ENDINGS)}")
     if path.name.lower().endswith(NPZ):
         raise BadInput(f"{path}: {NPZ} holds pictures; a table's name must end in {', '.join(ENDINGS)}")
-    remedy = "; rename a text file of columns between separators to .csv" if path.suffix.lower() in TEXT else ""
+    ending = path.suffix.lower()
+    remedy = "; rename a text file of columns between separators to .csv" if ending in TEXT else ""
+    if ending in DUCKDB:
+        remedy = (
+            f"; a DuckDB database is given as duckdb:///{path}#TABLE, and linked tables in it as duckdb:///{path}#main"
+        )
     raise BadInput(f"{path}: the name must end in {', '.join(ENDINGS)}{remedy}")
 
 

@@ -69,7 +69,7 @@ def address(url: str, table: str | None = None, query_file: str | None = None) -
     if len(given) != 1:
         raise BadInput(
             f"{plain}: name the table in {'one way only' if given else 'one of these ways'}: #NAME after the URL or, where the command has "
-            "them, data.table=NAME or data.query_file=FILE.sql"
+            "them, data.table=NAME or data.query_file=FILE.sql. Of linked tables, name the database's schema, such as #main or #public"
         )
     if not query_file:
         return Address(plain, table=given[0])

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 from synthdp.errors import BadInput
 from synthdp.schema.check import (
     MISSING,
-    NO_INSTANTS,
-    NO_NUMBERS,
     NOBODY,
     NOT_WHOLE,
     UNKNOWN,
-    UNTRUE,
     between,
     outside,
     refuse,
+    unread,
 )
 from synthdp.schema.columns import (
     EXACT,
@@ -114,22 +112,30 @@ def _broken(schema: Schema, table: "ibis.Table", column: Column, *, text: bool) 
     if isinstance(column, Categorical | Ordinal | Boolean):
         gone = raw.isnull() | raw.isnan() if raw.type().is_floating() else raw.isnull()
         if isinstance(column, Boolean) or column.categories != LEARN:
-            yield from _unknown(column, raw, gone, text=text)
+            yield from _unknown(schema, column, raw, gone, text=text)
         yield column.name, ALLOWED if column.missing else MISSING, gone
         return
     cell, gone = cells_of(table, column)
     if text:
-        unread = cell.isnull() & ~raw.isnull()
-        yield column.name, NO_INSTANTS if isinstance(column, Datetime) else NO_NUMBERS, unread
+        unreadable = cell.isnull() & ~raw.isnull()
+        yield column.name, unread(schema, column), unreadable
         gone = raw.isnull() | (gone & ~cell.isnull())
     yield column.name, ALLOWED if column.missing else MISSING, gone
     yield from _beyond(column, cell, gone)
 
 
-def _unknown(column: Categorical | Ordinal | Boolean, raw: "Value", gone: "Value", *, text: bool) -> Iterator[Rule]:
+def _unknown(
+    schema: Schema, column: Categorical | Ordinal | Boolean, raw: "Value", gone: "Value", *, text: bool
+) -> Iterator[Rule]:
     known = list(spelled_of(column, raw.type(), text=text).codes)
     read = csv_cells.spelled(column, raw)
-    rule = UNTRUE if isinstance(column, Boolean) else UNKNOWN if getattr(column, "other", None) is None else ALLOWED
+    rule = (
+        unread(schema, column)
+        if isinstance(column, Boolean)
+        else UNKNOWN
+        if getattr(column, "other", None) is None
+        else ALLOWED
+    )
     yield column.name, rule, ~gone & ~read.isin(known) if known else ~gone
 
 

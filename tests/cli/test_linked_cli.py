@@ -64,8 +64,15 @@ def test_a_folder_is_checked_fitted_and_sampled(place, capsys):
         file.write("V99999,nobody,2021-01-01,a,True\n")
     assert run(["check", *DATA]) == 0
     said = capsys.readouterr().out
-    assert "'visit.person_id': some rows have no row of person, and count for nobody" in said
+    assert "'visit.person_id': some rows have a key that is not in person, and count for nobody" in said
     assert "nobody," not in said, "no cell is shown"
+    person = pd.read_csv("tables/person.csv")
+    person.assign(person_id="0" + person["person_id"].astype(str)).to_csv("tables/person.csv", index=False)
+    assert run(["check", *DATA]) == 2
+    said = capsys.readouterr()
+    assert "write keys alike in both files, leading zeros included" in said.out
+    assert "'visit.person_id': a fit would learn nothing there" in said.err
+    person.to_csv("tables/person.csv", index=False)
     assert run([*FIT, "account=clinic.account", "out=run"]) == 0, capsys.readouterr().err
     assert "out=synthetic\n" in capsys.readouterr().out
     assert run(["sample", "release=run/release", "rows=50", "seed=1", "out=synthetic"]) == 0

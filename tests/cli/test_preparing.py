@@ -115,6 +115,30 @@ def test_check_tells_which_records_break_a_rule_that_a_fit_would_impose(place, c
     assert "midnight" in each["remedy"]
 
 
+def test_check_shows_cells_as_the_file_has_them_and_says_where_zeros_would_be_lost(place, capsys):
+    facts = yaml.safe_load((place / "schema.yaml").read_text())
+    facts["columns"] |= {
+        "born": {"kind": "datetime", "bounds": ["1900-01-01", "2030-01-01"]},
+        "zip": {"kind": "integer", "bounds": [0, 99_999]},
+        "dose": {"kind": "continuous", "bounds": [0, 9]},
+    }
+    facts["reading"] = {"decimal": ",", "columns": {"born": {"date": "dd.mm.yyyy"}}}
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+    frame = records().assign(born="31.12.1970", zip="10115", dose="0,5")
+    frame.loc[1, ["born", "dose"]] = ["12/31/1970", "0.5"]
+    frame.to_csv("a.csv", index=False)
+    assert not [what for _, what in findings(capsys) if "zeros" in what]
+    frame.loc[2, "zip"] = "01067"
+    frame.to_csv("a.csv", index=False)
+    found = findings(capsys, "values=true")
+    assert found["born", "some values are not dates written dd.mm.yyyy, as reading says"]["cells"] == ["12/31/1970"]
+    assert found["dose", "some values are not numbers written 1234,5, as reading says"]["cells"] == ["0.5"]
+    assert (
+        "categorical"
+        in found["zip", "some values have leading zeros, which numbers in synthetic records lack"]["remedy"]
+    )
+
+
 def test_check_says_where_each_record_is_protected_by_itself(place, capsys):
     assert run(["check", *DATA]) == 0
     assert "protected by itself" not in capsys.readouterr().err

@@ -431,7 +431,9 @@ def test_the_terminal_is_told_of_a_broken_rule_and_of_numbers(result):
     assert "rules" not in dict(findings.brief(kept))
     (number,) = [name for name, entry in result["targets"].items() if entry["kind"] == "number"]
     r2 = result["targets"][number]["average"]["tstr"]["r2"]["mean"]
-    assert f"TSTR R2             {r2:.3f} on {number}; trained on real records " in "\n".join(headline(result))
+    assert f"R2                  {r2:.3f} on {number}, trained on synthetic records; on real ones " in "\n".join(
+        headline(result)
+    )
 
 
 def test_no_pdf_without_a_browser_and_nothing_is_written(result, tmp_path, monkeypatch):

@@ -80,6 +80,8 @@ def evidence_of(products, deviation, rng):
         ones_precision=torch.full((len(ones),), 1 / deviation),
         labelled=torch.zeros((found.shape[0], len(ones))),
         labelled_precision=torch.zeros(len(ones)),
+        label=torch.from_numpy(products.weights @ products.label).float(),
+        label_precision=torch.full((found.shape[0],), 1 / deviation),
     )
 
 
@@ -535,8 +537,8 @@ def test_settings_of_targets_are_refused_without_one(given):
 
 @pytest.mark.heavy
 def test_what_goes_with_a_rare_label_is_found():
-    """Of 200 in 20,000 records: in tables of three it is nearly lost in the noise, in those of single columns with the label less
-    so. Without these a quarter of them are found, and the label is three times as frequent as it was."""
+    """Of 200 in 20,000 records: in tables of three it is lost in the noise, so those of single columns with the label are asked in their
+    place. With tables of three as well it was twice as frequent as in the records, and went with half of what it goes with."""
     rng = np.random.default_rng(0)
     rows, columns, values = 20_000, 8, 30
     frame = pd.DataFrame(rng.integers(0, values, (rows, columns)), columns=[f"c{place}" for place in range(columns)])
@@ -555,8 +557,8 @@ def test_what_goes_with_a_rare_label_is_found():
     synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(1.0, 1e-5), components=60, starts=1)
     made = synthesizer.fit(frame, seed=0).sample(rows, seed=1)
     ill = made[made["ill"]]
-    assert len(ill) < 450
-    assert min((ill[name] == 3).mean() for name in ("c0", "c1")) > 0.38
+    assert len(ill) < 320
+    assert min((ill[name] == 3).mean() for name in ("c0", "c1")) > 0.6
 
 
 def numbers_schema(rows, **columns):

@@ -503,7 +503,9 @@ def test_folders_that_hold_no_data_set(tmp_path):
     (tmp_path / "empty").mkdir()
     assert "has no pictures" in said(record_files.read, tmp_path / "empty", schema_of())
     where = drawn(tmp_path / "two", "a.png")
-    assert "lacks columns 'finding'" in said(record_files.read, where, schema_of())
+    assert "two: has no labels.csv; it names each picture in its column 'file'" in said(
+        record_files.read, where, schema_of()
+    )
     for name in ("x.csv", "y.csv"):
         listing(where, "file,finding", name=name)
     assert "2 CSV files" in said(record_files.read, where, schema_of())

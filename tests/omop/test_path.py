@@ -70,8 +70,8 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
         Schema.load("draft.yaml").check_declared()
     found = said_of(capsys, "check", *DATA, "data.vocabulary=vocabulary")
     assert " 0 failed, 0 not run" in found
-    assert "'measurement.visit_occurrence_id': some rows name no visit_occurrence, and count for nobody" in found
-    assert "have no row of visit_occurrence" not in found, "which is told of keys that lead nowhere"
+    assert "'measurement.visit_occurrence_id': some rows have no key of visit_occurrence, and count for nobody" in found
+    assert "a key that is not in visit_occurrence" not in found, "which is told of keys that lead nowhere"
     assert "tables that are left out, since the schema does not describe them: drug_era" in found
     said_of(capsys, *FIT, "account=none", "out=run", "data.vocabulary=vocabulary")
     told = json.loads((place / "run" / "release" / "release.json").read_text(encoding="utf-8"))["statement"]

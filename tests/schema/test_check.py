@@ -145,6 +145,18 @@ def test_a_frame_in_the_coding_of_its_file_is_refused_with_the_way_to_read_it(tm
     assert len(schema.validate(frame)) == 2
     synthdp.write([frame], tmp_path / "b.csv", schema)
     assert (tmp_path / "b.csv").read_text().split() == ["born;dose;ill", "31.12.1970;1,5;Ja", "01.02.1980;2,0;Nein"]
-    path.write_text("born;dose;ill\n31.12.1970;1.5;Ja\n")
-    with pytest.raises(BadInput, match=r"'dose': some values are not numbers.*1234\.5"):
+    assert synthdp.write(frame, tmp_path / "c.csv", schema) == 2
+    assert (tmp_path / "c.csv").read_text() == (tmp_path / "b.csv").read_text()
+    with pytest.raises(BadInput, match="lacks columns of the schema: 'dose'"):
+        synthdp.write(frame.drop(columns="dose"), tmp_path / "c.csv", schema)
+    path.write_text("born;dose;ill\n12/31/1970;1.5;Oui\n")
+    with pytest.raises(BadInput) as caught:
         schema.validate(synthdp.read(path, schema))
+    for part in (
+        "'born': some values are not dates written dd.mm.yyyy, as reading says",
+        "'dose': some values are not numbers written 1234,5, as reading says",
+        "'ill': some values are not 'Nein' or 'Ja', as reading says",
+    ):
+        assert part in str(caught.value)
+    for other in ("1234.5", "2020-01-31", "yes/no"):
+        assert other not in str(caught.value), "no form that the file does not have"

@@ -56,9 +56,9 @@ def test_further_columns_below_visits_are_read_back_with_the_orders_of_their_dat
 
 def test_check_lists_rows_below_visits_that_break_an_order():
     frames = labs(clinic(40, seed=1), seed=1)
-    assert not [each for each in review_tables(with_labs(units=40), frames) if "break" in each.what]
+    assert not [each for each in review_tables(with_labs(units=40), frames, frames) if "break" in each.what]
     frames["lab"].loc[[0, 1], "taken"] = pd.Timestamp("2020-01-01")
-    (found,) = [each for each in review_tables(with_labs(units=40), frames) if "break" in each.what]
+    (found,) = [each for each in review_tables(with_labs(units=40), frames, frames) if "break" in each.what]
     assert "'lab.taken >= visit.start'" in found.what
     assert found.count == 2
 
@@ -122,7 +122,7 @@ WRONG = {
     "order beside tables": ({"order": "visit.start"}, "order has no place beside tables"),
     "no unit": ({"unit": None}, "tables need unit"),
     "another key of people": ({"unit": "patient"}, "its key is the unit, 'patient'"),
-    "no such parent": ({"tables": {"visit": {"parent": "persons"}}}, "'persons' is no table; tables: person"),
+    "no such parent": ({"tables": {"visit": {"parent": "persons"}}}, "'persons' is not one of the tables: person"),
     "two tables below people": (
         {"tables": {"drug": {"parent": "person", "max_rows": 2, "columns": CODES}}},
         "found visit, drug",
@@ -193,7 +193,10 @@ WRONG = {
         {"tables": {"person": {"columns": {"face": {"kind": "image", "height": 2, "width": 2}}}}},
         "'face' is an image",
     ),
-    "an unknown key": ({"tables": {"visit": {"maxrows": 3}}}, "unknown key 'maxrows'; known keys: parent"),
+    "an unknown key": (
+        {"tables": {"visit": {"maxrows": 3}}},
+        "unknown key 'maxrows'; did you mean 'max_rows'.; known keys: parent",
+    ),
     "a name that is no file's": (
         {"tables": {"a/b": {"parent": "visit", "max_rows": 2, "columns": CODES}}},
         "letters, digits",
@@ -205,6 +208,14 @@ WRONG = {
         "name no others",
     ),
     "a rule of unknown columns": ({"rules": ["visit.start >= person.born"]}, "person.born"),
+    "a rule without its table": ({"rules": ["birth <= visit.start"]}, "did you mean 'person.birth'"),
+    "a rule with another table": ({"rules": ["diagnose.code >= visit.start"]}, r"did you mean 'diagnosis.code'\?"),
+    "a target without its table": ({"targets": ["ward"]}, "did you mean 'visit.ward'"),
+    "an order that is not there": ({"tables": {"visit": {"order": "starts"}}}, "did you mean 'start'"),
+    "a key of people that is not the unit": (
+        {"tables": {"person": {"key": "person"}}},
+        r"without a parent: person \(key: person\)",
+    ),
 }
 
 
@@ -257,26 +268,37 @@ def test_check_lists_links_and_keys_that_are_not_right():
     holder = visit["person_id"][visit["visit_id"] == shared].iloc[0]
     other = int(visit.index[(visit["person_id"] != holder) & (visit.index > 1)][0])
     visit.loc[other, "visit_id"] = shared
-    found = review_tables(
-        schema(units=40), {**frames, "visit": visit, "person": pd.concat([person, person.iloc[:1]], ignore_index=True)}
-    )
+    frames |= {"visit": visit, "person": pd.concat([person, person.iloc[:1]], ignore_index=True)}
+    found = review_tables(schema(units=40), frames, frames)
     told = {(each.column, each.what.split(":")[0]): each for each in found}
-    assert told["visit.person_id", "some rows have no row of person, and count for nobody"].rows == (1,)
-    assert told["visit.person_id", "some rows name no person, and count for nobody"].rows == (2,)
-    assert told["person.person_id", "some keys stand in several rows"].rows == (1, 41)
-    assert told["visit.visit_id", "some keys stand in several rows"].count == 2
+    assert told["visit.person_id", "some rows have a key that is not in person, and count for nobody"].rows == (1,)
+    assert told["visit.person_id", "some rows have no key of person, and count for nobody"].rows == (2,)
+    assert told["person.person_id", "some keys occur in several rows"].rows == (1, 41)
+    assert told["visit.visit_id", "some keys occur in several rows"].count == 2
     assert (
         "diagnosis.visit_id",
         "some rows belong to several people, since their keys do, and count once for each",
     ) in told
-    assert not review_tables(schema(units=40, tables={"visit": {"max_rows": 6}}), clinic(40, seed=1))
+    capped = [each for each in review_tables(schema(units=40), frames, frames) if "max_rows" in each.what]
+    assert {each.column for each in capped} == {"visit.start", "diagnosis.visit_id"}
+    sizes = frames["diagnosis"].groupby("visit_id").size()
+    assert {each.column: each.count for each in capped}["diagnosis.visit_id"] == int((sizes - 2).clip(lower=0).sum())
+    assert not review_tables(
+        schema(units=40, tables={"visit": {"max_rows": 6}, "diagnosis": {"max_rows": 9}}),
+        clinic(40, seed=1),
+        clinic(40, seed=1),
+    )
     early = clinic(40, seed=1)
     early["visit"]["start"] = pd.Timestamp("2020-01-01")
     early["person"]["birth"] = pd.Timestamp("2009-01-01")
     early["person"].loc[0, "birth"] = pd.Timestamp("2010-01-01")
-    assert not [each for each in review_tables(schema(units=40), early) if "birth" in each.what]
+    assert not [each for each in review_tables(schema(units=40), early, early) if "birth" in each.what]
     late = schema(units=40, rules=["visit.start >= person.death"])
-    assert [each for each in review_tables(late, clinic(40, seed=1)) if "some visits break the rule" in each.what]
+    assert [
+        each
+        for each in review_tables(late, clinic(40, seed=1), clinic(40, seed=1))
+        if "some visits break the rule" in each.what
+    ]
 
 
 def test_columns_that_are_left_out_of_people_and_of_visits_are_not_joined():

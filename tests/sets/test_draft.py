@@ -344,3 +344,9 @@ def test_a_draft_says_which_codes_are_better_declared_by_their_look_or_name():
     assert "categories: learn  # better declared, from the public list" in blocks["hauptdiagnose"]
     assert "better declared: categorical with a tree" in blocks["diag_1"]
     assert "better declared" not in blocks["ward"]
+
+
+def test_long_numbers_that_nobody_shares_are_names_and_not_measurements():
+    numbers = [4_676_258_848_779_988 + 97 * place for place in range(60)]
+    frame = pd.DataFrame({"konto": numbers, "few": [numbers[place % 3] for place in range(60)], "x": range(60)})
+    assert kinds_of(frame) == {"konto": "identifier", "few": "continuous", "x": "integer"}

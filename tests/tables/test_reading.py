@@ -307,7 +307,7 @@ def test_a_reading_is_kept_with_its_schema(tmp_path):
     whole.save(tmp_path / "schema.yaml")
     assert Schema.load(tmp_path / "schema.yaml") == whole
     assert hash(whole) == hash(Schema.load(tmp_path / "schema.yaml"))
-    with pytest.raises(BadInput, match="'reading' were guessed"):
+    with pytest.raises(BadInput, match="'reading' was guessed, and is marked"):
         whole.check_declared()
 
 

@@ -124,8 +124,8 @@ def headline(result: Mapping[str, Any]) -> list[str]:
         for model, scores in entry["tstr"].items():
             made, ceiling = scores["accuracy"]["mean"], entry["trtr"][model]["accuracy"]["mean"]
             lines.append(
-                f"TSTR accuracy       {made:.3f} on {target}, {_inside(names[model])}; "
-                f"trained on real pictures {ceiling:.3f}; majority class {floor:.3f}"
+                f"accuracy            {made:.3f} on {target}, {_inside(names[model])}, trained on synthetic pictures; "
+                f"on real ones {ceiling:.3f}; majority class {floor:.3f}"
             )
     lines += [f"not computed        {item['metric']}: {item['reason']}" for item in result["not_computed"]]
     if "fid" in found:

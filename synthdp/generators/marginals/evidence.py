@@ -160,6 +160,20 @@ def _labels(schema: Schema, groups: Mapping[str, Groups]) -> list[str]:
     return [column.name for column in schema.coded if column.name in chosen]
 
 
+def of_label(seen: Look, labelled: Mapping[str, Array], deviation: float) -> tuple[Array, Array]:
+    """Noisy counts of the label's groups, and their deviations, (labels,) each: from its tables with single columns, whose noise has
+    this deviation, and from the label's own answer where it is one column."""
+    sums = [(table.sum(0), np.full(table.shape[1], len(table) * deviation**2)) for table in labelled.values()]
+    if len(seen.labels) == 1:
+        name = seen.labels[0]
+        sums.append((seen.sums(name), seen.noise(name) ** 2))
+    if not sums:
+        return np.full(seen.size(seen.labels), seen.total), np.full(seen.size(seen.labels), np.inf)
+    weights = np.array([1 / np.maximum(variance, LEAST_NOISE**2) for _, variance in sums])
+    held = (weights * np.array([each for each, _ in sums])).sum(0) / weights.sum(0)
+    return held, 1 / np.sqrt(weights.sum(0))
+
+
 def told(seen: Look, labelled: Mapping[str, Array], deviation: float) -> dict[str, float]:
     """How far each column is from independent of the label: the squared distance of its noisy table (groups, labels) from the
     product of its margins, less what the noise adds to it, in shares."""
@@ -332,7 +346,10 @@ def evidence(
     noises = [seen.noise(name) if name else np.full(1, seen.deviation) for name in order]
     spread = np.maximum(np.concatenate([*noises, np.zeros(0)]), LEAST_NOISE)
     beside, known = _beside(order, sizes, seen, together, labelled, label_deviation)
+    label, label_noise = of_label(seen, labelled, label_deviation)
     found = Evidence(
+        label=torch.from_numpy(label / seen.total).float(),
+        label_precision=torch.from_numpy(seen.total / np.maximum(label_noise, LEAST_NOISE)).float(),
         sizes=sizes,
         tables=torch.from_numpy(held),
         measured=torch.from_numpy(measured),

@@ -148,7 +148,7 @@ class Evidence:
     """Noisy shares, and how many deviations of noise one share is. `tables` (labels, part, part): above the diagonal the tables of
     each measured pair of the first columns with the label, `measured` (part, part) marks them; `pairs` (wide, wide) and
     `pairs_measured` likewise without it; `ones` (width,) each column alone, `labelled` (labels, width) each column with the
-    label, where its precision is not 0."""
+    label, where its precision is not 0; `label` (labels,) by itself."""
 
     sizes: tuple[int, ...]  # groups of each column
     tables: "Tensor"
@@ -161,6 +161,8 @@ class Evidence:
     ones_precision: "Tensor"  # (width,)
     labelled: "Tensor"
     labelled_precision: "Tensor"  # (width,)
+    label: "Tensor"  # (labels,)
+    label_precision: "Tensor"  # (labels,)
     broad: Broad | None = None
     triples: Triples | None = None
 
@@ -181,6 +183,8 @@ class Evidence:
             ones_precision=self.ones_precision.to(device),
             labelled=self.labelled.to(device),
             labelled_precision=self.labelled_precision.to(device),
+            label=self.label.to(device),
+            label_precision=self.label_precision.to(device),
             broad=None if self.broad is None else self.broad.to(device),
             triples=None if self.triples is None else self.triples.to(device),
         )
@@ -254,6 +258,7 @@ def fit_once(
         w, y, p = _distributions(weights, label, columns, evidence.ends)
         residual = evidence.residual(w, y, p)
         alone = ((w @ p - evidence.ones) * evidence.ones_precision).square().sum() / cells
+        alone = alone + ((w @ y - evidence.label) * evidence.label_precision).square().sum() / cells
         if asked:
             beside = (w.unsqueeze(1) * y).T @ p - evidence.labelled
             alone = alone + (beside * evidence.labelled_precision).square().sum() / cells
