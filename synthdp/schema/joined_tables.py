@@ -81,10 +81,9 @@ def _content(series: "pd.Series[Any]", column: Any, *, points: bool = False) -> 
     codes, or the `points` of dates, and categories stand in the order of their texts. The type that a file's column was read as does not
     matter: one unreadable cell turns a whole column into text, and that must not change how other people's rows are chosen."""
     if not _declared(column):
-        same, every = cells.numbered(_texts_of(series, column))
-        # No cell's comma is one between cells.
-        spelled = [text.encode("utf-8", "surrogatepass").hex() for text in every]
-        return np.argsort(np.argsort(every))[same].astype(np.int64), [spelled[place] for place in same]
+        texts = _texts_of(series, column)
+        same, every = cells.numbered(texts)
+        return np.argsort(np.argsort(every))[same].astype(np.int64), texts
     coder = coder_of(column)
     if points and isinstance(column, Datetime) and isinstance(coder, NumericCoder):
         found, gone = coder.read(series)
@@ -125,11 +124,13 @@ def _one_each(frame: pd.DataFrame, columns: Mapping[str, Any], names: Texts, key
     order = np.argsort(places, kind="stable")
     several = np.bincount(places, minlength=len(index))[places] > 1
     if several.any():
-        lots = np.full(len(names), "", object)
-        texts = [_content(frame[name][several], each)[1] for name, each in columns.items() if each.kind != "ignore"]
-        for row, content in zip(np.flatnonzero(several), zip(*texts, strict=True), strict=True):
+        lots, alike = np.full(len(names), "", object), np.zeros(len(names), np.int64)
+        contents = [_content(frame[name][several], each) for name, each in columns.items() if each.kind != "ignore"]
+        texts = zip(*(texts for _, texts in contents), strict=True)
+        for row, content in zip(np.flatnonzero(several), texts, strict=True):
             lots[row] = lot(lot(key.hex(), names[row]), ",".join(content))
-        order = np.lexsort((pd.factorize(lots, sort=True)[0], places))
+        alike[several] = _ranked([placed for placed, _ in contents])  # a cell may hold what stands between two
+        order = np.lexsort((alike, pd.factorize(lots, sort=True)[0], places))
     first = order[np.flatnonzero(np.diff(places[order], prepend=-1))]
     return np.asarray(first[names[first] != ""], np.int64)
 
