@@ -111,17 +111,21 @@ class Release:
 
         return pd.concat(list(self.stream(rows, where=where, seed=seed)), ignore_index=True)
 
-    def sample_tables(self, people: int, *, seed: int | None = None) -> "dict[str, pd.DataFrame]":
+    def sample_tables(
+        self, people: int, *, where: Mapping[str, Any] | None = None, seed: int | None = None
+    ) -> "dict[str, pd.DataFrame]":
         """Of a release of linked tables: so many synthetic people with their rows in all tables, a frame for each by the table's name. Keys
-        are fresh, and link the rows as the schema's do. Raises `BadInput` for a release of one table."""
+        are fresh, and link the rows as the schema's do. `where={"person.sex": "F", "person.birth": ["1950-01-01", "1959-12-31"]}`: people
+        of the model given that condition on their columns. Raises `BadInput` for a release of one table, and for a condition that does
+        not fit the schema or that hardly anybody satisfies."""
         people = _count("people", people, 0)
         check_seed(seed)
         if not self.schema.tables:
             raise BadInput("this release is of one table: sample(rows) draws its records")
-        return generators.linked(self.generator, self.model).sample_tables(people, seed=seed)
+        return generators.linked(self.generator, self.model).sample_tables(people, where=where, seed=seed)
 
     def stream_tables(
-        self, people: int, *, seed: int | None = None, chunk: int = CHUNK
+        self, people: int, *, where: Mapping[str, Any] | None = None, seed: int | None = None, chunk: int = CHUNK
     ) -> "Iterator[dict[str, pd.DataFrame]]":
         """The same in parts of at most `chunk` people, whose keys no other part has; the same seed and chunk give the same tables."""
         people, chunk = _count("people", people, 0), _count("chunk", chunk, 1)
@@ -131,7 +135,7 @@ class Release:
         model, starts = generators.linked(self.generator, self.model), range(0, max(people, 1), chunk)
         seeds = np.random.SeedSequence(seed).generate_state(len(starts), np.uint64)
         for start, part in zip(starts, seeds, strict=True):
-            yield model.sample_tables(min(chunk, people - start), seed=int(part), first_row=start)
+            yield model.sample_tables(min(chunk, people - start), where=where, seed=int(part), first_row=start)
 
     def tables(self) -> "dict[str, pd.DataFrame]":
         """The noisy tables that the fit asked for, by the number of their columns: "one_way", "two_way" ...

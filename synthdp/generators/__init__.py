@@ -116,8 +116,10 @@ class Conditional(Protocol):
 class Linked(Protocol):
     """What a model of linked tables does: draw people with their rows in all tables."""
 
-    def sample_tables(self, people: int, *, seed: int | None = None, first_row: int = 0) -> "dict[str, pd.DataFrame]":
-        """The tables of so many people; identifiers are numbered from `first_row`."""
+    def sample_tables(
+        self, people: int, *, where: Mapping[str, Any] | None = None, seed: int | None = None, first_row: int = 0
+    ) -> "dict[str, pd.DataFrame]":
+        """The tables of so many people; identifiers are numbered from `first_row`. `where`: a condition on people, see `schema.where`."""
         ...
 
 

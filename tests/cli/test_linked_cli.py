@@ -268,13 +268,15 @@ def test_a_release_of_linked_tables_is_written_to_a_folder_of_its_own(place, cap
         (("out=people.csv",), "written to a folder"),
         (("out=-",), "written to a folder"),
         (("out=x/*.zip",), "tables are written as"),
-        (("out=new", "where={person.sex: F}"), "leave it out for linked tables"),
+        (("out=new", "where={visit.ward: a}"), "is no column of people"),
+        (("out=women", "where={person.sex: F}"), None),
         (("out=tables", "force=true"), None),
     ):
         status = run(["sample", "release=run/release", "rows=5", *words])
         assert (status == 0) == (said is None)
         assert said is None or said in capsys.readouterr().err
     assert len(read("tables")["person"]) == 5
+    assert set(read("women")["person"]["sex"]) == {"F"}
     (place / "tables" / "notes.txt").write_text("x")
     assert run(["sample", "release=run/release", "rows=5", "out=tables", "force=true"]) != 0
     assert "notes.txt" in capsys.readouterr().err
