@@ -300,7 +300,7 @@ class Synthesizer:
 
         `frame` is a frame, or a table that stays where it is and is counted there: `synthdp.tables.source` (Parquet and CSV files of
         any size, Ibis expressions of DuckDB, PostgreSQL and Spark), for generators that ask for counts alone. For a schema with `tables`
-        it is a mapping from the names of the tables to their frames.
+        it is a mapping from the names of the tables to their frames, or `synthdp.tables.source.linked` of tables in DuckDB or PostgreSQL.
         `seed` makes a rehearsal: reproducible, stamped "not for release". `invalid="clamp"` lets cells that the schema does
         not allow pass, mapped to allowed ones inside the seal. `ledger` is a new file that keeps the charges durably even
         if the fit dies. With a `checkpoint` file beside it a fit that was stopped goes on when it is called again with
@@ -326,12 +326,7 @@ class Synthesizer:
         if account is None and seed is None and ranks.rank == 0:
             warn_of_no_account()
         unit, settings = self.schema.unit or RECORD, settings_of(self.generator)
-        if self.schema.tables and not isinstance(frame, Mapping):
-            raise BadInput(
-                "the schema describes linked tables, which are fitted in memory: give a mapping from their names to frames, and "
-                "neither one frame nor a table that stays on disk or in a database"
-            )
-        frame = generators.check_source(self.generator, frame)
+        frame = generators.check_source(self.generator, self.schema, frame)
         if self.schema.tables and ranks.world > 1:
             raise BadInput("linked tables are fitted in one process: fit without torchrun")
         if ranks.world > 1 and (resume or checkpoint is not None):
@@ -389,6 +384,7 @@ class Synthesizer:
             figures = None if bought is None else measure(data, model, bought, seed=own)
             fine = data.fine if noisy else Codec(model.schema)
             counts = found is None and self.generator.traits.counted
+            counts &= generators.HISTORIES not in self.generator.traits.kinds
             lost = marginal_tables.lost(
                 noisy,
                 model,

@@ -140,6 +140,10 @@ def test_a_database_holds_what_a_folder_does(place, capsys):
     assert run(fit) == 2
     assert "give account=FILE" in capsys.readouterr().err
     assert run([*fit, "account=clinic.account"]) == 0
+    assert run(["fit", *FIT[2:], *data, "data.engine=memory", "account=none", "out=read"]) == 0
+    counted, held = (load(f"{out}/release").sample_tables(60, seed=1) for out in ("run", "read"))
+    for name, frame in counted.items():
+        pd.testing.assert_frame_equal(frame, held[name])
     assert run(["fit", *FIT[2:], "data.path=duckdb:///clinic.duckdb#main", "account=none", "out=other"]) == 2
     assert "has no table 'person' that can be read" in capsys.readouterr().err
 
