@@ -111,17 +111,21 @@ class Release:
 
         return pd.concat(list(self.stream(rows, where=where, seed=seed)), ignore_index=True)
 
-    def sample_tables(self, people: int, *, seed: int | None = None) -> "dict[str, pd.DataFrame]":
+    def sample_tables(
+        self, people: int, *, where: Mapping[str, Any] | None = None, seed: int | None = None
+    ) -> "dict[str, pd.DataFrame]":
         """Of a release of linked tables: so many synthetic people with their rows in all tables, a frame for each by the table's name. Keys
-        are fresh, and link the rows as the schema's do. Raises `BadInput` for a release of one table."""
+        are fresh, and link the rows as the schema's do. `where={"person.sex": "F", "person.birth": ["1950-01-01", "1959-12-31"]}`: people
+        of the model given that condition on their columns. Raises `BadInput` for a release of one table, and for a condition that does
+        not fit the schema or that hardly anybody satisfies."""
         people = _count("people", people, 0)
         check_seed(seed)
         if not self.schema.tables:
             raise BadInput("this release is of one table: sample(rows) draws its records")
-        return generators.linked(self.generator, self.model).sample_tables(people, seed=seed)
+        return generators.linked(self.generator, self.model).sample_tables(people, where=where, seed=seed)
 
     def stream_tables(
-        self, people: int, *, seed: int | None = None, chunk: int = CHUNK
+        self, people: int, *, where: Mapping[str, Any] | None = None, seed: int | None = None, chunk: int = CHUNK
     ) -> "Iterator[dict[str, pd.DataFrame]]":
         """The same in parts of at most `chunk` people, whose keys no other part has; the same seed and chunk give the same tables."""
         people, chunk = _count("people", people, 0), _count("chunk", chunk, 1)
@@ -131,7 +135,7 @@ class Release:
         model, starts = generators.linked(self.generator, self.model), range(0, max(people, 1), chunk)
         seeds = np.random.SeedSequence(seed).generate_state(len(starts), np.uint64)
         for start, part in zip(starts, seeds, strict=True):
-            yield model.sample_tables(min(chunk, people - start), seed=int(part), first_row=start)
+            yield model.sample_tables(min(chunk, people - start), where=where, seed=int(part), first_row=start)
 
     def tables(self) -> "dict[str, pd.DataFrame]":
         """The noisy tables that the fit asked for, by the number of their columns: "one_way", "two_way" ...
@@ -296,7 +300,7 @@ class Synthesizer:
 
         `frame` is a frame, or a table that stays where it is and is counted there: `synthdp.tables.source` (Parquet and CSV files of
         any size, Ibis expressions of DuckDB, PostgreSQL and Spark), for generators that ask for counts alone. For a schema with `tables`
-        it is a mapping from the names of the tables to their frames.
+        it is a mapping from the names of the tables to their frames, or `synthdp.tables.source.linked` of tables in DuckDB or PostgreSQL.
         `seed` makes a rehearsal: reproducible, stamped "not for release". `invalid="clamp"` lets cells that the schema does
         not allow pass, mapped to allowed ones inside the seal. `ledger` is a new file that keeps the charges durably even
         if the fit dies. With a `checkpoint` file beside it a fit that was stopped goes on when it is called again with
@@ -322,12 +326,7 @@ class Synthesizer:
         if account is None and seed is None and ranks.rank == 0:
             warn_of_no_account()
         unit, settings = self.schema.unit or RECORD, settings_of(self.generator)
-        if self.schema.tables and not isinstance(frame, Mapping):
-            raise BadInput(
-                "the schema describes linked tables, which are fitted in memory: give a mapping from their names to frames, and "
-                "neither one frame nor a table that stays on disk or in a database"
-            )
-        frame = generators.check_source(self.generator, frame)
+        frame = generators.check_source(self.generator, self.schema, frame)
         if self.schema.tables and ranks.world > 1:
             raise BadInput("linked tables are fitted in one process: fit without torchrun")
         if ranks.world > 1 and (resume or checkpoint is not None):
@@ -385,6 +384,7 @@ class Synthesizer:
             figures = None if bought is None else measure(data, model, bought, seed=own)
             fine = data.fine if noisy else Codec(model.schema)
             counts = found is None and self.generator.traits.counted
+            counts &= generators.HISTORIES not in self.generator.traits.kinds
             lost = marginal_tables.lost(
                 noisy,
                 model,

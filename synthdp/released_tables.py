@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.files import limits
-from synthdp.generators import Generator, Model
+from synthdp.generators import HISTORIES, Generator, Model
 from synthdp.marginal_tables import NoisyTables
 from synthdp.report.facts import ALTERED
 from synthdp.report.folder import OF_TABLES
@@ -31,7 +31,7 @@ def check_offered(generator: Generator, schema: Schema) -> None:
     """Refuse tables of a generator that learns from other answers, and of pictures."""
     if schema.tables:
         raise BadInput("answers=true keeps the noisy tables of one table's columns: leave it out for linked tables")
-    if not generator.traits.counted:
+    if not generator.traits.counted or HISTORIES in generator.traits.kinds:
         raise BadInput(
             f"answers=true keeps noisy tables, and {generator.name} learns from other answers: leave it out, or choose a generator "
             "of tables (mixture, aim, mst, privbayes, independent)"

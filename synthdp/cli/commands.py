@@ -85,8 +85,6 @@ def _tables(release: "Release", options: settings.Sample) -> None:
     out = Path(options.out)
     ending = out.name[1:] if out.name.startswith("*.") else ".csv"
     folder = out.parent if out.name.startswith("*.") else out
-    if options.where is not None:
-        raise BadInput("where= draws records of one table: leave it out for linked tables")
     if options.out == STANDARD_OUTPUT or database_url.is_url(options.out) or (folder is out and out.suffix):
         raise BadInput(
             f"out={options.out}: linked tables are written to a folder, a file for each: give out=FOLDER for CSV, or a format as in "
@@ -95,7 +93,7 @@ def _tables(release: "Release", options: settings.Sample) -> None:
     if ending not in record_files.ENDINGS:
         raise BadInput(f"out={options.out}: tables are written as {', '.join(record_files.ENDINGS)}")
     output_paths.folder(str(folder), force=options.force)
-    frames = release.sample_tables(options.rows, seed=options.seed)
+    frames = release.sample_tables(options.rows, where=options.where, seed=options.seed)
     record_files.write_tables(frames, folder, release.schema, ending)
     counts = ", ".join(f"{len(frame)} rows in {name}{ending}" for name, frame in frames.items())
     print("\n".join([f"{options.rows} synthetic people in {folder}: {counts}", *output_paths.left_out(release.schema)]))
@@ -113,8 +111,6 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
     cdm.check(release.schema)
     if options.vocabulary is not None:
         cdm_draft.check_apart(options.vocabulary)
-    if options.where is not None:
-        raise BadInput("where= draws records of one table: leave it out for a CDM")
     path = Path(options.out)
     if cdm_files.is_server(options.out):
         if cdm_store.Cdm(options.out).fields() and not options.force:
@@ -133,7 +129,9 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
     )
     gendered = None if options.vocabulary is None else quality_checks.gendered(options.vocabulary)
     with output_paths.progress("sample") as step:
-        parts = _seen(release.stream_tables(options.rows, seed=options.seed, chunk=PART), options.rows, step)
+        parts = _seen(
+            release.stream_tables(options.rows, where=options.where, seed=options.seed, chunk=PART), options.rows, step
+        )
         rows = cdm_files.write(parts, release.schema, options.out, told, gendered)
     print(
         f"{options.rows} synthetic people in {options.out}: {', '.join(f'{count} rows of {name}' for name, count in rows.items())}"

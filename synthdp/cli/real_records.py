@@ -61,7 +61,7 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "sour
     (law 21): a large file is refused until the steward has said it.
     """
     address = address_of(options)
-    if schema.tables:
+    if schema.tables and address is None:
         _check_in_memory(options)
         return None
     if address is not None:
@@ -71,7 +71,13 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "sour
             raise BadInput(
                 "data.engine=duckdb takes files and duckdb: URLs: leave it out to count the table where it is, or give data.engine=memory"
             )
-        return None if options.engine == "memory" else database_url.query(address)
+        if options.engine == "memory":
+            return None
+        if schema.tables:
+            return database_url.linked(address, [each.name for each in schema.tables], options.memory)
+        return dataclasses.replace(
+            database_url.query(address), memory=options.memory if address.url.startswith("duckdb:") else None
+        )
     path = Path(options.path or options.train or "")
     from synthdp.sets import record_files
 
@@ -93,7 +99,10 @@ ONE_TABLE = "{what} takes one table, and the schema describes linked ones: join 
 def _check_in_memory(options: settings.Data) -> None:
     """Refuse linked tables that are to be counted elsewhere."""
     if options.engine == "duckdb":
-        raise BadInput("linked tables are fitted in memory: leave data.engine=duckdb out")
+        raise BadInput(
+            "linked tables in files are fitted in memory: leave data.engine=duckdb out, or copy the tables to a DuckDB file and give its "
+            "URL, such as data.path=duckdb:///clinic.duckdb#main"
+        )
 
 
 def check_one_table(schema: "Schema", what: str) -> None:

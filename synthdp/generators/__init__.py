@@ -24,6 +24,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Plan
 from synthdp.options import MOST
 from synthdp.schema import linked_tables
+from synthdp.schema.history_view import check_counted
 from synthdp.schema.schema import Schema
 from synthdp.tables import source as tables
 
@@ -115,8 +116,10 @@ class Conditional(Protocol):
 class Linked(Protocol):
     """What a model of linked tables does: draw people with their rows in all tables."""
 
-    def sample_tables(self, people: int, *, seed: int | None = None, first_row: int = 0) -> "dict[str, pd.DataFrame]":
-        """The tables of so many people; identifiers are numbered from `first_row`."""
+    def sample_tables(
+        self, people: int, *, where: Mapping[str, Any] | None = None, seed: int | None = None, first_row: int = 0
+    ) -> "dict[str, pd.DataFrame]":
+        """The tables of so many people; identifiers are numbered from `first_row`. `where`: a condition on people, see `schema.where`."""
         ...
 
 
@@ -392,17 +395,27 @@ def _kind(schema: Schema) -> str:
     return TABLE if schema.image is None else IMAGES
 
 
-def check_source(generator: Generator, given: Any) -> Any:
-    """The frame or the table that is meant. Refuses, before anything is read or charged, a table that stays in its database for a
-    generator that needs records: one whose traits do not say that it asks for counts alone."""
+def check_source(generator: Generator, schema: Schema, given: Any) -> Any:
+    """The frames or the tables that are meant. Refuses, before anything is read or charged, one table where the schema links several, and
+    a table that stays in its database for a generator that needs records: one whose traits do not say that it asks for counts alone."""
     source = tables.source_of(given)
+    linked = isinstance(given, Mapping) if source is None else bool(getattr(source, "tables", ()))
+    if schema.tables and not linked:
+        raise BadInput(
+            "the schema describes linked tables: give a mapping from their names to frames, or synthdp.tables.source.linked(...) of "
+            "tables in DuckDB or PostgreSQL, and neither one frame nor one table"
+        )
     if source is None:
         return given
+    if linked and not schema.tables:
+        raise BadInput("the schema describes one table: give it, or declare linked tables under tables")
     if not generator.traits.counted:
         raise BadInput(
             f"generator {generator.name} learns from records themselves, but only counts can leave a database: use one of "
             f"{', '.join(able(lambda traits: traits.counted))}, such as generator=mixture, or load the table into memory"
         )
+    if HISTORIES in generator.traits.kinds:
+        check_counted(schema, tables.engine_of(source))
     return source
 
 

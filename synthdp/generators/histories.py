@@ -74,7 +74,7 @@ class HistoriesSettings:
     """Settings of histories."""
 
     name: ClassVar[str] = "histories"
-    traits: ClassVar[Traits] = Traits(kinds=("histories",))
+    traits: ClassVar[Traits] = Traits(kinds=("histories",), counted=True)
 
     unit_share: float = option(0.15, "share of the precision spent on tables of a unit, in (0, 1)", fraction())
     target_share: float = option(

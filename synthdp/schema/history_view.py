@@ -316,8 +316,7 @@ class View:
             for name in (*self.unit, *self.own, self.order)
             if name in names
         }
-        for each in self.below:
-            found |= _bags(each, coded, names, points * self.period, dates)
+        found |= self.bags(coded, points, dates)
         starts = np.searchsorted(owner, owner, side="left")
         place, number = np.arange(len(owner)) - starts, np.bincount(owner, minlength=1)[owner]
         sizes, later = self.sizes, place > 0
@@ -342,6 +341,28 @@ class View:
         found[PACE] = np.where(later, self.pace(points[before], number - place), 0)
         found |= self.calendar(points) | self.as_before(found)
         return {name: values.astype(np.int32, copy=False) for name, values in found.items()}
+
+    def bags(
+        self, coded: NDArray[Any], points: Whole, dates: Mapping[str, tuple[Whole, NDArray[np.bool_]]]
+    ) -> dict[str, Whole]:
+        """The columns of the rows below records, and how many there are: see `cells`."""
+        found: dict[str, Whole] = {}
+        for each in self.below:
+            found |= _bags(each, coded, [name for name, _ in self.codes], points * self.period, dates)
+        return found
+
+    def told_apart(self, coded: NDArray[Any], bags: Mapping[str, Whole]) -> list[str]:
+        """A text for each record, the same for records of which the same is counted: the codes of the unit and the record, then those of
+        the rows below it."""
+        names, plain = [name for name, _ in self.codes], (*self.unit, *self.own, self.order)
+        columns = [names.index(name) for name in plain if name in names]
+        found = [",".join(map(str, row)) for row in coded[:, columns].tolist()]
+        for each in self.below:
+            held = np.stack([bags[name] for name in each.columns], 2)
+            for record, rows in enumerate(held.tolist()):
+                there = (",".join(map(str, row)) for row in rows if 0 <= row[0] < each.none)
+                found[record] += "|" + "".join(f"{row};" for row in there)
+        return found
 
     def gap(self, steps: Whole) -> Whole:
         """Codes of gaps to the previous record."""
@@ -379,6 +400,21 @@ def hindrance(schema: Schema) -> str:
     made = {NUMBER, PLACE, LEFT, FIRST, GAP, PACE, WEEKDAY, ALIKE}
     taken = [name for name in schema.names if name in made or name.startswith((PREVIOUS, EARLIER))]
     return f"column {taken[0]!r} has a name that histories gives to one of its own: rename it" if taken else ""
+
+
+def check_counted(schema: Schema, engine: str) -> None:
+    """Raise `BadInput` where histories cannot be counted in a database."""
+    if engine == "pyspark":
+        raise BadInput(
+            "histories are counted in DuckDB and PostgreSQL. Spark does not read linked tables at one moment, so it is refused: read the "
+            "tables into memory, or copy them to one of these databases"
+        )
+    order = schema.column(str(schema.order))
+    if not isinstance(order, Datetime):
+        raise BadInput(
+            f"histories are counted in a database if order is a date, and column {order.name!r} is {order.kind}: give data.engine=memory, "
+            "which reads the table"
+        )
 
 
 def grid(first: int, exact: int, last: int, most: int) -> tuple[int, ...]:

@@ -15,7 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.schema import cells
-from synthdp.schema.columns import Boolean, Datetime, Numeric
+from synthdp.schema.coders import NumericCoder, coder_of
+from synthdp.schema.columns import Categorical, Datetime, Numeric, Ordinal
 from synthdp.schema.linked_tables import Table, held
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ class Joined:
 
 def joined(frames: Frames, schema: "Schema", key: bytes = b"") -> Joined:
     """The tables as one. Of the rows below a visit at most `max_rows` are kept, by a hash of their content and of the visit's key under
-    `key`, and of several rows of a person in the table of people one, in the same way: by that person's rows alone."""
+    `key`, and of several rows of a person in the table of people one, in the same way: by that person's rows alone. A database that counts
+    the tables chooses the same rows (`seal.counted_histories`)."""
     people, visits, *items = schema.tables
     names = _texts(frames[people.name][people.key])
     described = dict(held(schema, people))
@@ -74,17 +76,45 @@ def _texts(series: "pd.Series[Any]") -> Texts:
     return np.array([text or "" for text in cells.texts(series)], object)
 
 
-def _content(series: "pd.Series[Any]", column: Any) -> list[str]:
-    """Each cell as text by what its column is declared to be. The type that a file's column was read as does not
+def _content(series: "pd.Series[Any]", column: Any, *, points: bool = False) -> tuple[Whole, list[str]]:
+    """What is read of each cell, (rows,) each: numbers that order the cells, and texts that are hashed. Of a declared column both are its
+    codes, or the `points` of dates, and categories stand in the order of their texts. The type that a file's column was read as does not
     matter: one unreadable cell turns a whole column into text, and that must not change how other people's rows are chosen."""
-    if isinstance(column, Boolean):
-        return [str(code) for code in cells.labels(series, cells.TRUTHS, cells.truth)]
+    if not _declared(column):
+        texts = _texts_of(series, column)
+        same, every = cells.numbered(texts)
+        return np.argsort(np.argsort(every))[same].astype(np.int64), texts
+    coder = coder_of(column)
+    if points and isinstance(column, Datetime) and isinstance(coder, NumericCoder):
+        found, gone = coder.read(series)
+        codes = np.where(gone, coder.span[0] - 1, found).astype(np.int64)
+    else:
+        codes = coder.encode(series).astype(np.int64)
+    placed = ranks(column)[codes] if isinstance(column, Categorical | Ordinal) else codes
+    return placed, [str(code) for code in codes.tolist()]
+
+
+def ranks(column: Categorical | Ordinal) -> Whole:
+    """The place of each code among the texts of all in their order; missing is the last."""
+    spelling = cells.spelling(column) or str
+    order = np.argsort(np.array([spelling(each) for each in column.categories], object), kind="stable")
+    return np.append(np.argsort(order), len(order)).astype(np.int64)
+
+
+def _declared(column: Any) -> bool:
+    """Whether the codes of a column are public, so that its cells can be told by them."""
+    facts = (getattr(column, name, None) for name in ("categories", "bounds", "bins"))
+    return getattr(column, "tree", None) is None and not any(isinstance(fact, str) for fact in facts)
+
+
+def _texts_of(series: "pd.Series[Any]", column: Any) -> list[str]:
+    """Each cell as text by what its column is declared to be."""
     if isinstance(column, Datetime | Numeric):
         read = cells.instants(series) if isinstance(column, Datetime) else cells.numbers(series)
         values = [str(value) for value in (read.cells + 0).tolist()]  # -0.0 is 0.0
         gone = read.wrong & (read.cells == 0) if isinstance(column, Datetime) else np.isnan(read.cells) & ~read.missing
         return ["" if no else "?" if odd else text for no, odd, text in zip(read.missing, gone, values, strict=True)]
-    spelling = cells.spelling(column) if column.kind != "ignore" else None
+    spelling = cells.spelling(column)
     return ["" if text is None else spelling(text) if spelling else text for text in cells.texts(series)]
 
 
@@ -94,18 +124,21 @@ def _one_each(frame: pd.DataFrame, columns: Mapping[str, Any], names: Texts, key
     order = np.argsort(places, kind="stable")
     several = np.bincount(places, minlength=len(index))[places] > 1
     if several.any():
-        lots = np.zeros(len(names), np.uint64)
-        texts = [_content(frame[name][several], each) for name, each in columns.items() if each.kind != "ignore"]
-        for row, content in zip(np.flatnonzero(several), zip(*texts, strict=True), strict=True):
-            lots[row] = _lot(key, names[row], "\0".join(content))
-        order = np.lexsort((lots, places))
+        lots, alike = np.full(len(names), "", object), np.zeros(len(names), np.int64)
+        contents = [_content(frame[name][several], each) for name, each in columns.items() if each.kind != "ignore"]
+        texts = zip(*(texts for _, texts in contents), strict=True)
+        for row, content in zip(np.flatnonzero(several), texts, strict=True):
+            lots[row] = lot(lot(key.hex(), names[row]), ",".join(content))
+        alike[several] = _ranked([placed for placed, _ in contents])  # a cell may hold what stands between two
+        order = np.lexsort((alike, pd.factorize(lots, sort=True)[0], places))
     first = order[np.flatnonzero(np.diff(places[order], prepend=-1))]
     return np.asarray(first[names[first] != ""], np.int64)
 
 
-def _lot(key: bytes, name: str, content: str) -> int:
-    text = f"{name}\0{content}".encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(text, key=key, digest_size=8).digest(), "little")
+def lot(*parts: str) -> str:
+    """A keyed hash, the key among the parts: 32 hexadecimal digits, alike in memory and in every database."""
+    text = "/".join(parts).encode("utf-8", "surrogatepass")
+    return hashlib.md5(text, usedforsecurity=False).hexdigest()
 
 
 def _categories(texts: Sequence[str | None]) -> pd.Categorical:
@@ -140,16 +173,15 @@ def _places(
     there = np.array([text is not None for text in cells.texts(frame[next(iter(columns))])], np.bool_)
     rows = np.flatnonzero((own[0] != "") & there)
     own = [each[rows] for each in own]
-    contents = [_content(frame[name].iloc[rows], column) for name, column in columns.items()]
-    texts = np.array(["\0".join(each) for each in zip(*contents, strict=True)], object)
+    contents = [_content(frame[name].iloc[rows], column, points=True) for name, column in columns.items()]
+    content = _ranked([places for places, _ in contents])
     group, holder = _numbered(own, theirs)
     # Chosen once for each key, and not for each of its holders: visits under one key, such as that of an unknown visit, may be many.
-    lots = np.zeros(len(texts), np.uint64)
+    lots = np.full(len(rows), "", object)
     for row in np.flatnonzero(np.bincount(group, minlength=1)[group] > most):
-        lots[row] = _lot(key, "\0".join(each[row] for each in own), texts[row])
-    same, held = cells.numbered(texts)
-    content = np.argsort(np.argsort(held))[same]
-    kept = np.lexsort((content, lots, group))
+        names = (lot(key.hex(), each[row]) for each in own)
+        lots[row] = lot(*names, ",".join(texts[row] for _, texts in contents))
+    kept = np.lexsort((content, pd.factorize(lots, sort=True)[0], group))
     kept = kept[_rank(group[kept]) < most]
     kept = kept[np.lexsort((content[kept], group[kept]))]
     rank, found = _rank(group[kept]), []
@@ -167,6 +199,14 @@ def _numbered(own: list[Texts], theirs: list[Texts]) -> tuple[Whole, Whole]:
         texts, _ = cells.numbered(np.concatenate([one, other]))
         found = pd.factorize(found * (int(texts.max(initial=0)) + 1) + texts)[0]
     return found[: len(own[0])], found[len(own[0]) :]
+
+
+def _ranked(columns: Sequence[Whole]) -> Whole:
+    """Numbers that order rows by several columns, the first before all others; the same for rows that are alike."""
+    order = np.lexsort(columns[::-1])
+    found = np.zeros(len(order), np.int64)
+    found[order[1:]] = np.cumsum(np.any([np.diff(column[order]) != 0 for column in columns], axis=0))
+    return found
 
 
 def _rank(groups: Whole) -> Whole:

@@ -2,13 +2,14 @@
 
 A scalar is equality; a list is a set of values of a categorical, ordinal or boolean column, or the two ends (both included) of a
 range of numbers or instants; null is a missing value. All conditions hold together. What a model needs of them is public: for
-each code of a column the share of its values that are wanted, since values are uniform within a bin (`Bins.decode`).
+each code of a column the share of its values that are wanted, since values are uniform within a bin (`Bins.decode`). Of linked tables a
+condition is one on people: it names their columns, such as `person.sex`.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,13 @@ from synthdp.schema import cells
 from synthdp.schema.bins import Bins, bins_of, top
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Boolean, Column, Continuous, Datetime, Integer, Numeric, microseconds
-from synthdp.schema.rules import Order
+from synthdp.schema.rule_rows import broken
+from synthdp.schema.rule_text import parse
+from synthdp.schema.rules import Order, Rule
+from synthdp.schema.schema import Schema
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Shares = NDArray[np.float64]
 LARGEST = 1e308
@@ -57,17 +64,72 @@ def allowed(given: Any, codec: Codec) -> Allowed:
     within: dict[str, Bins] = {}
     for key, wanted in given.items():
         column = _column(str(key), codec)
-        if wanted is None:
-            found = _missing(column, codec.values(column.name))
-        elif isinstance(column, Integer | Continuous | Datetime):
+        if wanted is not None and isinstance(column, Integer | Continuous | Datetime):
             _check_free(column, codec)
-            known, within[column.name] = _range(column, wanted, codec.cells)
-            found = np.append(known, np.zeros(int(column.missing)))
-        else:
-            found = _labels(column, wanted, codec.values(column.name))
+        found, cut = _shares(column, wanted, codec)
+        if cut is not None:
+            within[column.name] = cut
         name, found = codec.joint(column.name, found)
         shares[name] = shares[name] * found if name in shares else found
     return Allowed(shares=shares, within=within, named=tuple(given))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class People:
+    """A condition on people: for each column that it names the codes (codes,) that have a wanted value, and by `holds` which rows of a
+    frame satisfy it."""
+
+    codes: Mapping[str, NDArray[np.bool_]]
+    rule: Rule | None
+    missing: tuple[str, ...]
+    schema: Schema
+
+    def holds(self, frame: "DataFrame") -> NDArray[np.bool_]:
+        """(rows,): whether each of these people is wanted."""
+        found = np.ones(len(frame), np.bool_) if self.rule is None else broken(self.rule, frame, self.schema)
+        for name in self.missing:
+            found &= frame[name].isna().to_numpy()
+        return found
+
+
+def people(given: Any, codec: Codec, columns: Sequence[str]) -> People:
+    """The condition on linked tables whose columns of people are these; raises `BadInput` that names the column and the rule."""
+    if not isinstance(given, Mapping) or not given:
+        raise BadInput(
+            "where must map columns of people to a value, a list of values or a range, such as {person.sex: F}"
+        )
+    codes: dict[str, NDArray[np.bool_]] = {}
+    terms: dict[str, Any] = {}
+    for name, wanted in given.items():
+        column = _column(str(name), codec)
+        if name not in columns:
+            raise BadInput(
+                f"where: {name!r} is no column of people, whose histories are drawn once they are known: name "
+                f"{', '.join(map(repr, columns))}, and filter the tables for the rest"
+            )
+        if isinstance(wanted, list | tuple) and None in wanted:
+            raise BadInput(f"where: column {name!r}: null stands alone: draw people with a value and without one apart")
+        codes[column.name] = _shares(column, wanted, codec)[0] > 0
+        if wanted is None:
+            continue
+        if isinstance(column, Integer | Continuous | Datetime):
+            low, high = wanted if isinstance(wanted, list | tuple) else (wanted, wanted)
+            terms[column.name] = f">= {low} and <= {high}"
+        else:
+            terms[column.name] = wanted
+    schema = codec.schema
+    rule = parse([{"never": terms}], schema.columns, schema.names)[0] if terms else None
+    return People(codes=codes, rule=rule, missing=tuple(each for each in codes if each not in terms), schema=schema)
+
+
+def _shares(column: Column, wanted: Any, codec: Codec) -> tuple[Shares, Bins | None]:
+    """The share of each code's values that are wanted, and of numbers the bins cut to them."""
+    if wanted is None:
+        return _missing(column, codec.values(column.name)), None
+    if isinstance(column, Integer | Continuous | Datetime):
+        found, cut = _range(column, wanted, codec.cells)
+        return np.append(found, np.zeros(int(column.missing))), cut
+    return _labels(column, wanted, codec.values(column.name)), None
 
 
 def _check_free(column: Column, codec: Codec) -> None:

@@ -5,7 +5,6 @@ codes, its number within its unit and how many of the unit were kept; no unit's 
 name either, but by its keyed hash: what does not fit in its memory it writes to disk.
 """
 
-import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
+from synthdp.seal.records import lots
 from synthdp.tables import coded, csv_cells, source
 
 if TYPE_CHECKING:
@@ -49,12 +49,8 @@ class CountedTable:
     def of(cls, table: source.Opened, schema: Schema, key: bytes) -> "CountedTable":
         """The store of an opened table, which must stay open while questions are asked."""
         coded.check(schema, table.expression, text=table.text)
-        lots = hashlib.blake2b(
-            b"lots", key=key, digest_size=16
-        ).digest()  # the seal's key stays here; a database sees this one
-        return cls(
-            table, csv_cells.typed(table, schema), schema, schema.max_records_per_unit if schema.unit else 1, lots
-        )
+        most = schema.max_records_per_unit if schema.unit else 1
+        return cls(table, csv_cells.typed(table, schema), schema, most, lots(key))
 
     @property
     def units(self) -> int:

@@ -91,9 +91,7 @@ class Sensitive(AsksTables):
         if isinstance(frame, Opened):
             if ranks.world > 1:
                 raise BadInput("only one process can count a table in a database: fit without torchrun")
-            from synthdp.seal.database import CountedTable
-
-            self._sealed: Sealed[Any] = Sealed(CountedTable.of(frame, schema, self._key))
+            self._sealed: Sealed[Any] = Sealed(_counted(frame, schema, self._key))
         elif not isinstance(frame, Mapping) and (schema.order is None or schema.unit is None):
             self._sealed = Sealed(shard(seal(frame, schema, self._key), ranks.rank, ranks.world))
         else:
@@ -504,3 +502,11 @@ class Sensitive(AsksTables):
         # An exact comparison of integers; rate 1 takes everyone.
         chosen = np.ones(len(coins), np.bool_) if sample.rate >= 1 else coins < np.uint64(sample.rate * ALL_COINS)
         return records.take(chosen)
+
+
+def _counted(table: Opened, schema: Schema, key: bytes) -> Any:
+    """The store of a table that stays in its database."""
+    from synthdp.seal.counted_histories import OrderedTable
+    from synthdp.seal.database import CountedTable
+
+    return (CountedTable if schema.order is None or schema.unit is None else OrderedTable).of(table, schema, key)

@@ -5,13 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Event, Gaussian
-from synthdp.schema import history_view
 from synthdp.schema.history_view import UNIT_WEIGHT, View
-from synthdp.seal.history_records import Ordered
 from synthdp.seal.marginals import Table, noisy
 from synthdp.seal.records import Records
 
@@ -33,6 +29,7 @@ class HistoryTables:
     """
 
     additive: ClassVar[bool] = True  # a sum over units
+    counted: ClassVar[bool] = True  # asks for counts alone
     view: View
     cliques: tuple[tuple[str, ...], ...]
     noise: float
@@ -66,32 +63,13 @@ class HistoryTables:
 
     def bounded(self, records: Records) -> list[Table]:
         """Weighted counts, exact: one array per clique with one axis per column."""
-        histories = records.histories if isinstance(records, Ordered) else None
+        histories = getattr(records, "histories", None)  # in memory, or those of an `OrderedTable` in a database
         if histories is None or histories.view != self.view:
             raise BadInput(
                 "only all records of a schema with unit and order have histories, by the view that the schema makes"
             )
-        sizes = self.view.sizes
-        cells = histories.firsts if self.clip is None else histories.cells
-        weights = np.ones(len(histories.count), np.int64)
-        if self.clip is not None:
-            weights = history_view.weights(histories.count, self.clip)[histories.owner]
-        if self.rows:
-            below = next(each for each in self.view.below if each.table == self.rows)
-            named = dict.fromkeys(name for clique in self.cliques for name in clique)
-            cells, record = self.view.rows(cells, below, named)
-            weights = weights[record] // np.bincount(record, minlength=1)[record]
-        found = []
-        for clique in self.cliques:
-            shape = [sizes[name] for name in clique]
-            place, share = history_view.cell(cells, clique, sizes), weights
-            if place.ndim == 2:
-                several = (place >= 0).sum(1)
-                place, share = place[place >= 0], np.repeat(weights // np.maximum(several, 1), several)
-            table = np.bincount(place, weights=share, minlength=math.prod(shape)).astype(np.float64)
-            table /= 1 if self.clip is None else UNIT_WEIGHT
-            found.append(table.reshape(shape))
-        return found
+        scale = 1 if self.clip is None else UNIT_WEIGHT
+        return [table / scale for table in histories.tables(self.cliques, self.clip, self.rows)]
 
     def noised(self, bounded: list[Table], noise: "Noise") -> list[Table]:
         """The noisy counts."""

@@ -296,6 +296,11 @@ def shard(records: Records, place: int, of: int) -> Records:
     return replace(records, units=int(mine.sum()), owner=owner, raw=raw, keys=records.keys[mine])
 
 
+def lots(key: bytes) -> bytes:
+    """What a database draws by: the seal's key stays here, and the database sees this one. Histories in memory draw by it, too."""
+    return hashlib.blake2b(b"lots", key=key, digest_size=16).digest()
+
+
 def within(records: Countable, bound: int) -> None:
     """Refuse a question whose sensitivity assumes fewer records of a unit than the seal lets in. Both numbers are public."""
     if records.max_records > bound:

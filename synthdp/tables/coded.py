@@ -34,6 +34,7 @@ from synthdp.schema.columns import (
     Ordinal,
     microseconds,
 )
+from synthdp.schema.linked_tables import keys_of, of_table
 from synthdp.schema.schema import Schema
 from synthdp.tables import csv_cells
 
@@ -198,6 +199,20 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
             _check_type(column, table[column.name].type(), text=text)
 
 
+def check_linked(schema: Schema, tables: "Mapping[str, ibis.Table]") -> None:
+    """The same of linked tables, and of their keys."""
+    if set(tables) != {each.name for each in schema.tables}:
+        raise BadInput(f"the schema links the tables {', '.join(each.name for each in schema.tables)}: give these")
+    for each in schema.tables:
+        table = tables[each.name]
+        try:
+            check(of_table(schema, each), table, text=False)
+            for key in keys_of(schema, each):
+                _check_type(Identifier(name=key), table[key].type(), text=False)
+        except BadInput as error:
+            raise BadInput(f"table {each.name!r}: {error}") from None
+
+
 def check_codes(codec: Codec) -> None:
     """Refuse a schema whose codes are not those of its columns one by one, and codes that only their tree tells."""
     treed = next((column.name for column in codec.schema.modelled if getattr(column, "tree", None) is not None), None)
@@ -339,7 +354,7 @@ def _moments(cell: "Value", steps: Steps) -> Iterator[Any]:
     for start in steps.starts:
         moment = EPOCH + timedelta(microseconds=int(start))
         yield instant(
-            cell, datetime.combine(_day_from(moment), datetime.min.time()) if cell.type().is_date() else moment
+            cell, datetime.combine(day_from(moment), datetime.min.time()) if cell.type().is_date() else moment
         )
 
 
@@ -362,7 +377,7 @@ def real(value: float) -> Any:
     return ibis.literal(repr(float(value))).cast("float64")
 
 
-def _day_from(moment: datetime) -> date:
+def day_from(moment: datetime) -> date:
     """The first day that begins at `moment` or after it; the last day of all has none after it, and is beyond any bounds then."""
     day = moment.date()
     return day if moment == datetime.combine(day, datetime.min.time()) or day == date.max else day + DAY

@@ -3,6 +3,7 @@
 A URL has no password. The environment has (PGPASSWORD), or the driver's files (~/.pgpass, a service file and `?service=NAME`).
 """
 
+import dataclasses
 import hashlib
 import re
 from contextlib import contextmanager, suppress
@@ -93,6 +94,34 @@ def query(given: Address) -> source.Query:
         return _query(given, _connected(given.url))
 
 
+def linked(given: Address, names: "Iterable[str]", memory: str | None = None) -> source.Query:
+    """The named tables, where they are: see `read_tables` for the address. `memory` is what DuckDB may hold."""
+    if given.query is not None:
+        raise BadInput(
+            "linked tables are found by their names: name the database's schema after #, and leave data.query_file out"
+        )
+    with source.quiet():
+        connection = _connected(given.url)
+        try:
+            tables = {name: _table(given, connection, name) for name in names}
+        except BadInput:
+            with suppress(*_faults()):
+                connection.disconnect()
+            raise
+    duckdb = given.url.startswith("duckdb:")
+    return dataclasses.replace(source.linked(tables, name=given.name), memory=memory if duckdb else None)
+
+
+def _table(given: Address, connection: Any, name: str) -> "ibis.Table":
+    try:
+        return connection.table(name, database=given.table)
+    except _faults() as error:
+        raise BadInput(
+            f"{given}: has no table {name!r} that can be read ({type(error).__name__}); name the schema of the tables after #, "
+            "such as #main or #public"
+        ) from None
+
+
 def _query(given: Address, connection: Any) -> source.Query:
     try:
         if given.query is not None:
@@ -117,7 +146,7 @@ def read(given: Address) -> "pa.Table":
 def _fetched(table: "ibis.Table") -> "pa.Table":
     """All records. PostgreSQL's numeric is fetched as text (`DECIMAL`): Arrow's decimals hold neither NaN nor more than 38 digits, so one
     such cell would keep all others from being read. So would a date beyond the years 1 to 9999, of which the nearest is fetched, and a
-    cell of many another type (times, arrays, ranges, UUIDs), which is fetched as text."""
+    cell of many another type (times, arrays, ranges, UUIDs), which is fetched as text. Texts lack the blanks that fill a char(n)."""
     kinds, server = table.schema().items(), table.get_backend().name == "postgres"
     marked = {name: kind for name, kind in kinds if server and kind.is_decimal()}
     dates = {
@@ -127,8 +156,9 @@ def _fetched(table: "ibis.Table") -> "pa.Table":
     }
     odd = [name for name, kind in kinds if kind.is_unknown() or kind.is_interval()]
     others = [name for name, kind in kinds if server and not (name in dates or isinstance(kind, _plain_types()))]
-    made = {**dates, **{name: table[name].cast("string") for name in (*odd, *others)}}
-    found = (table.mutate(**made) if made else table).to_pyarrow()
+    texts = {name: table[name].concat("") for name, kind in kinds if server and kind.is_string()}
+    made = {**texts, **dates, **{name: table[name].cast("string") for name in (*odd, *others)}}
+    found = (table.mutate(*(cell.name(name) for name, cell in made.items())) if made else table).to_pyarrow()
     for place, field in enumerate(found.schema):
         if field.name in marked:
             kind: Any = marked[field.name]
@@ -216,14 +246,7 @@ def read_tables(given: Address, names: "Iterable[str]") -> "dict[str, pa.Table]"
     found: dict[str, pa.Table] = {}
     with source.quiet(), _snapshot(given.url) as connection:
         for name in names:
-            try:
-                table = connection.table(name, database=given.table)
-            except _faults() as error:
-                raise BadInput(
-                    f"{given}: has no table {name!r} that can be read ({type(error).__name__}); name the schema of the tables after #, "
-                    "such as #main or #public"
-                ) from None
-            found[name] = _fetched(table)
+            found[name] = _fetched(_table(given, connection, name))
     return found
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -34,6 +34,9 @@ class DidNotAnswer(BadInput):
     """A database could not do what it was asked."""
 
 
+INTERRUPTED = "Query interrupted"  # what DuckDB may make of Ctrl-C, and of a signal that asks to end
+
+
 @contextmanager
 def asking() -> Iterator[None]:
     """Errors of a database as one line without its words, which may hold cells."""
@@ -45,6 +48,10 @@ def asking() -> Iterator[None]:
                 f"the database did not answer ({type(error).__name__}); what was charged stays charged. See its own log for why, "
                 "then fit again"
             ) from None
+        except RuntimeError as error:
+            if str(error) == INTERRUPTED:
+                raise KeyboardInterrupt from None
+            raise
 
 
 @contextmanager
@@ -70,10 +77,44 @@ def faults() -> tuple[type[BaseException], ...]:
     return tuple(kinds)
 
 
+@contextmanager
+def _transaction(connection: Any) -> Iterator[None]:
+    """One of DuckDB."""
+    connection.execute("BEGIN TRANSACTION")
+    try:
+        yield
+    except BaseException:
+        with suppress(*faults()):
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+@contextmanager
+def _repeatable(connection: Any) -> Iterator[None]:
+    """One of PostgreSQL. The driver refuses where one was begun already, whose moment might be anew at each statement."""
+    from psycopg import IsolationLevel
+
+    before, connection.isolation_level = connection.isolation_level, IsolationLevel.REPEATABLE_READ
+    try:
+        with connection.transaction():
+            yield
+    finally:
+        with suppress(*faults()):
+            connection.isolation_level = before
+
+
 # ---- Files as tables of a DuckDB of our own: Parquet of one schema, CSV as text.
 
 
 OPTIONS = "DUCKDB_JE_MALLOC_CONF"  # of the allocator (jemalloc) in DuckDB's wheels for Linux, which reads it when it is loaded
+
+
+OF_TABLES: dict[str, Any] = {
+    "preserve_insertion_order": False,
+    "perfect_ht_threshold": 24,  # bits of a cell's number up to which counts lie in an array
+    "enable_external_file_cache": False,  # parts of the files, in buffers that are used again
+}
 
 
 def load() -> None:
@@ -93,23 +134,26 @@ def connected(source: "Files", folder: Path, *, encrypted: bool = False) -> Iter
     """
     import ibis
 
-    hidden = {} if _clears_memory() and not encrypted else {"temp_file_encryption": True, "force_mbedtls_unsafe": True}
     with asking():
         connection = ibis.duckdb.connect(
             ":memory:",
             memory_limit=source.memory,
             temp_directory=str(folder),
             threads=source.threads or len(os.sched_getaffinity(0)),
-            preserve_insertion_order=False,
-            perfect_ht_threshold=24,  # bits of a cell's number up to which counts lie in an array
-            enable_external_file_cache=False,  # parts of the files, in buffers that are used again
-            **hidden,
+            **OF_TABLES,
+            **_hidden(encrypted=encrypted),
         )
     try:
         yield connection
     finally:
         with asking():
             connection.disconnect()
+
+
+def _hidden(*, encrypted: bool = False) -> dict[str, Any]:
+    """What hides the blocks that DuckDB writes: see `connected`."""
+    clear = _clears_memory() and not encrypted
+    return {} if clear else {"force_mbedtls_unsafe": True, "temp_file_encryption": True}
 
 
 def _clears_memory() -> bool:
@@ -251,10 +295,14 @@ class Files:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Query:
-    """An Ibis expression of a table in DuckDB, PostgreSQL or Spark. `name` is the public name by which an account knows it."""
+    """An Ibis expression of a table in DuckDB, PostgreSQL or Spark. `name` is the public name by which an account knows it. Of linked
+    tables, `tables` has them by their names in the schema, and the expression is one of them."""
 
     expression: "ibis.Table"
     name: str | None = None
+    tables: "Mapping[str, ibis.Table]" = field(default_factory=dict)
+    memory: str | None = None
+    """What DuckDB may hold, where its connection was made for this table alone; it gets a private folder for the rest."""
 
 
 Source = Files | Query
@@ -295,6 +343,18 @@ def table(expression: "ibis.Table", *, name: str | None = None) -> Query:
     return Query(expression=expression, name=name)
 
 
+def linked(tables: "Mapping[str, ibis.Table]", *, name: str | None = None) -> Query:
+    """Linked tables of one DuckDB or PostgreSQL, Ibis tables of one connection by their names in the schema: see `table`."""
+    if not tables or len({id(each.get_backend()) for each in tables.values()}) > 1:
+        raise BadInput("linked tables are counted in one database: make their Ibis tables from one connection")
+    return Query(expression=next(iter(tables.values())), name=name, tables=dict(tables))
+
+
+def engine_of(given: Source) -> str:
+    """The kind of the database that counts a table, as Ibis has it."""
+    return "duckdb" if isinstance(given, Files) else str(_asked(given).engine)
+
+
 def source_of(given: Any) -> Source | None:
     """The table that is meant, also by a bare Ibis expression; None where `given` is none (a frame)."""
     if isinstance(given, Files | Query):
@@ -310,6 +370,7 @@ class Opened:
     """A table that can be asked. `text` tells that its cells are text as in a CSV file."""
 
     expression: "ibis.Table"
+    tables: "Mapping[str, ibis.Table]" = field(default_factory=dict)
     text: bool = False
     check_unchanged: Callable[[], None] = field(default=lambda: None, repr=False)
     """Raises `BadInput` where the files are no longer those that were opened."""
@@ -332,6 +393,19 @@ class Opened:
             kept = expression.cache()
         self._held.append(kept)
         return kept
+
+    def sql(self, text: str, **types: str) -> "ibis.Table":
+        """What a statement comes to, of the engine's own SQL; of these types, where they are given."""
+        with asking():
+            found: ibis.Table = self.expression.get_backend().sql(text, schema=types or None)
+            return found
+
+    @contextmanager
+    def moment(self) -> Iterator[None]:
+        """Within, all that is read is of one moment: a transaction, in PostgreSQL one of repeatable reads."""
+        connection = self.expression.get_backend().con
+        with asking(), _transaction(connection) if self.engine == "duckdb" else _repeatable(connection):
+            yield
 
     def view(self, expression: "ibis.Table") -> "ibis.Table":
         """The same table under a name of its own in a database that is ours, so that its columns are computed once where they
@@ -358,7 +432,7 @@ def opened(source: Source, reading: Reading | None = None) -> Iterator[Opened]:
     """
     check_installed()
     if isinstance(source, Query):
-        with _dropping(_asked(source)) as table:
+        with _limited(source), _dropping(_asked(source)) as table:
             yield table
         return
     with private_folder(source.folder) as folder, connected(source, folder) as connection:
@@ -381,6 +455,20 @@ def opened(source: Source, reading: Reading | None = None) -> Iterator[Opened]:
         )
         with _dropping(made) as table:
             yield table
+
+
+@contextmanager
+def _limited(source: Query) -> Iterator[None]:
+    """A DuckDB of our own spills into a private folder, as `connected` has it."""
+    if source.memory is None:
+        yield
+        return
+    with private_folder(None) as folder:
+        options = {"memory_limit": source.memory, "temp_directory": str(folder), **OF_TABLES, **_hidden()}
+        with asking():
+            for name, value in options.items():
+                source.expression.get_backend().con.execute(f"SET {name} = {value!r}")
+        yield
 
 
 def check_lines(source: Files, reading: Reading | None) -> None:
@@ -411,7 +499,7 @@ def check_installed() -> None:
 
 def _asked(source: Query) -> Opened:
     try:
-        table = Opened(expression=source.expression)
+        table = Opened(expression=source.expression, tables=source.tables)
         engine = table.engine
     except Exception as error:
         from ibis.common.exceptions import IbisError

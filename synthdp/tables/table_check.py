@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -31,9 +32,10 @@ from synthdp.schema.columns import (
     Ordinal,
     microseconds,
 )
+from synthdp.schema.linked_tables import of_table
 from synthdp.schema.schema import Schema
 from synthdp.tables import csv_cells
-from synthdp.tables.coded import EPOCH, cells_of, check, instant, real, spelled_of
+from synthdp.tables.coded import EPOCH, cells_of, check, check_linked, instant, real, spelled_of
 from synthdp.tables.source import DidNotAnswer, Files, Opened, Query, Source, check_lines, opened
 
 if TYPE_CHECKING:
@@ -58,12 +60,27 @@ def validated(
         return
     with opened(given, schema.reading) as table:
         try:
-            validate(schema, table, invalid)
+            _validate_each(schema, table, invalid)
         except DidNotAnswer:
             if isinstance(given, Files):  # its own words may hold cells
                 check_lines(given, schema.reading)
             raise
         yield table
+
+
+def _validate_each(schema: Schema, table: "Opened", invalid: str) -> None:
+    """The table, or each of several linked ones."""
+    if not schema.tables:
+        validate(schema, table, invalid)
+        return
+    check_linked(schema, table.tables)
+    for each in schema.tables:
+        try:
+            validate(of_table(schema, each), replace(table, expression=table.tables[each.name]), invalid)
+        except DidNotAnswer:
+            raise
+        except BadInput as error:
+            raise BadInput(f"table {each.name!r}: {error}") from None
 
 
 def validate(schema: Schema, table: "Opened", invalid: str) -> None:

@@ -140,6 +140,10 @@ def test_a_database_holds_what_a_folder_does(place, capsys):
     assert run(fit) == 2
     assert "give account=FILE" in capsys.readouterr().err
     assert run([*fit, "account=clinic.account"]) == 0
+    assert run(["fit", *FIT[2:], *data, "data.engine=memory", "account=none", "out=read"]) == 0
+    counted, held = (load(f"{out}/release").sample_tables(60, seed=1) for out in ("run", "read"))
+    for name, frame in counted.items():
+        pd.testing.assert_frame_equal(frame, held[name])
     assert run(["fit", *FIT[2:], "data.path=duckdb:///clinic.duckdb#main", "account=none", "out=other"]) == 2
     assert "has no table 'person' that can be read" in capsys.readouterr().err
 
@@ -264,13 +268,15 @@ def test_a_release_of_linked_tables_is_written_to_a_folder_of_its_own(place, cap
         (("out=people.csv",), "written to a folder"),
         (("out=-",), "written to a folder"),
         (("out=x/*.zip",), "tables are written as"),
-        (("out=new", "where={person.sex: F}"), "leave it out for linked tables"),
+        (("out=new", "where={visit.ward: a}"), "is no column of people"),
+        (("out=women", "where={person.sex: F}"), None),
         (("out=tables", "force=true"), None),
     ):
         status = run(["sample", "release=run/release", "rows=5", *words])
         assert (status == 0) == (said is None)
         assert said is None or said in capsys.readouterr().err
     assert len(read("tables")["person"]) == 5
+    assert set(read("women")["person"]["sex"]) == {"F"}
     (place / "tables" / "notes.txt").write_text("x")
     assert run(["sample", "release=run/release", "rows=5", "out=tables", "force=true"]) != 0
     assert "notes.txt" in capsys.readouterr().err

@@ -104,6 +104,8 @@ def test_codes_below_visits_are_compared_at_each_level_of_their_tree(monkeypatch
     """Over all places of a row together. Of codes that a fit lost to their parents the finest level is wrong, and no other."""
     monkeypatch.setattr("synthdp.evaluate.detection.MOST_ROWS", 200)
     made, train, test = (finer(clinic(150, seed=seed), seed=seed) for seed in (3, 1, 2))
+    for frames in (made, train, test):  # all rows of a visit count: of more, which do would hang on their codes
+        frames["diagnosis"] = frames["diagnosis"].groupby("visit_id").head(2).reset_index(drop=True)
     lost = {**made, "diagnosis": made["diagnosis"].assign(code=made["diagnosis"]["code"].str[:3])}
     found = {}
     for name, frames in (("kept", made), ("lost", lost)):
@@ -111,5 +113,7 @@ def test_codes_below_visits_are_compared_at_each_level_of_their_tree(monkeypatch
         assert list(result["fidelity"]["code_levels"]) == ["diagnosis.code"]
         found[name] = [level["tvd"] for level in result["fidelity"]["code_levels"]["diagnosis.code"]]
         assert result["linked"]["apart"]["diagnosis.code"]["tvd"] < 0.2, "at the level that was kept"
-    assert found["lost"][:2] == found["kept"][:2]
+    assert found["lost"][:2] == pytest.approx(found["kept"][:2], rel=1e-12), (
+        "but for the order in which shares are added"
+    )
     assert found["lost"][2] > 0.9 > 0.2 > found["kept"][2]

@@ -15,6 +15,7 @@ from synthdp import Budget, NotEntered, Schema, Synthesizer, generators, load, v
 from synthdp.errors import BadInput
 from synthdp.generators import histories
 from synthdp.generators.histories import HistoriesSettings
+from synthdp.generators.marginals import history_model
 from synthdp.ledger.events import merged
 from synthdp.ledger.ledger import Ledger
 from synthdp.planning import planned
@@ -192,6 +193,60 @@ def test_in_parts_no_key_comes_twice_and_the_same_seed_gives_the_same(release):
         pd.testing.assert_frame_equal(part["visit"], again["visit"])
     assert not parts[0]["visit"]["start"].head(20).equals(parts[1]["visit"]["start"].head(20))
     assert [len(part["person"]) for part in release.stream_tables(0)] == [0]
+
+
+def test_people_are_drawn_under_conditions_on_their_columns(release):
+    """As often as among all people, with their histories: those of people who satisfy the condition, out of many."""
+    where = {"person.sex": "F", "person.birth": ["1950-01-01", "1969-12-31"], "person.death": None}
+    made = release.sample_tables(1500, where=where, seed=0)
+    person, visit = made["person"], made["visit"]
+    assert len(person) == 1500
+    assert person["person_id"].is_unique
+    assert set(person["sex"]) == {"F"}
+    assert person["birth"].between("1950-01-01", "1969-12-31").all()
+    assert person["death"].isna().all()
+    release.schema.validate_tables(made, "error")
+    every = release.sample_tables(12_000, seed=1)
+    alike = every["person"]
+    alike = alike[(alike["sex"] == "F") & alike["birth"].between("1950-01-01", "1969-12-31") & alike["death"].isna()]
+    numbers = [
+        frame["person_id"].map(rows["person_id"].value_counts()).fillna(0)
+        for frame, rows in ((person, visit), (alike, every["visit"]))
+    ]
+    error = math.sqrt(numbers[0].var() / len(person) + numbers[1].var() / len(alike))
+    assert abs(numbers[0].mean() - numbers[1].mean()) < 4 * error
+    years = [frame["birth"].dt.year for frame in (person, alike)]
+    error = math.sqrt(years[0].var() / len(person) + years[1].var() / len(alike))
+    assert abs(years[0].mean() - years[1].mean()) < 4 * error
+    again = [part["person"] for part in release.stream_tables(30, where=where, seed=3, chunk=20)]
+    assert [len(part) for part in again] == [20, 10]
+    assert all((part["sex"] == "F").all() for part in again)
+    assert len(release.sample_tables(0, where=where)["person"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ({"visit.ward": "A"}, "is no column of people"),
+        ({"sex": "F"}, "did you mean 'person.sex'"),
+        ({"person.sex": "X"}, "'X' is not one of its categories"),
+        ({"person.birth": "1870-01-01"}, "none of its possible values"),
+        ({"person.sex": ["F", None]}, "null stands alone"),
+        ({}, "person.sex: F"),
+    ],
+)
+def test_conditions_that_fit_no_people_are_refused(release, where, words):
+    with pytest.raises(BadInput, match=re.escape(words)):
+        release.sample_tables(5, where=where)
+
+
+def test_a_condition_that_hardly_anybody_satisfies_is_refused(release, monkeypatch):
+    monkeypatch.setattr(history_model, "MOST_TRIED", 1)
+    with pytest.raises(
+        BadInput,
+        match=r"of 1000 people whom the model draws, [0-9] satisfy the condition, and 9 are asked for; widen it",
+    ):
+        release.sample_tables(9, where={"person.birth": "1961-07-05", "person.sex": "F"}, seed=0)
 
 
 def test_without_noise_what_hangs_together_is_kept(release):

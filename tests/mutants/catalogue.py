@@ -13,6 +13,7 @@ MANIFEST = "tests/report/test_manifest.py"
 GRADIENTS = "tests/seal/test_gradients.py"
 BUCKETS = "tests/seal/test_buckets.py"
 HISTORY_TABLES = "tests/seal/test_history_tables.py"
+COUNTED, COUNTED_TESTS = "synthdp.seal.counted_histories", "tests/seal/test_counted_histories.py"
 LINKED, JOINED = "tests/seal/test_linked_records.py", "synthdp.schema.joined_tables"
 MOMENTS = "tests/seal/test_moments.py"
 RESUME = "tests/seal/test_resume.py"
@@ -712,14 +713,14 @@ HISTORIES = (
     ),
     Mutant(
         "each row below a visit weighs as much as the visit",
-        f"{SEAL}.history_tables:HistoryTables.bounded",
+        f"{SEAL}.history_records:Histories.tables",
         "weights[record] // np.bincount(record, minlength=1)[record]",
         "weights[record]",
         (f"{LINKED}::test_no_person_moves_the_tables_by_more_than_the_sensitivity[rows, clip 2.0]",),
     ),
     Mutant(
         "each code of a visit weighs as much as the visit",
-        f"{SEAL}.history_tables:HistoryTables.bounded",
+        f"{SEAL}.history_records:Histories.tables",
         "weights // np.maximum(several, 1)",
         "weights",
         (f"{LINKED}::test_rows_below_a_visit_share_its_weight_and_their_columns_are_those_of_a_plain_loop",),
@@ -734,8 +735,8 @@ HISTORIES = (
     Mutant(
         "others decide which of a unit's records count",
         f"{SEAL}.history_records:Histories.of",
-        "(keys >> np.uint64(32)).astype(np.int64)",
-        "(keys * np.uint64(0) + np.uint64(len(keys))).astype(np.int64)",
+        "int(name[:8], 16)",
+        "len(names)",
         (f"{HISTORY_TABLES}::test_a_unit_s_cells_are_told_by_its_own_records_alone",),
     ),
     Mutant(
@@ -768,10 +769,66 @@ HISTORIES = (
     ),
     Mutant(
         "the rows below a visit that count are told by nothing secret",
-        f"{JOINED}:_lot",
-        "hashlib.blake2b(text, key=key, digest_size=8)",
-        "hashlib.blake2b(text, digest_size=8)",
+        f"{JOINED}:_places",
+        "lot(key.hex(), each[row])",
+        "lot(each[row])",
         (f"{LINKED}::test_which_rows_below_a_visit_count_is_told_by_content_and_key",),
+    ),
+    Mutant(
+        "in a database an orphan counts for somebody",
+        f"{SEAL}.history_statements:Making._every",
+        'f" JOIN {_name(linked)} AS u ON u.unit = v.unit"',
+        'f" LEFT JOIN {_name(linked)} AS u ON u.unit = v.unit"',
+        (f"{COUNTED_TESTS}::test_tables_of_nasty_people_are_those_in_memory[duckdb-1.0]",),
+    ),
+    Mutant(
+        "in a database the first records of a unit count",
+        f"{SEAL}.history_statements:Making._records",
+        "_number(_hex('unit'))",
+        "'0'",
+        (f"{COUNTED_TESTS}::test_tables_of_odd_kinds_are_those_in_memory[duckdb]",),
+    ),
+    Mutant(
+        "in a database the rows below a visit that count are told by nothing secret",
+        f"{SEAL}.history_statements:keyed",
+        "ibis.literal(key.hex())",
+        "ibis.literal('')",
+        (f"{COUNTED_TESTS}::test_tables_of_nasty_people_are_those_in_memory[duckdb-1.0]",),
+    ),
+    Mutant(
+        "in a database all rows below a visit count",
+        f"{SEAL}.history_statements:Making._chosen",
+        "below.places",
+        "99",
+        (f"{COUNTED_TESTS}::test_tables_of_nasty_people_are_those_in_memory[duckdb-1.0]",),
+    ),
+    Mutant(
+        "in a database a person counts once for each row",
+        f"{SEAL}.history_statements:Making._people",
+        'f"SELECT unit, {named} FROM (SELECT *, {ranked} FROM {_name(people)} WHERE unit IS NOT NULL) AS s WHERE drawn = 1"',
+        'f"SELECT unit, {named} FROM (SELECT *, {ranked} FROM {_name(people)} WHERE unit IS NOT NULL) AS s WHERE drawn > 0"',
+        (f"{COUNTED_TESTS}::test_no_person_moves_the_tables_by_more_than_the_sensitivity",),
+    ),
+    Mutant(
+        "in a database rows below a visit stand in the order of their codes",
+        f"{SEAL}.history_statements:Making._ranked",
+        "(np.diff(placed) < 0).any()",
+        "len(placed) < 0",
+        (f"{COUNTED_TESTS}::test_tables_of_odd_kinds_are_those_in_memory[duckdb]",),
+    ),
+    Mutant(
+        "in a database rows below a record each weigh as much as the record",
+        f"{COUNTED}:CountedHistories.tables",
+        "weights[kept] // np.maximum(rows_there, 1)",
+        "weights[kept]",
+        (f"{COUNTED_TESTS}::test_no_person_moves_the_tables_by_more_than_the_sensitivity",),
+    ),
+    Mutant(
+        "linked tables of a database are read at several moments",
+        f"{SEAL}.history_statements:Making.kept",
+        "self.table.moment()",
+        "open(__file__)",
+        (f"{COUNTED_TESTS}::test_linked_tables_are_read_at_one_moment",),
     ),
     Mutant(
         "the row of a person without a visit counts as one",

@@ -78,6 +78,8 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     assert told["declared"]["tables"][-1] == cdm.NOTE
     sample = ("sample", "release=run/release", "rows=200", "format=omop", "seed=1", "vocabulary=vocabulary")
     said_of(capsys, *sample, "out=synthetic")
+    said_of(capsys, *sample, "out=women", "where={person.gender_concept_id: 8532}")
+    assert set(pd.read_csv("women/person.csv")["gender_concept_id"]) == {8532}
     found = said_of(capsys, "check", "data.format=omop", "data.path=synthetic", "data.vocabulary=vocabulary")
     assert " 0 failed, 0 not run" in found
     assert "no row to apply to" in found

@@ -5,6 +5,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 
 import ibis
 import numpy as np
@@ -267,6 +268,19 @@ def test_nothing_is_left_behind_however_a_fit_ends(tmp_path):
         assert list((tmp_path / "private").iterdir()) == []
     Synthesizer("independent", schema=make_schema(), budget=BUDGET).fit(source)
     assert list((tmp_path / "private").iterdir()) == []
+
+
+def test_a_query_that_is_interrupted_says_so_and_is_no_fault_of_the_program():
+    """DuckDB makes an error of its own of Ctrl-C."""
+    connection = ibis.duckdb.connect()
+    with tables.asking():
+        endless = connection.sql("SELECT sum(a.range * b.range) AS s FROM range(10000000) a, range(10000000) b")
+    table = tables.Opened(expression=endless)
+    for ask in (table.rows, table.keep):
+        threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
+        with pytest.raises(KeyboardInterrupt):
+            ask(endless)
+    connection.disconnect()
 
 
 @pytest.mark.heavy

@@ -286,6 +286,18 @@ def test_which_rows_below_a_visit_count_is_told_by_content_and_key():
     assert len(kept) > 3
 
 
+def test_cells_that_read_alike_side_by_side_are_told_apart():
+    """Which of a person's rows counts does not hang on their order, also where a cell has what stands between two cells."""
+    learned = {"kind": "categorical", "categories": "learn"}
+    of = schema(tables={"person": {"columns": {"one": learned, "two": learned}}}, rules=None)
+    rows = pd.DataFrame({"person_id": "P1", "one": ["a,b", "a", "a/b", ""], "two": ["c", "b,c", "c", "a,b,c"]})
+    visit, diagnosis = clinic(1)["visit"].iloc[:0], clinic(1)["diagnosis"].iloc[:0]
+    for key in range(20):
+        frames = [{"person": each, "visit": visit, "diagnosis": diagnosis} for each in (rows, rows[::-1])]
+        one, other = (joined(each, of, bytes([key]) * 32).frame for each in frames)
+        assert one[["person.one", "person.two"]].equals(other[["person.one", "person.two"]])
+
+
 def test_people_without_visits_have_cells_of_their_own():
     frames = clinic(60, seed=2)
     held = frames["person"]["person_id"].map(frames["visit"]["person_id"].value_counts()).fillna(0)

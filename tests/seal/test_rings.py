@@ -18,6 +18,7 @@ import tokenize
 from contextlib import nullcontext
 from pathlib import Path
 
+import ibis
 import linked_clinic
 import pandas as pd
 import pytest
@@ -180,6 +181,14 @@ def ruled():
     fit("independent", frame.assign(left=frame["seen"]), make_schema(**RULED))
 
 
+def histories_in_a_database():
+    with source.asking():
+        connection = ibis.duckdb.connect()
+        tables = {name: connection.create_table(name, frame) for name, frame in tangled(20).items()}
+    fit("histories", source.linked(tables), linked_clinic.schema(), "histories")
+    connection.disconnect()
+
+
 def taught(**settings):
     fitted(problem(300, 0), teachers=10, queries=20, **settings)
 
@@ -199,6 +208,7 @@ CASES = {
     "learned": lambda: fit("independent", make_frame(400, repeats=3), make_schema(**LEARNED, **PATIENTS)),
     "ruled": ruled,
     "text in a database": lambda: in_a_database("independent", "csv", **PATIENTS, units="learn"),
+    "histories in a database": histories_in_a_database,
     "labels by estimators": taught,
     "labels by networks": lambda: taught(teacher=Networks(steps=5)),
     "a module of the user's": trained,

@@ -37,6 +37,8 @@ from synthdp.schema.history_view import (
 )
 from synthdp.schema.linked_tables import Table
 from synthdp.schema.schema import Schema
+from synthdp.schema.where import People
+from synthdp.schema.where import people as condition
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,10 +50,9 @@ POINTS = "points of "  # dates below visits, as drawn
 MOST_POINTS = 100_000  # of the order column's grid, of which some are likelier than others
 LEAST_SHARE = 1e-4  # of a point, against an even share
 MOST_BY = 3  # columns that tell one together
-LEAST_ROOM, MOST_CROWDED = (
-    1e-9,
-    -300.0,
-)  # of the time left, as a share; logarithm of the least chance that later records leave to a gap
+LEAST_ROOM = 1e-9  # of the time, for records to come
+MOST_CROWDED = -300.0  # logarithm of the least chance that records to come leave to a gap
+LEAST_TRIED, MOST_TRIED = 1_000, 1_000  # people drawn at a time, and for each that a condition asks for
 LARGEST = 1 << 62  # no gap is larger
 LEAST_CHANCE = 1e-300  # of what a rule leaves: something is drawn of it
 
@@ -201,7 +202,7 @@ class HistoryModel:
         return found
 
     def spans(self, people: Mapping[str, Whole], rng: np.random.Generator) -> Spans:
-        """When records of these units may lie; dates of units that limit it are drawn here."""
+        """When records of these units may lie; dates of units that limit it are drawn here, unless `people` has their points."""
         view, codec = self.view, self.codec
         order, units = codec.numeric(view.order), len(people[NUMBER])
         (low, high), points = (np.full(units, end) for end in order.span), dict[str, Whole]()
@@ -209,7 +210,8 @@ class HistoryModel:
         for name in dict.fromkeys((*view.since, *view.until, *view.ends)):
             coder, column = codec.numeric(name), self.schema.column(name)
             inside, gone = coder.known(people[name].astype(np.int32))
-            points[name], missing[name] = coder.draw(inside, rng), gone
+            points[name] = people[POINTS + name] if POINTS + name in people else coder.draw(inside, rng)
+            missing[name] = gone
             period = MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 0
             if name in view.since:
                 low = np.where(gone, low, np.maximum(low, -(-points[name] * period // view.period)))
@@ -445,29 +447,72 @@ class HistoryModel:
             frame[self.schema.unit] = [f"S{first_unit + unit + 1:09d}" for unit in owner]
         return frame.astype({self.schema.unit: "str"}), int(owner[-1]) + 1 if len(owner) else 0
 
-    def sample_tables(self, people: int, *, seed: int | None = None, first_row: int = 0) -> "dict[str, pd.DataFrame]":
-        """Linked tables of so many people, with fresh keys that link their rows; people are named from `first_row` on."""
+    def sample_tables(
+        self, people: int, *, where: Mapping[str, Any] | None = None, seed: int | None = None, first_row: int = 0
+    ) -> "dict[str, pd.DataFrame]":
+        """Linked tables of so many people, with fresh keys that link their rows; people are named from `first_row` on. Under a condition
+        people are drawn until so many satisfy it, before their histories are."""
         import pandas as pd
 
         rng = np.random.default_rng(seed)
+        wanted = None if where is None else condition(where, self.codec, self.view.unit)
         starts = range(0, max(people, 1), MOST_UNITS)
-        parts = [self._tables(min(MOST_UNITS, people - start), rng, first_row + start) for start in starts]
+        parts = [self._tables(min(MOST_UNITS, people - start), rng, first_row + start, wanted) for start in starts]
         return {name: pd.concat([part[name] for part in parts], ignore_index=True) for name in parts[0]}
 
-    def _tables(self, units: int, rng: np.random.Generator, first: int) -> "dict[str, pd.DataFrame]":
+    def _people(self, people: dict[str, Whole], rng: np.random.Generator) -> "tuple[Spans, pd.DataFrame]":
+        """When records of these people may lie, and a frame that has their columns among others."""
+        spans, codec = self.spans(people, rng), self.codec
+        codes = np.zeros((len(people[NUMBER]), len(codec.names)), np.int32)
+        for name in self.view.unit:
+            codes[:, codec.names.index(name)] = people[name]
+        whole = codec.decode(codes, rng)
+        for name, points in spans.points.items():  # by which the visits are drawn
+            coder = codec.numeric(name)
+            whole[name] = coder.cells(points, coder.known(people[name].astype(np.int32))[1])
+        return spans, whole
+
+    def _wanted(
+        self, units: int, rng: np.random.Generator, wanted: People
+    ) -> "tuple[dict[str, Whole], Spans, pd.DataFrame]":
+        """So many of the people whom the model draws, those that are wanted."""
+        import pandas as pd
+
+        found: list[dict[str, Whole]] = []
+        frames: list[pd.DataFrame] = []
+        count = tried = 0
+        while count < units:
+            if tried >= MOST_TRIED * max(units, LEAST_TRIED):
+                raise BadInput(
+                    f"where: of {tried} people whom the model draws, {count} satisfy the condition, and {units} are asked for; widen it"
+                )
+            people = self.people(max(units, LEAST_TRIED), rng)
+            tried += len(people[NUMBER])
+            there = np.logical_and.reduce([codes[people[name]] for name, codes in wanted.codes.items()])
+            people = {name: codes[there] for name, codes in people.items()}
+            spans, whole = self._people(people, rng)
+            people |= {POINTS + name: points for name, points in spans.points.items()}
+            chosen = np.flatnonzero(wanted.holds(whole))[: units - count]
+            count += len(chosen)
+            found.append({name: values[chosen] for name, values in people.items()})
+            frames.append(whole.iloc[chosen])
+        people = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
+        spans = self.spans(people, rng)
+        return {name: people[name] for name in self.view.of_unit}, spans, pd.concat(frames, ignore_index=True)
+
+    def _tables(
+        self, units: int, rng: np.random.Generator, first: int, wanted: People | None
+    ) -> "dict[str, pd.DataFrame]":
         import pandas as pd
 
         schema, view, codec = self.schema, self.view, self.codec
-        people = self.people(max(units, 1), rng)
-        spans = self.spans(people, rng)
-        cells, owner, points = self.histories(max(units, 1), rng, people, spans)
-        of_people = np.zeros((len(people[NUMBER]), len(codec.names)), np.int32)
-        for name in view.unit:
-            of_people[:, codec.names.index(name)] = people[name]
-        whole = codec.decode(of_people, rng)
-        for name, drawn_points in spans.points.items():  # by which the visits were drawn
-            coder = codec.numeric(name)
-            whole[name] = coder.cells(drawn_points, coder.known(people[name].astype(np.int32))[1])
+        asked = max(units, 1)
+        if wanted is None:
+            people = self.people(asked, rng)
+            spans, whole = self._people(people, rng)
+        else:
+            people, spans, whole = self._wanted(asked, rng, wanted)
+        cells, owner, points = self.histories(asked, rng, people, spans)
         nothing = np.zeros(len(owner), np.int64)  # of rows below visits, which are made apart
         rows = codec.decode(np.stack([cells.get(name, nothing) for name in codec.names], 1), rng)
         rows[view.order] = codec.numeric(view.order).cells(points, np.zeros(len(owner), np.bool_))
