@@ -155,8 +155,11 @@ class HistoriesSettings:
         drawn_columns = [name for name in view.drawn if name != view.target and view.of_row(name) is None]
         asked: list[Clique] = [(name,) for name in drawn_columns]
         asked += [(each, name) for name in drawn_columns for each in view.before(name)]
+        asked += [(*each, name) for name in drawn_columns for each in view.together(name)]
         records = _Asked.of(data, HistoryTables(view, tuple(asked), noises["records"], clip))
-        cliques: dict[str, list[Clique]] = {name: [(each,) for each in view.before(name)] for name in view.drawn}
+        cliques: dict[str, list[Clique]] = {
+            name: [*((each,) for each in view.before(name)), *view.together(name)] for name in view.drawn
+        }
         answers = [records]
         if view.target is not None:
             beside: list[Clique] = [(view.target,), *((each, view.target) for each in view.before(view.target))]
@@ -330,7 +333,7 @@ class _Work:
         counts = (place >= first[owner]) & (place < first[owner] + most)
         weights = history_view.weights(np.minimum(number, most), self.settings.clip)[owner[counts]] / UNIT_WEIGHT
         weights = weights * (self.total / self.number)
-        self.owner = owner[counts]
+        self.owner, self.left = owner[counts], (number[owner] - place - 1)[counts]
         return {name: values[counts] for name, values in cells.items()}, weights, np.roll(points, 1)[counts]
 
     def _conditional(self, name: str, cells: dict[str, Whole], weights: Array, start: Conditional) -> Conditional:
@@ -360,9 +363,11 @@ class _Work:
         if name == FIRST:  # the last code says that this is another record
             offset = np.zeros((there.sum(), size))
             offset[:, -1] = CLOSED
-            offset[:, :-1][self.spans.closed(self.owner[there])] = CLOSED
+            owner, spans = self.owner[there], self.spans
+            offset[:, :-1] = self.model.first_offsets(spans.low[owner], spans.high[owner], self.left[there])
+            offset[:, :-1][spans.closed(owner)] = CLOSED
         else:
-            offset = self.model.gap_offsets(self.before[there], self.spans.high[self.owner[there]])
+            offset = self.model.gap_offsets(self.before[there], self.spans.high[self.owner[there]], self.left[there])
         tables = [np.where((offset <= CLOSED).all(0), 0.0, table) for table in tables]
         return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)
 

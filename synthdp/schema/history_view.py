@@ -30,6 +30,7 @@ MOST_RECORDS = 10_000  # max_records_per_unit
 MOST_LEFT = 2  # from which on records to come are no longer counted
 MOST_EARLIER = 3  # from which on earlier records are no longer counted
 LEAST_ALIKE, MOST_ALIKE = 3, 2  # codes of columns that are told apart by whether they are as before; so many columns
+MOST_TOGETHER = 1000  # cells of two columns that tell a third one together
 TOLD = 4  # columns whose earlier values are counted where the schema has no target
 UNIT_WEIGHT = 1 << 20
 ROWS, ROW, LAST = " rows", " row", " last"  # of a table below visits
@@ -114,6 +115,8 @@ class View:
         own = [name for name in codes if name not in (*schema.per_unit, *placed) and name != order]
         own += [each.table + ROWS for each in below]
         targets = [name for name in schema.targets if name in own]
+        alike = _alike([name for name in own if name not in targets], codes)
+        own = [*alike, *(name for name in own if name not in alike)]
         flags = [name for name in own if name in codes and isinstance(schema.column(name), Boolean)]
         told = [name for name in targets if codes[name] <= TOLD] or ([] if targets else flags[:TOLD])
         column, most = schema.column(order), schema.max_records_per_unit
@@ -167,9 +170,7 @@ class View:
     @property
     def alike(self) -> list[str]:
         """The columns of a record, targets apart, that have the most codes."""
-        codes = dict(self.codes)
-        found = [name for name in self.own[: len(self.own) - self.aims] if codes.get(name, 0) >= LEAST_ALIKE]
-        return sorted(found, key=lambda name: -codes[name])[:MOST_ALIKE]
+        return _alike(self.own[: len(self.own) - self.aims], dict(self.codes))
 
     def as_before(self, cells: Cells) -> dict[str, Whole]:
         """The codes of `as before`."""
@@ -238,7 +239,7 @@ class View:
         past += [f"{EARLIER}{each} {code}" for each, code in self.counted]
         past = [*self.of_unit, PLACE, LEFT, *past]
         if name == GAP:
-            return (*past, PREVIOUS + self.order, PACE)
+            return (*past, PREVIOUS + self.order, PACE, *(PREVIOUS + each for each in self.alike))
         if name == ALIKE:
             held = [each for each in past if each not in self.unit]
             return (*held, GAP, *(PREVIOUS + each for each in self.alike))
@@ -246,6 +247,15 @@ class View:
         if name == self.target:
             here += [code for each in self.below for code in (each.code, PREVIOUS + each.code)]
         return (*past, *here, *self.own[: self.own.index(name)])
+
+    def together(self, name: str) -> list[tuple[str, str]]:
+        """Pairs of columns that tell a drawn column together: whether the columns `alike` stay as they were, by the gap and what they
+        were."""
+        if name != ALIKE:
+            return []
+        sizes = self.sizes
+        pairs = [(GAP, PREVIOUS + each) for each in self.alike]
+        return [pair for pair in pairs if sizes[GAP] * sizes[pair[1]] <= MOST_TOGETHER]
 
     def _before_row(self, below: Below, name: str) -> tuple[str, ...]:
         """What a column of a row is told by: a code by the unit, the record, the rows before it, the previous record's codes, those of
@@ -417,6 +427,12 @@ def grid(first: int, exact: int, last: int, most: int) -> tuple[int, ...]:
         if step <= last:
             found.append(int(step))
     return tuple(found)
+
+
+def _alike(columns: Sequence[str], codes: Mapping[str, int]) -> list[str]:
+    """Those of the columns that have the most codes: whether they are as before is told apart."""
+    found = [name for name in columns if codes.get(name, 0) >= LEAST_ALIKE]
+    return sorted(found, key=lambda name: -codes[name])[:MOST_ALIKE]
 
 
 def _below(codec: "Codec", table: linked_tables.Table) -> Below:

@@ -133,6 +133,47 @@ def test_columns_that_stay_as_they_were_and_days_without_records_are_kept():
     assert (sample["admitted"].dt.day_of_week > 4).mean() < 0.02, "0.29 if all days are alike"
 
 
+def test_records_of_units_with_many_of_them_do_not_pile_up_at_the_end():
+    """Most patients come once or twice, some ten times, on any of sixty days: the gaps of few-timers are long, those of others short."""
+    rng = np.random.default_rng(0)
+    number = rng.choice([1, 2, 10], 2000, p=[0.5, 0.4, 0.1])
+    owner = np.repeat(np.arange(2000), number)
+    visits = pd.DataFrame(
+        {"patient": owner, "day": rng.integers(0, 60, len(owner)), "came": rng.random(len(owner)) < 0.7}
+    )
+    visits = visits.sort_values(["patient", "day"], ignore_index=True)
+    visits = visits.assign(patient=visits["patient"].map("P{:04d}".format).astype("str"))
+    declared = Schema.from_dict(
+        {
+            "name": "clinic",
+            "declared_by": "tests",
+            "unit": "patient",
+            "units": 2000,
+            "max_records_per_unit": 10,
+            "order": "day",
+            "columns": {
+                "patient": {"kind": "identifier"},
+                "day": {"kind": "integer", "bounds": [0, 59], "bins": 12},
+                "came": {"kind": "boolean"},
+            },
+        }
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotEntered)
+        generator = HistoriesSettings(rounds=2, iterations=40)
+        made = Synthesizer(generator, schema=declared, budget=Budget(math.inf, 1e-6)).fit(visits, seed=0)
+        sample = made.sample(len(visits), seed=0)
+
+    def late(frame):
+        many = frame.groupby("patient")["day"].transform("size") >= 9
+        return (frame["day"] >= 55)[many].mean()
+
+    assert late(visits) == pytest.approx(5 / 60, abs=0.02)
+    assert late(sample) == pytest.approx(late(visits), abs=0.1), (
+        "0.40 where gaps leave no time for the records that follow"
+    )
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", ["at", "unit", "points", "points before"])
 def test_a_column_may_have_any_name(name):

@@ -50,6 +50,8 @@ POINTS = "points of "  # dates below visits, as drawn
 MOST_POINTS = 100_000  # of the order column's grid, of which some are likelier than others
 LEAST_SHARE = 1e-4  # of a point, against an even share
 MOST_BY = 3  # columns that tell one together
+LEAST_ROOM = 1e-9  # of the time, for records to come
+MOST_CROWDED = -300.0  # logarithm of the least chance that records to come leave to a gap
 LEAST_TRIED, MOST_TRIED = 1_000, 1_000  # people drawn at a time, and for each that a condition asks for
 LARGEST = 1 << 62  # no gap is larger
 LEAST_CHANCE = 1e-300  # of what a rule leaves: something is drawn of it
@@ -107,6 +109,11 @@ class PointShares:
         found: Array = (self.laters[ends] - self.laters[begin]) / np.maximum(ends - begin, 1)
         return found
 
+    def sum(self, first: Whole, last: Whole) -> Array:
+        """The sum of the shares of the points from `first` to `last`."""
+        found: Array = self.laters[last + 1 - self.low] - self.laters[first - self.low]
+        return found
+
     def draw(self, first: Whole, last: Whole, rng: np.random.Generator) -> Whole:
         """A point from `first` to `last`, of a record that follows another."""
         return self._drawn(self.laters, first, last, rng)
@@ -157,18 +164,34 @@ class HistoryModel:
             low, np.append(0, shares.cumsum()), np.append(0, (shares * self.seasons[codes]).cumsum()), starts
         )
 
-    def gap_offsets(self, points: Whole, high: Whole) -> Array:
-        """(rows, codes): logarithms of how often a record lies where a gap of each code leads from these points, against an even share;
+    def first_offsets(self, low: Whole, high: Whole, left: Whole) -> Array:
+        """(rows, codes): logarithms of how many ways the `left` records that come after a first one in each of the order column's codes
+        have to lie up to `high`, against those that they have from `low` on; 0 where points have no shares."""
+        on_points = self.point_shares()
+        if on_points is None:
+            return np.zeros((len(left), len(self.seasons)))
+        low, high = low[:, None], np.maximum(low, high)[:, None]
+        first, last = np.maximum(on_points.starts[:-1], low), np.minimum(on_points.starts[1:] - 1, high)
+        middle = np.clip(first + (last - first) // 2, low, high)
+        return _crowded(on_points.sum(middle, high) / np.maximum(on_points.sum(low, high), LEAST_SHARE), left)
+
+    def gap_offsets(self, points: Whole, high: Whole, left: Whole) -> Array:
+        """(rows, codes): logarithms of how often a record lies where a gap of each code leads from these points, against an even share, if
+        the `left` records that come after it lie anywhere up to `high`: they fit in as many ways as the time that is left for each allows.
         `CLOSED` for a gap that leads past the end, and for the code that says there is none."""
         view, on_points = self.view, self.point_shares()
         starts, ends = np.array(view.gaps)[None, :], np.array([*view.gaps[1:], LARGEST])[None, :]
-        far = starts > (high - points)[:, None]
-        found = np.zeros(far.shape)
-        if on_points is not None:
-            first, last = points[:, None] + starts, points[:, None] + np.minimum(ends - 1, (high - points)[:, None])
-            found = np.log(
-                np.maximum(on_points.share(np.where(far, 0, first), np.where(far, 0, last), far), LEAST_SHARE)
-            )
+        points, high = points[:, None], high[:, None]
+        far = starts > high - points
+        first, last = points + np.where(far, 0, starts), points + np.minimum(ends - 1, high - points)
+        last = np.maximum(first, last)
+        middle = first + (last - first) // 2
+        if on_points is None:
+            found, room = np.zeros(far.shape), (high - middle + 1) / (high - points + 1)
+        else:
+            found = np.log(np.maximum(on_points.share(first, last, far), LEAST_SHARE))
+            room = on_points.sum(middle, high) / np.maximum(on_points.sum(points, high), LEAST_SHARE)
+        found += _crowded(room, left)
         return np.column_stack([np.full(len(points), CLOSED), np.where(far, CLOSED, found)])
 
     def people(self, units: int, rng: np.random.Generator) -> dict[str, Whole]:
@@ -231,11 +254,10 @@ class HistoryModel:
             cells[PLACE] = np.full(len(alive), int(view.place(np.array([place]))[0]))
             cells[LEFT] = np.minimum(number[alive] - place - 1, MOST_LEFT)
             if place == 0:
-                if spans.limited:
-                    chances = np.maximum(self.of_record[FIRST].probabilities(cells, sizes)[:, :-1], LEAST_CHANCE)
-                    cells[FIRST] = drawn(np.where(spans.closed(alive), 0, chances), rng)
-                else:
-                    cells[FIRST] = draw(self.of_record[FIRST], cells, sizes, len(alive), rng)
+                offset = np.zeros((len(alive), sizes[FIRST]))
+                offset[:, :-1] = self.first_offsets(spans.low[alive], spans.high[alive], number[alive] - 1)
+                chances = self.of_record[FIRST].probabilities(cells, sizes, offset)[:, :-1]
+                cells[FIRST] = drawn(np.where(spans.closed(alive), 0, np.maximum(chances, LEAST_CHANCE)), rng)
                 if on_points is not None:
                     points[alive] = on_points.start(cells[FIRST], spans.low[alive], spans.high[alive], rng)
                 elif spans.limited:
@@ -247,7 +269,7 @@ class HistoryModel:
                 cells[FIRST] = np.full(len(alive), sizes[FIRST] - 1)
                 cells[PACE] = view.pace(points[alive], number[alive] - place)
                 left = spans.high[alive] - points[alive]
-                offset = self.gap_offsets(points[alive], spans.high[alive])
+                offset = self.gap_offsets(points[alive], spans.high[alive], number[alive] - place - 1)
                 chances = np.maximum(self.of_record[GAP].probabilities(cells, sizes, offset), LEAST_CHANCE)
                 codes = drawn(np.where(offset <= CLOSED, 0, chances), rng) - 1
                 ends = np.array([*view.gaps[1:], LARGEST])
@@ -567,6 +589,12 @@ def _below(
         else:
             made[key] = pd.array(of_visits[key][visit], dtype="str")
     return pd.DataFrame({**made, **{name: rows[name].array for name in short.values()}})
+
+
+def _crowded(room: Array, left: Whole) -> Array:
+    """Logarithms of the chance that so many records, each anywhere, lie in a share of the time, (rows, codes)."""
+    found: Array = np.maximum(left[:, None] * np.log(np.clip(room, LEAST_ROOM, 1)), MOST_CROWDED)
+    return found
 
 
 def _within(edges: Whole, codes: Whole, rng: np.random.Generator) -> Whole:
