@@ -156,11 +156,11 @@ def test_an_answer_is_given_to_its_own_question_only(tmp_path, monkeypatch):
     synth = Synthesizer(Asker(), schema=schema, budget=BUDGET, trust=__name__)
     files = {"ledger": tmp_path / "ledger.jsonl", "checkpoint": tmp_path / "checkpoint.safetensors"}
     before = (tmp_path / "ledger.jsonl").read_bytes()
-    with pytest.raises(BadInput, match=r"of another fit \(schema differ\)"):
+    with pytest.raises(BadInput, match="another fit, which differs in schema:"):
         synth.fit(make_frame(200), resume=True, account=tmp_path / "account", **files)
-    with pytest.raises(BadInput, match=r"of another fit \(generator differ\)"):
+    with pytest.raises(BadInput, match="another fit, which differs in generator:"):
         fit(tmp_path, resume=True, first="ill")
-    with pytest.raises(BadInput, match=r"of another fit \(account, records differ\)"):
+    with pytest.raises(BadInput, match="another fit, which differs in account, records:"):
         fit(tmp_path, resume=True, rows=201, account=False)
     assert (tmp_path / "ledger.jsonl").read_bytes() == before
     monkeypatch.setattr(Asker, "fit", asks_something_else)
