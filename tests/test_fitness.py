@@ -249,7 +249,7 @@ def test_a_fit_is_resumed_with_the_share_that_it_began_with(tmp_path, monkeypatc
 
     files = stopped(tmp_path, monkeypatch, lambda patch: patch.setattr("synthdp.api.measure", stop))
     for other in (None, 0.2):
-        with pytest.raises(BadInput, match="fitness differ"):
+        with pytest.raises(BadInput, match="differs in fitness"):
             fitted("walk", fitness=other, **files, resume=True)
 
 

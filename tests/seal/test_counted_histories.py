@@ -285,6 +285,7 @@ def test_only_sums_of_cells_leave_the_database_and_nothing_stays(load, monkeypat
     assert names() == before
 
 
+@pytest.mark.heavy
 def test_a_fit_is_the_fit_of_the_frames(load):
     of, frames = with_labs(), labs(clinic(60, seed=1), seed=1)
     synthesizer = Synthesizer("histories", schema=of, budget=Budget(3.0, 1e-5), rounds=1, iterations=5)

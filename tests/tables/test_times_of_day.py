@@ -53,7 +53,7 @@ def test_what_is_no_time_of_its_format_is_refused_in_both_engines(tmp_path, cell
     path = tmp_path / "t.csv"
     path.write_text(f"row;at;ill\n0;{cell};true\n1;08:35;true\n", encoding="utf-8")
     frame, codec = record_files.read(path, schema()), Codec(schema())
-    with pytest.raises(BadInput, match="'at': some values are not numbers"):
+    with pytest.raises(BadInput, match="'at': some values are not times of day written HH:MM"):
         schema().validate(frame)
     with source.opened(source.csv(path), schema().reading) as opened:
         found = awkward.codes_in(opened, schema())
