@@ -62,6 +62,11 @@ class Conditional:
         return found
 
 
+def halfway(one: Conditional, other: Conditional) -> Conditional:
+    """The conditional between two of the same cliques."""
+    return Conditional((one.margin + other.margin) / 2, other.cliques, (one.theta + other.theta) / 2)
+
+
 def _shares(found: Whole) -> Array:
     """What each place of rows that lie in several cells weighs, (rows, places)."""
     there = found >= 0
