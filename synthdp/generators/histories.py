@@ -274,7 +274,10 @@ class _Work:
                 for _ in range(SETTLED if settling else 1):
                     if turn == 0 or place == 0 or name == view.target:
                         cells, weights = self._draw(rng)
-                    before, found = model.of_record[name], self._conditional(name, cells, weights, model.of_record[name])
+                    before, found = (
+                        model.of_record[name],
+                        self._conditional(name, cells, weights, model.of_record[name]),
+                    )
                     model.of_record[name] = halfway(before, found) if settling else found
                 self.progress(turn * len(view.drawn) + place + 1, steps, {})
         return model
