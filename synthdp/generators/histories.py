@@ -63,7 +63,7 @@ Clique = tuple[str, ...]
 Tables = dict[Clique, Array]
 CHANCES = 6_000_000  # of codes of rows below visits that a fit looks at: of more rows, some tell
 BY_CODE = 4.0  # times `spread`: what codes and numbers of rows of a visit tell of its rows; tried on a made-up hospital
-SETTLED = 4  # how often a later round begins with days and gaps fitted in turns, and the last one fits the target
+SETTLED = 4  # how often a later round begins with days and gaps fitted in turns, and ends with fits of the target
 MOST_SHARE = 50.0  # of a point, against an even share
 LEAST_DEVIATION = 1e-3  # of tables without noise, of which rounding is all that is left
 CLEAR = 3.0  # deviations of noise that `other` must stand above, where categories are learned
@@ -270,7 +270,7 @@ class _Work:
                 cells, weights = self._draw(rng)
                 model.of_record[GAP] = self._conditional(GAP, cells, weights, model.of_record[GAP])
             for place, name in enumerate(view.drawn):
-                settling = turn > 1 and name == view.target
+                settling = turn > 0 and name == view.target
                 for _ in range(SETTLED if settling else 1):
                     if turn == 0 or place == 0 or name == view.target:
                         cells, weights = self._draw(rng)
