@@ -258,9 +258,9 @@ class _Work:
             self.people[name] = draw(self.of_unit[name], self.people, sizes, self.number, rng)
 
     def records(self, rng: np.random.Generator) -> "HistoryModel":
-        """Rounds over all columns of a record; in the first one each column is fitted before the next is drawn by it. Later ones go halfway:
-        a column that depends much on its previous value is fitted to records that follow too many of one value, or too few, and the whole
-        way would lead to the opposite and on from there."""
+        """Rounds over all columns of a record; in the first one each column is fitted before the next is drawn by it. Later ones go halfway.
+        Where a column depends much on its previous value and drawn records follow too many of one value, a fit makes up for it, and the
+        next ones would follow too few: going the whole way never settles."""
         view = self.view
         self.alone = {name: self._alone(self.answers, name) for name in view.drawn}
         held = {name: _by_itself(alone) for name, alone in self.alone.items()}
@@ -276,10 +276,8 @@ class _Work:
                 for _ in range(SETTLED if settles and name == view.target else 1):
                     if turn == 0 or place == 0 or name == view.target:
                         cells, weights = self._draw(rng)
-                    before, found = (
-                        model.of_record[name],
-                        self._conditional(name, cells, weights, model.of_record[name]),
-                    )
+                    before = model.of_record[name]
+                    found = self._conditional(name, cells, weights, before)
                     model.of_record[name] = halfway(before, found) if settles else found
                 self.progress(turn * len(view.drawn) + place + 1, steps, {})
         return model
