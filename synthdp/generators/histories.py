@@ -258,9 +258,9 @@ class _Work:
             self.people[name] = draw(self.of_unit[name], self.people, sizes, self.number, rng)
 
     def records(self, rng: np.random.Generator) -> "HistoryModel":
-        """Rounds over all columns of a record; in the first one each column is fitted before the next is drawn by it. Later ones go halfway.
-        Where a column depends much on its previous value and drawn records follow too many of one value, a fit makes up for it, so that the
-        next records follow too few: going the whole way never settles."""
+        """Rounds over all columns of a record; in the first one each column is fitted before the next is drawn by it. Later ones go
+        halfway: where a column depends much on its previous value and drawn records follow too many of one value, a fit makes up for
+        that, the next records follow too few, and going the whole way never settles."""
         view = self.view
         self.alone = {name: self._alone(self.answers, name) for name in view.drawn}
         held = {name: _by_itself(alone) for name, alone in self.alone.items()}
