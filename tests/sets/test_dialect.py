@@ -328,7 +328,8 @@ def test_parquet_keeps_whole_numbers_for_truths_and_codes_for_missing_values(tmp
 
 def test_telephone_numbers_are_no_numbers(tmp_path):
     path = tmp_path / "t.csv"
-    pd.DataFrame({"phone": [f"+49301234{row:03d}" for row in range(60)]}).to_csv(path, index=False)
+    columns = {"phone": [f"+49301234{row:03d}" for row in range(60)], "age": [20 + row % 50 for row in range(60)]}
+    pd.DataFrame(columns).to_csv(path, index=False)
     found = record_files.look(path)
     assert (
         yamlfile.parse(draft(found.frame, path, found=found).schema, "draft")["columns"]["phone"]["kind"]
