@@ -294,7 +294,8 @@ def _of_cdm(options: settings.Draft, out: Path | None) -> None:
             raise BadInput("vocabulary= needs out=FILE, beside which the lists of concepts are written")
     lists = None
     if options.vocabulary is not None and out is not None:
-        lists = cdm_draft.concept_lists(options.vocabulary, out.with_name(f"{out.stem}.concepts"))
+        folder = output_paths.folder(str(out.with_name(f"{out.stem}.concepts")), force=options.force)  # edited by hand
+        lists = cdm_draft.concept_lists(options.vocabulary, folder)
     text = cdm_draft.draft(options.path, lists)
     if out is None:
         print(text, end="")

@@ -27,6 +27,7 @@ from synthdp.omop.cdm_store import Cdm
 from synthdp.omop.quality_checks import checked
 from synthdp.schema.codec import Codec
 from synthdp.schema.linked_tables import column_of
+from synthdp.schema.table_review import review_tables
 from synthdp.seal.history_records import ordered
 
 DATA = ("data.format=omop", "data.path=cdm", "data.schema=schema.yaml")
@@ -187,7 +188,9 @@ def test_concepts_roll_up_to_standard_ones_of_their_domain_with_one_parent_each(
     (tmp_path / "concept_ancestor.csv").unlink()
     flat = cdm_draft.concept_lists(str(tmp_path), tmp_path / "flat")
     assert not any(each.rolls_up for each in flat.values())
-    assert pd.read_csv(tmp_path / "flat" / "condition_concept_id.csv")["parent"].isna().all()
+    listed = pd.read_csv(tmp_path / "flat" / "condition_concept_id.csv")
+    assert listed["parent"].isna().all()
+    assert listed["concept_id"].tolist() == [0, *found.index], "no matching concept, which is never below another one"
     assert "tree:" not in cdm_draft.draft(None, flat)
     assert cdm_draft.draft(None, lists).count("other: 0  # what noise hides") == 1
 
@@ -206,6 +209,30 @@ def test_rolled_up_concepts_say_what_becomes_of_the_rest_and_do_not_lie_in_the_c
     Path("own.yaml").write_text(silent, encoding="utf-8")
     assert run(words) != 0
     assert "becomes the text 'other', which is not a concept: say other: 0" in capsys.readouterr().err
+
+
+def test_a_concept_that_a_list_without_a_tree_lacks_becomes_no_matching_concept(place):
+    schema = Schema.load("schema.yaml")
+    frames = {name: frame.astype(object) for name, frame in cdm_tables.read("cdm", schema).items()}
+    frames["measurement"].loc[:2, "measurement_concept_id"] = ["0", "2000000123", "77"]
+    column = column_of(schema, "measurement.measurement_concept_id")
+    assert (column.tree, column.other) == (None, "0")
+    told = [
+        each for each in review_tables(schema, frames, frames) if each.column == "measurement.measurement_concept_id"
+    ]
+    assert [(each.count, "count as '0'" in each.what) for each in told] == [(2, True)]
+
+
+def test_lists_that_were_edited_are_not_written_anew_unasked(place, capsys):
+    words = ["schema", *DATA[:2], "data.vocabulary=vocabulary", "out=draft.yaml"]
+    said_of(capsys, *words)
+    Path("draft.yaml").unlink()
+    Path("draft.concepts/drug_concept_id.csv").write_text("concept_id,concept_name,parent\n1,a,\n", encoding="utf-8")
+    assert run(words) != 0
+    assert "draft.concepts exists and is not empty" in capsys.readouterr().err
+    assert not Path("draft.yaml").exists()
+    said_of(capsys, *words, "force=true")
+    assert len(pd.read_csv("draft.concepts/drug_concept_id.csv")) == 4
 
 
 @pytest.mark.heavy
