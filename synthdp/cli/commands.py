@@ -126,6 +126,7 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
         name=release.schema.name or "CDM",
         guarantee=fits.guarantee(said.epsilon, said.delta, said.unit, said.accountant),
         day=datetime.datetime.now(tz=datetime.UTC).date(),
+        vocabulary=None if options.vocabulary is None else cdm_draft.version_of(options.vocabulary),
     )
     gendered = None if options.vocabulary is None else quality_checks.gendered(options.vocabulary)
     with output_paths.progress("sample") as step:
@@ -292,11 +293,11 @@ def _of_cdm(options: settings.Draft, out: Path | None) -> None:
         cdm_draft.check_apart(options.vocabulary, options.path)
         if out is None:
             raise BadInput("vocabulary= needs out=FILE, beside which the lists of concepts are written")
-    lists = None
+    lists, version = None, None
     if options.vocabulary is not None and out is not None:
         folder = output_paths.folder(str(out.with_name(f"{out.stem}.concepts")), force=options.force)  # edited by hand
-        lists = cdm_draft.concept_lists(options.vocabulary, folder)
-    text = cdm_draft.draft(options.path, lists)
+        lists, version = cdm_draft.concept_lists(options.vocabulary, folder), cdm_draft.version_of(options.vocabulary)
+    text = cdm_draft.draft(options.path, lists, version)
     if out is None:
         print(text, end="")
         return

@@ -2,6 +2,7 @@
 is read: of a CDM that is there only the names of its tables and fields."""
 
 import csv
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -63,9 +64,9 @@ class Listed:
     number: int
 
 
-def draft(where: str | None, lists: "Mapping[str, Listed] | None" = None) -> str:
+def draft(where: str | None, lists: "Mapping[str, Listed] | None" = None, version: str | None = None) -> str:
     """The schema as YAML, of the tables that the CDM has; of all, where `where` is None. `lists`: for fields of concepts those that lie
-    beside the schema (`concept_lists`)."""
+    beside the schema (`concept_lists`), and the `version` of the vocabulary that they are from."""
     there = None if where is None else Cdm(where).fields()
     if there is not None and not {cdm.PERSON, cdm.VISIT} <= set(there):
         raise BadInput(f"{where}: has no tables person and visit_occurrence, to which everything else belongs")
@@ -78,6 +79,11 @@ def draft(where: str | None, lists: "Mapping[str, Listed] | None" = None) -> str
         "unit: person_id  # all rows of a person are protected together",
         "units: learn  # question: how many people, about, by a public source?",
         "targets: []  # question: which columns will be predicted? Such as visit_occurrence.visit_concept_id",
+        *(
+            []
+            if version is None
+            else [f"notes: [{json.dumps(f'Concepts are from the vocabularies of OMOP, {version}')}]"]
+        ),
         "tables:",
         *_person(dead=dead),
         *_visits(),
@@ -189,7 +195,7 @@ def check_apart(vocabulary: str, *records: str | None) -> None:
     there and nothing else."""
     lists = Cdm(vocabulary)
     of_records = [Cdm(each) for each in records if each is not None]
-    shown = [name for name in ("concept", "concept_ancestor") if lists.shows(name)]
+    shown = [name for name in ("concept", "concept_ancestor", "vocabulary") if lists.shows(name)]
     if shown:
         raise BadInput(f"data.vocabulary: {shown[0]} is a view, which may show what lies in the CDM: name a table")
     if cdm.PERSON in lists.fields() or any(lists.shares(each) for each in of_records):
@@ -197,6 +203,18 @@ def check_apart(vocabulary: str, *records: str | None) -> None:
             "data.vocabulary lies in the CDM itself, or is one: its table of concepts may hold just those that a patient has. Name a "
             "public version of the vocabulary, such as a folder that Athena gave you"
         )
+
+
+def version_of(vocabulary: str) -> str | None:
+    """Which version a vocabulary says that it is, in the row None of its table `vocabulary`; None where it does not say."""
+    with duck() as connection:
+        there = Cdm(vocabulary).views(connection, {"vocabulary": None}, "v_").get("vocabulary", ())
+        if not {"vocabulary_id", "vocabulary_version"} <= set(there):
+            return None
+        found = connection.execute(
+            "SELECT CAST(vocabulary_version AS VARCHAR) FROM v_vocabulary WHERE vocabulary_id = 'None'"
+        ).fetchall()
+        return found[0][0] if found else None
 
 
 def concept_lists(vocabulary: str, folder: Path) -> dict[str, Listed]:

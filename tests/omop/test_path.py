@@ -69,6 +69,7 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     assert not Path("internal").exists(), "so no look at records is noted, after which the schema would count as edited"
     with pytest.raises(BadInput, match=r"'condition_occurrence.condition_concept_id', 'procedure_occurrence"):
         Schema.load("draft.yaml").check_declared()
+    assert Schema.load("draft.yaml").notes == ("Concepts are from the vocabularies of OMOP, made up",)
     found = said_of(capsys, "check", *DATA, "data.vocabulary=vocabulary")
     assert " 0 failed, 0 not run" in found
     assert "'measurement.visit_occurrence_id': some rows have no key of visit_occurrence, and count for nobody" in found
@@ -143,6 +144,7 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     about = frames["cdm_source"].iloc[0]
     assert about["source_description"].startswith("synthetic: made by synthdp, epsilon 2.9")
     assert "per person_id" in about["source_description"]
+    assert about["vocabulary_version"] == "made up"
     assert set(frames["person"]["person_source_value"]) == {"synthetic"}
     assert frames["person"]["person_id"].tolist() == list(range(1, 201))
     visit, period = frames["visit_occurrence"], frames["observation_period"].set_index("person_id")
@@ -179,6 +181,7 @@ def test_concepts_roll_up_to_standard_ones_of_their_domain_with_one_parent_each(
     names = ["ancestor_concept_id", "descendant_concept_id"]
     pd.DataFrame(pairs, columns=names).to_csv(tmp_path / "concept_ancestor.csv", index=False)
     (tmp_path / "concept.csv").write_text(ODD, encoding="utf-8")
+    assert cdm_draft.version_of(str(tmp_path)) is None, "it has no table vocabulary"
     lists = cdm_draft.concept_lists(str(tmp_path), tmp_path / "lists")
     assert lists["condition_concept_id"] == cdm_draft.Listed("lists/condition_concept_id.csv", rolls_up=True, number=8)
     assert lists["drug_concept_id"] == cdm_draft.Listed("lists/drug_concept_id.csv", rolls_up=False, number=1)
