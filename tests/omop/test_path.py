@@ -226,6 +226,30 @@ def test_a_concept_that_a_list_without_a_tree_lacks_becomes_no_matching_concept(
     assert [(each.count, "count as '0'" in each.what) for each in told] == [(2, True)]
 
 
+def test_without_a_vocabulary_source_codes_roll_up_as_the_page_says(place):
+    page = (Path(__file__).parents[2] / "docs" / "omop.md").read_text(encoding="utf-8")
+    block = page.split("### Without a vocabulary")[1].split("```")[1].removeprefix("text\n")
+    first, rest = Path("schema.yaml").read_text(encoding="utf-8").split("  condition_occurrence:\n", 1)
+    rest = rest[rest.index("  procedure_occurrence:") :]
+    Path("codes.yaml").write_text(first + block + rest, encoding="utf-8")
+    Path("icd10.csv").write_text("code\nE10.1\nE11.9\nI50.1\n", encoding="utf-8")
+    shutil.copytree("cdm", "codes")
+    rows = pd.read_csv("codes/condition_occurrence.csv")
+    codes = np.array(["E10.1", "E11.9", "I50.1", "Z99"])[rows["condition_occurrence_id"] % 4]
+    rows.assign(condition_source_value=codes).to_csv("codes/condition_occurrence.csv", index=False)
+    schema = Schema.load("codes.yaml")
+    cdm.check(schema)
+    frames = schema.validate_tables(cdm_tables.read("codes", schema), "clamp")
+    column = column_of(schema, "condition_occurrence.condition_source_value")
+    assert column.tree.chain("E10.1") == ("E10.1", "E10", "E")
+    told = cdm_files.Told(name="x", guarantee="none", day=date(2026, 1, 1))
+    frames["condition_occurrence"] = frames["condition_occurrence"].assign(condition_concept_id="0")
+    cdm_files.write([frames], schema, "written", told)
+    written = pd.read_csv("written/condition_occurrence.csv")
+    assert written["condition_source_value"].tolist() == codes.tolist()
+    assert set(written["condition_concept_id"]) == {0}
+
+
 def test_lists_that_were_edited_are_not_written_anew_unasked(place, capsys):
     words = ["schema", *DATA[:2], "data.vocabulary=vocabulary", "out=draft.yaml"]
     said_of(capsys, *words)
