@@ -137,6 +137,10 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
     print(
         f"{options.rows} synthetic people in {options.out}: {', '.join(f'{count} rows of {name}' for name, count in rows.items())}"
     )
+    if gendered is None:
+        print(
+            "genders    vocabulary= leaves out rows whose concept only people of another gender have, as check looks for with it"
+        )
     if said.rehearsal:
         output_paths.warn(REHEARSAL)
     place = options.out if cdm_files.is_server(options.out) else path.parent if path.name.startswith("*.") else path
