@@ -82,7 +82,7 @@ def draft(where: str | None, lists: "Mapping[str, Listed] | None" = None, versio
         *(
             []
             if version is None
-            else [f"notes: [{json.dumps(f'Concepts are from the vocabularies of OMOP, {version}')}]"]
+            else [f"notes: [{json.dumps(f'OMOP CDM: concepts are from the vocabularies, version {version}')}]"]
         ),
         "tables:",
         *_person(dead=dead),

@@ -41,9 +41,8 @@ def hospital(tmp_path_factory):
     folder = tmp_path_factory.mktemp("omop")
     omop_hospital.write(folder)
     lists = cdm_draft.concept_lists(str(folder / "vocabulary"), folder / "schema.concepts")
-    (folder / "schema.yaml").write_text(
-        omop_hospital.answered(cdm_draft.draft(str(folder / "cdm"), lists)), encoding="utf-8"
-    )
+    drafted = cdm_draft.draft(str(folder / "cdm"), lists, cdm_draft.version_of(str(folder / "vocabulary")))
+    (folder / "schema.yaml").write_text(omop_hospital.answered(drafted), encoding="utf-8")
     return folder
 
 
@@ -69,7 +68,6 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     assert not Path("internal").exists(), "so no look at records is noted, after which the schema would count as edited"
     with pytest.raises(BadInput, match=r"'condition_occurrence.condition_concept_id', 'procedure_occurrence"):
         Schema.load("draft.yaml").check_declared()
-    assert Schema.load("draft.yaml").notes == ("Concepts are from the vocabularies of OMOP, made up",)
     found = said_of(capsys, "check", *DATA, "data.vocabulary=vocabulary")
     assert " 0 failed, 0 not run" in found
     assert "'measurement.visit_occurrence_id': some rows have no key of visit_occurrence, and count for nobody" in found
@@ -77,7 +75,9 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     assert "tables that are left out, since the schema does not describe them: drug_era" in found
     said_of(capsys, *FIT, "account=none", "out=run", "data.vocabulary=vocabulary")
     told = json.loads((place / "run" / "release" / "release.json").read_text(encoding="utf-8"))["statement"]
-    assert told["declared"]["tables"][-1] == cdm.NOTE
+    version = "OMOP CDM: concepts are from the vocabularies, version made up"
+    assert told["declared"]["tables"][-2:] == [version, cdm.NOTE]
+    assert Schema.load("draft.yaml").notes == (version,)
     sample = ("sample", "release=run/release", "rows=200", "format=omop", "seed=1", "vocabulary=vocabulary")
     said_of(capsys, *sample, "out=synthetic")
     said_of(capsys, *sample, "out=women", "where={person.gender_concept_id: 8532}")
