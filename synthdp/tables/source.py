@@ -382,21 +382,32 @@ class Opened:
         """Name of the database's kind, as Ibis has it."""
         return str(self.expression.get_backend().name)
 
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """As `asking`; and a statement that Ctrl-C broke off is stopped, which DuckDB's threads would go on with."""
+        try:
+            with asking():
+                yield
+        except KeyboardInterrupt:
+            if self.engine == "duckdb":
+                self.expression.get_backend().con.interrupt()
+            raise
+
     def rows(self, expression: "ibis.Table") -> "pa.Table":
         """What an expression comes to. Raises `BadInput` where the database does not answer."""
-        with asking():
+        with self._asking():
             return expression.to_pyarrow()
 
     def keep(self, expression: "ibis.Table") -> "ibis.Table":
         """The same table, computed once and kept in the database until `drop`: a temporary table, one snapshot."""
-        with asking():
+        with self._asking():
             kept = expression.cache()
         self._held.append(kept)
         return kept
 
     def sql(self, text: str, **types: str) -> "ibis.Table":
         """What a statement comes to, of the engine's own SQL; of these types, where they are given."""
-        with asking():
+        with self._asking():
             found: ibis.Table = self.expression.get_backend().sql(text, schema=types or None)
             return found
 
@@ -404,13 +415,13 @@ class Opened:
     def moment(self) -> Iterator[None]:
         """Within, all that is read is of one moment: a transaction, in PostgreSQL one of repeatable reads."""
         connection = self.expression.get_backend().con
-        with asking(), _transaction(connection) if self.engine == "duckdb" else _repeatable(connection):
+        with self._asking(), _transaction(connection) if self.engine == "duckdb" else _repeatable(connection):
             yield
 
     def view(self, expression: "ibis.Table") -> "ibis.Table":
         """The same table under a name of its own in a database that is ours, so that its columns are computed once where they
         are used often."""
-        with asking():
+        with self._asking():
             return expression.get_backend().create_view(f"view{next(self._numbers)}", expression)
 
     def drop(self, *kept: Any) -> None:
@@ -418,7 +429,7 @@ class Opened:
         goes with its connection then."""
         for each in [held for held in self._held if not kept or any(held is one for one in kept)]:
             self._held[:] = [held for held in self._held if held is not each]
-            with asking():
+            with self._asking():
                 each.release()
 
 

@@ -5,6 +5,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 
 import ibis
 import numpy as np
@@ -274,6 +275,33 @@ def test_a_query_that_is_interrupted_is_no_fault_of_the_program(said, kind):
     """DuckDB makes an error of its own of Ctrl-C."""
     with pytest.raises(kind), tables.asking():
         raise RuntimeError(said)
+
+
+@pytest.mark.heavy
+def test_a_statement_without_an_end_is_stopped_by_ctrl_c():
+    """DuckDB would raise at once, and then wait for its threads, which know nothing of it."""
+    script = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
+import ibis
+from synthdp.tables import source as tables
+asked = ibis.duckdb.connect().sql("SELECT sum(hash(a.range * b.range) % 7) AS n FROM range(4000000) a, range(4000000) b")
+table = tables.Opened(expression=asked)
+try:
+    print("asked", flush=True)
+    table.rows(asked)
+except KeyboardInterrupt:
+    print("stopped", flush=True)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline() == b"asked\n"
+            time.sleep(2)  # less, and its threads may end by themselves
+            process.send_signal(signal.SIGINT)
+            said, _ = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert said == b"stopped\n"
 
 
 @pytest.mark.heavy
