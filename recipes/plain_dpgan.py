@@ -73,14 +73,14 @@ def tried(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run what the scratch file lacks, and write the report; the figure is of seed 0."""
+    """Run what the scratch file, or without one the report, lacks, and write the report; the figure is of seed 0."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--choose", action="store_true", help="run the trials of settings before")
     parser.add_argument("--keep", type=Path, default=HOME / "outputs" / "plain_dpgan.json")
     arguments = parser.parse_args()
     arguments.keep.parent.mkdir(parents=True, exist_ok=True)
-    runs = json.loads(arguments.keep.read_text()) if arguments.keep.exists() else {}
+    runs = json.loads(arguments.keep.read_text()) if arguments.keep.exists() else recalled()
     chosen, origin = named.load("mnist"), provenance()
     for settings in TRIALS if arguments.choose else ():
         if trial_of(settings) not in runs:
@@ -90,11 +90,11 @@ def main() -> None:
     for seed in range(arguments.seeds):
         for way, settings in WAYS.items():
             for epsilon in EPSILONS:
-                key, shown = f"{way}/{epsilon:g}/{seed}", cells_of(arguments.keep, way, epsilon)
-                if key not in runs or (seed == 0 and not shown.exists()):
+                key = f"{way}/{epsilon:g}/{seed}"
+                if key not in runs:
                     runs[key], frame = one(settings, epsilon, seed, chosen)
                     if seed == 0:
-                        np.savez(shown, cells=np.stack(cells(frame)))
+                        np.savez(cells_of(arguments.keep, way, epsilon), cells=np.stack(cells(frame)))
                     print(key, runs[key], flush=True)
                     arguments.keep.write_text(json.dumps(runs))
     rows = [row for way in WAYS for epsilon in EPSILONS if (row := together(way, epsilon, runs))]
@@ -102,7 +102,23 @@ def main() -> None:
     trials = [{"settings": settings, **runs[key]} for settings in TRIALS if (key := trial_of(settings)) in runs]
     result = {"data": "mnist", "delta": DELTA, "rows": rows, "settings": told, "trials": trials, **origin}
     write("plain_dpgan", result, page(result))
-    picture(arguments.keep)
+    if all(cells_of(arguments.keep, way, epsilon).exists() for way in WAYS for epsilon in EPSILONS):
+        picture(arguments.keep)
+
+
+def recalled() -> dict[str, Any]:
+    """What the report holds, where the scratch file is gone; its picture stays."""
+    report = REPORTS / "plain_dpgan.json"
+    held = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {"rows": (), "trials": ()}
+    runs: dict[str, Any] = {}
+    for row in held["rows"]:
+        epsilon = math.inf if row["epsilon"] is None else row["epsilon"]
+        for seed, commit in enumerate(row["commits"]):
+            found = {name: row[name]["values"][seed] for name in (*MODELS, "fit_cpu_seconds")}
+            runs[f"{row['generator']}/{epsilon:g}/{seed}"] = {**found, "seed": seed, "commit": commit}
+    for trial in held["trials"]:
+        runs[trial_of(trial["settings"])] = {name: value for name, value in trial.items() if name != "settings"}
+    return runs
 
 
 def together(way: str, epsilon: float, runs: dict[str, Any]) -> dict[str, Any] | None:

@@ -44,6 +44,8 @@ def check(config: Config) -> None:
         from synthdp.omop import cdm_tables
 
         found += cdm_tables.findings(str(config["data"].path or config["data"].train), schema, frame)
+    elif isinstance(frame, dict):
+        found += _tables_left_out(config["data"], schema)
     if config["data"].schema is not None:
         looks.keep(Path(config["data"].schema), looks.VALUES if options.values else looks.CHECK, schema)
     if schema.unit is None:
@@ -137,6 +139,15 @@ def _told_of_cdm(checks: "list[Check]") -> Iterator[str]:
             yield f"failed     {each.name} of {each.where}: {each.violated:,} of {each.rows:,} rows"
     for why, times in Counter(each.why for each in checks if each.status == "not run").items():
         yield f"not run    {times:,} checks, which is no pass: {why}"
+
+
+def _tables_left_out(data: settings.Data, schema: "Schema") -> "list[Finding]":
+    from synthdp.schema.table_review import Finding
+    from synthdp.sets import record_files
+
+    names = record_files.left_out(Path(str(data.path or data.train)), schema)
+    what = f"tables of the folder that are left out, since the schema does not describe them: {', '.join(names)}"
+    return [Finding(column="", what=what, remedy="nothing of them is in synthetic records")] if names else []
 
 
 def _findings(found: "list[Finding]") -> Iterator[str]:

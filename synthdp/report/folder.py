@@ -72,7 +72,7 @@ def written(folder: Path | str, write: Callable[[Path], None], *, force: bool) -
     folder = Path(folder)
     check_replaced(folder)
     if folder.exists() and not force:
-        raise BadInput(f"{folder} exists; choose another folder or pass force=true")
+        raise BadInput(f"{folder} exists; choose another folder, or pass force=true (in Python force=True)")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with atomic.folder(folder) as new:
         write(new)

@@ -32,7 +32,7 @@ TRUTHS = (
     ("n", "y"), ("n", "j"), ("0", "1"), ("-", "+"), ("negative", "positive"), ("negativ", "positiv"), ("neg", "pos"),
 )  # fmt: skip
 POINT, COMMA = (re.compile(rf"[+-]?([0-9]+{sign}?[0-9]*|{sign}[0-9]+)([eE][+-]?[0-9]+)?") for sign in (r"\.", ","))
-LEADING_ZERO = re.compile("[+-]?0[0-9]")
+A_CODE = re.compile("[+-]?0[0-9]|[+][0-9]{7}")  # leading zeros, and telephone numbers
 THOUSAND = re.compile(r"[+-]?[0-9]{1,3}[.,][0-9]{3}")
 GROUPED = re.compile(
     "[+-]?[0-9]{1,3}(([.][0-9]{3})+,[0-9]+|(,[0-9]{3})+[.][0-9]+|([.,][0-9]{3}){2,}|(['\u2019 \u00a0\u202f][0-9]{3})+([.,][0-9]+)?)"
@@ -190,7 +190,7 @@ class ColumnFormat:
                 'what texts such as <5 stand for, as in {"<5": 2.5}; that number goes under atoms of the column too'
             )
             return True
-        if any(LEADING_ZERO.match(text) for text in rest.texts):  # codes of somebody's list
+        if any(A_CODE.match(text) for text in rest.texts):  # codes of somebody's list
             return False
         if (suffix := _suffix(rest.texts)) is not None:
             rest = rest.without(suffix)

@@ -113,6 +113,11 @@ def files_in(folder: Path) -> "dict[str, Path]":
     return found
 
 
+def left_out(folder: Path, schema: Schema) -> list[str]:
+    """The names of the tables in a folder that the schema of linked tables does not have, sorted."""
+    return sorted(set(files_in(folder)) - {table.name for table in schema.tables}) if folder.is_dir() else []
+
+
 def identity(path: Path) -> tuple[int, int]:
     """What identifies a file, whatever its name and the links to it."""
     found = path.stat()

@@ -278,7 +278,7 @@ def _write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, conn
     try:
         there = name in connection.list_tables(**place)
         if there and not replace:
-            raise BadInput(f"{given}: the table exists; name another one, or pass force=true")
+            raise BadInput(f"{given}: the table exists; name another one, or pass force=true (in Python force=True)")
         meanwhile = [f"{number}__unfinished" for number in range(len(types))]
         made = types.empty_table().rename_columns(meanwhile).schema
         connection.create_table(unfinished, schema=_ibis_schema(made), overwrite=True, **place)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import databases
 import duckdb
@@ -62,8 +63,11 @@ def test_a_plan_leads_to_a_split_where_there_is_one(place, capsys, path, leads):
 def test_a_folder_is_checked_fitted_and_sampled(place, capsys):
     with open("tables/visit.csv", "a") as file:
         file.write("V99999,nobody,2021-01-01,a,True\n")
+    Path("tables/lab.csv").write_text("person_id,result\n1,2\n")
     assert run(["check", *DATA]) == 0
     said = capsys.readouterr().out
+    Path("tables/lab.csv").unlink()
+    assert "since the schema does not describe them: lab" in said
     assert "'visit.person_id': some rows have a key that is not in person, and count for nobody" in said
     assert "nobody," not in said, "no cell is shown"
     person = pd.read_csv("tables/person.csv")

@@ -326,6 +326,17 @@ def test_parquet_keeps_whole_numbers_for_truths_and_codes_for_missing_values(tmp
     np.testing.assert_array_equal(codec.encode(record_files.read(tmp_path / "made.parquet", schema)), codes)
 
 
+def test_telephone_numbers_are_no_numbers(tmp_path):
+    path = tmp_path / "t.csv"
+    columns = {"phone": [f"+49301234{row:03d}" for row in range(60)], "age": [20 + row % 50 for row in range(60)]}
+    pd.DataFrame(columns).to_csv(path, index=False)
+    found = record_files.look(path)
+    assert (
+        yamlfile.parse(draft(found.frame, path, found=found).schema, "draft")["columns"]["phone"]["kind"]
+        == "identifier"
+    )
+
+
 @pytest.mark.parametrize("suffix", [" EUR", " CHF", " mg/dl", " mmol/l", " kg/m\u00b2", "/min", " Jahre"])
 def test_units_after_numbers_are_found_and_written_back(tmp_path, suffix):
     """A price in EUR was an identifier: nearly every record has its own."""
