@@ -77,7 +77,7 @@ Frames = dict[str, pd.DataFrame]
 
 
 def vocabulary(concepts: Sequence[tuple[int, str, str, str, int | None]] = CONCEPTS) -> Frames:
-    """The tables concept and concept_ancestor. The old code is not standard."""
+    """The tables concept, concept_ancestor and vocabulary. The old code is not standard."""
     rows = [
         {
             "concept_id": number,
@@ -104,6 +104,7 @@ def vocabulary(concepts: Sequence[tuple[int, str, str, str, int | None]] = CONCE
     return {
         "concept": pd.DataFrame(rows),
         "concept_ancestor": levels.assign(max_levels_of_separation=levels["min_levels_of_separation"]),
+        "vocabulary": pd.DataFrame({"vocabulary_id": ["None"], "vocabulary_version": ["made up"]}),
     }
 
 

@@ -126,6 +126,7 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
         name=release.schema.name or "CDM",
         guarantee=fits.guarantee(said.epsilon, said.delta, said.unit, said.accountant),
         day=datetime.datetime.now(tz=datetime.UTC).date(),
+        vocabulary=None if options.vocabulary is None else cdm_draft.version_of(options.vocabulary),
     )
     gendered = None if options.vocabulary is None else quality_checks.gendered(options.vocabulary)
     with output_paths.progress("sample") as step:
@@ -136,6 +137,10 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
     print(
         f"{options.rows} synthetic people in {options.out}: {', '.join(f'{count} rows of {name}' for name, count in rows.items())}"
     )
+    if gendered is None:
+        print(
+            "genders    vocabulary= leaves out rows whose concept only people of another gender have, as check looks for with it"
+        )
     if said.rehearsal:
         output_paths.warn(REHEARSAL)
     place = options.out if cdm_files.is_server(options.out) else path.parent if path.name.startswith("*.") else path
@@ -292,10 +297,11 @@ def _of_cdm(options: settings.Draft, out: Path | None) -> None:
         cdm_draft.check_apart(options.vocabulary, options.path)
         if out is None:
             raise BadInput("vocabulary= needs out=FILE, beside which the lists of concepts are written")
-    lists = None
+    lists, version = None, None
     if options.vocabulary is not None and out is not None:
-        lists = cdm_draft.concept_lists(options.vocabulary, out.with_name(f"{out.stem}.concepts"))
-    text = cdm_draft.draft(options.path, lists)
+        folder = output_paths.folder(str(out.with_name(f"{out.stem}.concepts")), force=options.force)  # edited by hand
+        lists, version = cdm_draft.concept_lists(options.vocabulary, folder), cdm_draft.version_of(options.vocabulary)
+    text = cdm_draft.draft(options.path, lists, version)
     if out is None:
         print(text, end="")
         return

@@ -2,6 +2,7 @@
 is read: of a CDM that is there only the names of its tables and fields."""
 
 import csv
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 RANKS = 4
+UNMAPPED = (
+    0,
+    "No matching concept",
+    None,
+)  # a row of a list that is no tree, so that whatever it does not have may become it
 # The concepts of the table `listed`, their names, and which lies above each.
 ABOVE = f"""
 WITH pairs AS (
@@ -58,9 +64,9 @@ class Listed:
     number: int
 
 
-def draft(where: str | None, lists: "Mapping[str, Listed] | None" = None) -> str:
+def draft(where: str | None, lists: "Mapping[str, Listed] | None" = None, version: str | None = None) -> str:
     """The schema as YAML, of the tables that the CDM has; of all, where `where` is None. `lists`: for fields of concepts those that lie
-    beside the schema (`concept_lists`)."""
+    beside the schema (`concept_lists`), and the `version` of the vocabulary that they are from."""
     there = None if where is None else Cdm(where).fields()
     if there is not None and not {cdm.PERSON, cdm.VISIT} <= set(there):
         raise BadInput(f"{where}: has no tables person and visit_occurrence, to which everything else belongs")
@@ -73,6 +79,11 @@ def draft(where: str | None, lists: "Mapping[str, Listed] | None" = None) -> str
         "unit: person_id  # all rows of a person are protected together",
         "units: learn  # question: how many people, about, by a public source?",
         "targets: []  # question: which columns will be predicted? Such as visit_occurrence.visit_concept_id",
+        *(
+            []
+            if version is None
+            else [f"notes: [{json.dumps(f'OMOP CDM: concepts are from the vocabularies, version {version}')}]"]
+        ),
         "tables:",
         *_person(dead=dead),
         *_visits(),
@@ -106,7 +117,7 @@ def _person(*, dead: bool) -> Iterator[str]:
     if dead:
         yield f"      {cdm.DEATH_DATE}:  # of the table death; missing: nobody knows that they died"
         yield "        kind: datetime"
-        yield f"        bounds: {_years()}  # question: from which day to which? Or learn"
+        yield f"        bounds: {_years()}  # question: from which day to which? Or learn, where hundreds die in a month"
         yield "        bins: 10"
         yield "        missing: true"
         yield "        review: true"
@@ -123,7 +134,7 @@ def _visits() -> Iterator[str]:
     yield "    columns:"
     yield f"      {cdm.START[cdm.VISIT]}:"
     yield "        kind: datetime"
-    yield f"        bounds: {_years()}  # question: from which day to which? Or learn"
+    yield f"        bounds: {_years()}  # question: from which day to which? Or learn, where thousands come in a month"
     yield "        bins: 20"
     yield "        review: true"
     yield "      visit_concept_id:  # question: which kinds of visit are there?"
@@ -147,12 +158,15 @@ def _below(name: str, listed: Listed | None) -> Iterator[str]:
     yield f"      {field}:"
     yield "        kind: categorical"
     if listed is None:
-        yield f"        categories: [{TODO}]  # question: which may occur? Numbers of concepts, or {{file: list.csv, column: concept_id}}"
+        yield f"        categories: [{TODO}]  # question: which may occur? {{file: list.csv, column: concept_id}}, or numbers of concepts"
+        yield "        # other: 0  # if 0 (no matching concept) is one of them, whatever is not becomes it"
     else:
         yield f"        categories: {{file: {listed.file}, column: concept_id}}  # question: delete those from the file that do not occur"
         if listed.rolls_up:
             yield f"        tree: {{file: {listed.file}, column: concept_id, parent: parent}}  # a rare one becomes one above it"
             yield "        other: 0  # what noise hides altogether, and what is not listed: no matching concept"
+        else:
+            yield "        other: 0  # what is not listed: no matching concept; 0 stays in the file"
     yield "        review: true"
     for each in filter(None, _dates(name)):
         yield f"      {each}: {{kind: ignore}}  # question: to be learned? {{kind: datetime, resolution: day, bounds: {_years()}}}"
@@ -181,7 +195,7 @@ def check_apart(vocabulary: str, *records: str | None) -> None:
     there and nothing else."""
     lists = Cdm(vocabulary)
     of_records = [Cdm(each) for each in records if each is not None]
-    shown = [name for name in ("concept", "concept_ancestor") if lists.shows(name)]
+    shown = [name for name in ("concept", "concept_ancestor", "vocabulary") if lists.shows(name)]
     if shown:
         raise BadInput(f"data.vocabulary: {shown[0]} is a view, which may show what lies in the CDM: name a table")
     if cdm.PERSON in lists.fields() or any(lists.shares(each) for each in of_records):
@@ -191,9 +205,22 @@ def check_apart(vocabulary: str, *records: str | None) -> None:
         )
 
 
+def version_of(vocabulary: str) -> str | None:
+    """Which version a vocabulary says that it is, in the row None of its table `vocabulary`; None where it does not say."""
+    with duck() as connection:
+        there = Cdm(vocabulary).views(connection, {"vocabulary": None}, "v_").get("vocabulary", ())
+        if not {"vocabulary_id", "vocabulary_version"} <= set(there):
+            return None
+        found = connection.execute(
+            "SELECT CAST(vocabulary_version AS VARCHAR) FROM v_vocabulary WHERE vocabulary_id = 'None'"
+        ).fetchall()
+        return found[0][0] if found else None
+
+
 def concept_lists(vocabulary: str, folder: Path) -> dict[str, Listed]:
     """Write a file of the standard and valid concepts of its domain for each field of concepts below visits, with the name of each and the
-    one above it; the files by field. Concepts of a hospital's own (above `cdm.LOCAL`) are left out.
+    one above it; the files by field. Concepts of a hospital's own (above `cdm.LOCAL`) are left out. Where none lies above another, 0 is
+    on the list.
 
     `concept_ancestor` is no tree, and too deep for one. Concepts are of so many ranks, `RANKS` at most besides the lowest, by how many
     others lie below them on a scale of powers; above a concept lies, of its ancestors of a higher rank, the one with the fewest below it.
@@ -216,8 +243,9 @@ def concept_lists(vocabulary: str, folder: Path) -> dict[str, Listed]:
             else:
                 rows = connection.execute("SELECT id, name, NULL FROM listed ORDER BY id").fetchall()
             if rows:
-                _write(folder / f"{field}.csv", rows)
-                found[field] = Listed(f"{folder.name}/{field}.csv", any(row[2] is not None for row in rows), len(rows))
+                rolls_up = any(row[2] is not None for row in rows)
+                _write(folder / f"{field}.csv", rows if rolls_up else [UNMAPPED, *rows])
+                found[field] = Listed(f"{folder.name}/{field}.csv", rolls_up, len(rows))
     return found
 
 

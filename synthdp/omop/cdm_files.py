@@ -44,11 +44,12 @@ WRITTEN = (*cdm.RECORDS, "cdm_source")
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What a CDM says of itself: the guarantee in a line, and the day on which it was drawn."""
+    """What a CDM says of itself: the guarantee in a line, the day on which it was drawn, and the version of the vocabulary."""
 
     name: str
     guarantee: str
     day: date
+    vocabulary: str | None = None
 
     @property
     def sentence(self) -> str:
@@ -272,7 +273,7 @@ def _about(told: Told) -> pa.Table:
         "cdm_release_date": told.day,
         "cdm_version": cdm.VERSION,
         "cdm_version_concept_id": cdm.VERSION_CONCEPT,
-        "vocabulary_version": "none",
+        "vocabulary_version": (told.vocabulary or "unknown")[:20],
     }
     types = _types("cdm_source")
     return pa.table([pa.array([known.get(each.name)], each.type) for each in types], schema=types)

@@ -233,9 +233,14 @@ def _columns(given: Mapping[str, Any], table: Table, unit: str) -> dict[str, Any
         )
     tree = column.get("tree")
     held = tree.get("codes") if isinstance(tree, Mapping) else None  # of a schema that was written by itself
-    if column.get("missing") or (column.get("categories") == "learn" and held in (None, "learn")):
+    if column.get("missing"):
         raise BadInput(
-            f"table {table.name!r}: column {name!r} needs declared categories, and no cell is missing: leave such rows out"
+            f"table {table.name!r}: its first column, {name!r}, says what a row is, so that none can be missing: leave out rows that "
+            "lack it, and missing: true"
+        )
+    if column.get("categories") == "learn" and held in (None, "learn"):
+        raise BadInput(
+            f"table {table.name!r}: column {name!r} needs declared categories; a tree whose codes are declared learns which of them occur"
         )
     for other, facts in columns.items():
         learned = [key for key in ("categories", "bounds", "bins") if facts.get(key) in ("learn", TODO)]

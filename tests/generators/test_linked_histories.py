@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clinic import reseal
-from linked_clinic import IN_ORDER, LAB, TREE, clinic, finer, labs, schema, with_labs, with_tree, without
+from linked_clinic import DECLARED, IN_ORDER, LAB, TREE, clinic, finer, labs, schema, with_labs, with_tree, without
 
 from synthdp import Budget, NotEntered, Schema, Synthesizer, generators, load, verify
 from synthdp.errors import BadInput
@@ -180,6 +180,18 @@ def test_keys_are_fresh_and_linked_and_rules_are_kept(release):
     assert not (taken["taken"] > taken["death"]).any()
     assert (taken["death"].notna() & (taken["taken"] > taken["start"])).any(), "there is something to keep"
     pd.testing.assert_frame_equal(visit, release.sample_tables(400, seed=0)["visit"])
+
+
+def test_nobody_dies_before_birth_however_much_noise_there_is():
+    """Visits are not before birth and not after death, so that who dies before birth has no time for any."""
+    person = DECLARED["tables"]["person"]
+    dates = {name: {**person["columns"][name], "bounds": ["1900-01-01", "2024-03-01"]} for name in ("birth", "death")}
+    tables = {"person": {**person, "columns": {**person["columns"], **dates}}}
+    made = fitted(Budget(0.2, 1e-5), clinic(200), declared=schema(units=200, tables=tables), seed=1)
+    people = made.sample_tables(1500, seed=0)["person"]
+    assert len(people) == 1500
+    assert people["death"].notna().sum() > 100, "there is something to keep"
+    assert not (people["death"] < people["birth"]).any()
 
 
 def test_in_parts_no_key_comes_twice_and_the_same_seed_gives_the_same(release):

@@ -20,7 +20,7 @@ BROKEN = {
     "isRequired": {"visit_occurrence.visit_end_date"},
     "isPrimaryKey": {"condition_occurrence.condition_occurrence_id"},
     "isForeignKey": {"measurement.visit_occurrence_id", "drug_exposure.drug_concept_id"},
-    "fkDomain": {"measurement.measurement_concept_id"},
+    "fkDomain": {"measurement.measurement_concept_id", "cdm_source.cdm_version_concept_id"},
     "fkClass": {"drug_era.drug_concept_id"},
     "isStandardValidConcept": {"condition_occurrence.condition_concept_id"},
     "standardConceptRecordCompleteness": {"visit_occurrence.visit_concept_id"},
@@ -65,6 +65,7 @@ def broken(frames):
     measurement.loc[0, "visit_occurrence_id"] = 10**9
     era.loc[0, "drug_concept_id"] = TABLET
     era["drug_era_start_date"] = era["drug_era_end_date"] + pd.Timedelta(1, "D")
+    frames["cdm_source"]["cdm_version_concept_id"] = TYPE_2
     death, period = frames["death"], frames["observation_period"]
     death["death_date"] = pd.Timestamp("1900-01-01")
     period.loc[0, "person_id"] = period.loc[1, "person_id"]

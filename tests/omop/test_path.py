@@ -27,6 +27,7 @@ from synthdp.omop.cdm_store import Cdm
 from synthdp.omop.quality_checks import checked
 from synthdp.schema.codec import Codec
 from synthdp.schema.linked_tables import column_of
+from synthdp.schema.table_review import review_tables
 from synthdp.seal.history_records import ordered
 
 DATA = ("data.format=omop", "data.path=cdm", "data.schema=schema.yaml")
@@ -40,9 +41,8 @@ def hospital(tmp_path_factory):
     folder = tmp_path_factory.mktemp("omop")
     omop_hospital.write(folder)
     lists = cdm_draft.concept_lists(str(folder / "vocabulary"), folder / "schema.concepts")
-    (folder / "schema.yaml").write_text(
-        omop_hospital.answered(cdm_draft.draft(str(folder / "cdm"), lists)), encoding="utf-8"
-    )
+    drafted = cdm_draft.draft(str(folder / "cdm"), lists, cdm_draft.version_of(str(folder / "vocabulary")))
+    (folder / "schema.yaml").write_text(omop_hospital.answered(drafted), encoding="utf-8")
     return folder
 
 
@@ -75,7 +75,9 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     assert "tables that are left out, since the schema does not describe them: drug_era" in found
     said_of(capsys, *FIT, "account=none", "out=run", "data.vocabulary=vocabulary")
     told = json.loads((place / "run" / "release" / "release.json").read_text(encoding="utf-8"))["statement"]
-    assert told["declared"]["tables"][-1] == cdm.NOTE
+    version = "OMOP CDM: concepts are from the vocabularies, version made up"
+    assert told["declared"]["tables"][-2:] == [version, cdm.NOTE]
+    assert Schema.load("draft.yaml").notes == (version,)
     sample = ("sample", "release=run/release", "rows=200", "format=omop", "seed=1", "vocabulary=vocabulary")
     said_of(capsys, *sample, "out=synthetic")
     said_of(capsys, *sample, "out=women", "where={person.gender_concept_id: 8532}")
@@ -117,7 +119,8 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     for out in ("postgresql://nobody@nowhere/cdm", "duckdb:///made.duckdb"):  # the first names no schema
         assert run([*sample, f"out={out}"]) != 0
         assert "a CDM is written to a folder" in capsys.readouterr().err
-    said_of(capsys, *sample, "out=a%62.duckdb")
+    assert "genders" not in said_of(capsys, *sample, "out=a%62.duckdb")
+    assert "genders    vocabulary= leaves out" in said_of(capsys, *sample[:-1], "out=plain")
     names = (*cdm.RECORDS, "cdm_source")
     assert len(Cdm("a%62.duckdb").fields()) == len(names)
     assert b"synthetic" in pq.read_schema("packed/death.parquet").metadata
@@ -142,6 +145,7 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     about = frames["cdm_source"].iloc[0]
     assert about["source_description"].startswith("synthetic: made by synthdp, epsilon 2.9")
     assert "per person_id" in about["source_description"]
+    assert about["vocabulary_version"] == "made up"
     assert set(frames["person"]["person_source_value"]) == {"synthetic"}
     assert frames["person"]["person_id"].tolist() == list(range(1, 201))
     visit, period = frames["visit_occurrence"], frames["observation_period"].set_index("person_id")
@@ -178,6 +182,7 @@ def test_concepts_roll_up_to_standard_ones_of_their_domain_with_one_parent_each(
     names = ["ancestor_concept_id", "descendant_concept_id"]
     pd.DataFrame(pairs, columns=names).to_csv(tmp_path / "concept_ancestor.csv", index=False)
     (tmp_path / "concept.csv").write_text(ODD, encoding="utf-8")
+    assert cdm_draft.version_of(str(tmp_path)) is None, "it has no table vocabulary"
     lists = cdm_draft.concept_lists(str(tmp_path), tmp_path / "lists")
     assert lists["condition_concept_id"] == cdm_draft.Listed("lists/condition_concept_id.csv", rolls_up=True, number=8)
     assert lists["drug_concept_id"] == cdm_draft.Listed("lists/drug_concept_id.csv", rolls_up=False, number=1)
@@ -187,7 +192,9 @@ def test_concepts_roll_up_to_standard_ones_of_their_domain_with_one_parent_each(
     (tmp_path / "concept_ancestor.csv").unlink()
     flat = cdm_draft.concept_lists(str(tmp_path), tmp_path / "flat")
     assert not any(each.rolls_up for each in flat.values())
-    assert pd.read_csv(tmp_path / "flat" / "condition_concept_id.csv")["parent"].isna().all()
+    listed = pd.read_csv(tmp_path / "flat" / "condition_concept_id.csv")
+    assert listed["parent"].isna().all()
+    assert listed["concept_id"].tolist() == [0, *found.index], "no matching concept, which is never below another one"
     assert "tree:" not in cdm_draft.draft(None, flat)
     assert cdm_draft.draft(None, lists).count("other: 0  # what noise hides") == 1
 
@@ -206,6 +213,54 @@ def test_rolled_up_concepts_say_what_becomes_of_the_rest_and_do_not_lie_in_the_c
     Path("own.yaml").write_text(silent, encoding="utf-8")
     assert run(words) != 0
     assert "becomes the text 'other', which is not a concept: say other: 0" in capsys.readouterr().err
+
+
+def test_a_concept_that_a_list_without_a_tree_lacks_becomes_no_matching_concept(place):
+    schema = Schema.load("schema.yaml")
+    frames = {name: frame.astype(object) for name, frame in cdm_tables.read("cdm", schema).items()}
+    frames["measurement"].loc[:2, "measurement_concept_id"] = ["0", "2000000123", "77"]
+    column = column_of(schema, "measurement.measurement_concept_id")
+    assert (column.tree, column.other) == (None, "0")
+    told = [
+        each for each in review_tables(schema, frames, frames) if each.column == "measurement.measurement_concept_id"
+    ]
+    assert [(each.count, "count as '0'" in each.what) for each in told] == [(2, True)]
+
+
+def test_without_a_vocabulary_source_codes_roll_up_as_the_page_says(place):
+    page = (Path(__file__).parents[2] / "docs" / "omop.md").read_text(encoding="utf-8")
+    block = page.split("### Without a vocabulary")[1].split("```")[1].removeprefix("text\n")
+    first, rest = Path("schema.yaml").read_text(encoding="utf-8").split("  condition_occurrence:\n", 1)
+    rest = rest[rest.index("  procedure_occurrence:") :]
+    Path("codes.yaml").write_text(first + block + rest, encoding="utf-8")
+    Path("icd10.csv").write_text("code\nE10.1\nE11.9\nI50.1\n", encoding="utf-8")
+    shutil.copytree("cdm", "codes")
+    rows = pd.read_csv("codes/condition_occurrence.csv")
+    codes = np.array(["E10.1", "E11.9", "I50.1", "Z99"])[rows["condition_occurrence_id"] % 4]
+    rows.assign(condition_source_value=codes).to_csv("codes/condition_occurrence.csv", index=False)
+    schema = Schema.load("codes.yaml")
+    cdm.check(schema)
+    frames = schema.validate_tables(cdm_tables.read("codes", schema), "clamp")
+    column = column_of(schema, "condition_occurrence.condition_source_value")
+    assert column.tree.chain("E10.1") == ("E10.1", "E10", "E")
+    told = cdm_files.Told(name="x", guarantee="none", day=date(2026, 1, 1))
+    frames["condition_occurrence"] = frames["condition_occurrence"].assign(condition_concept_id="0")
+    cdm_files.write([frames], schema, "written", told)
+    written = pd.read_csv("written/condition_occurrence.csv")
+    assert written["condition_source_value"].tolist() == codes.tolist()
+    assert set(written["condition_concept_id"]) == {0}
+
+
+def test_lists_that_were_edited_are_not_written_anew_unasked(place, capsys):
+    words = ["schema", *DATA[:2], "data.vocabulary=vocabulary", "out=draft.yaml"]
+    said_of(capsys, *words)
+    Path("draft.yaml").unlink()
+    Path("draft.concepts/drug_concept_id.csv").write_text("concept_id,concept_name,parent\n1,a,\n", encoding="utf-8")
+    assert run(words) != 0
+    assert "draft.concepts exists and is not empty" in capsys.readouterr().err
+    assert not Path("draft.yaml").exists()
+    said_of(capsys, *words, "force=true")
+    assert len(pd.read_csv("draft.concepts/drug_concept_id.csv")) == 4
 
 
 @pytest.mark.heavy

@@ -171,6 +171,10 @@ WRONG = {
         {"tables": {"lab": LAB, "drug": LAB}, "rules": ["lab.taken >= drug.taken"]},
         "another date of the same row",
     ),
+    "no code below": (
+        {"tables": {"diagnosis": {"columns": {"code": {**CODES["code"], "missing": True}}}}},
+        "'code', says what a row is, so that none can be missing",
+    ),
     "codes to learn below": (
         {"tables": {"diagnosis": {"columns": {"code": {"kind": "categorical", "categories": "learn"}}}}},
         "needs declared categories",
