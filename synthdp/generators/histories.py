@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.marginals import mixed_model_fit
-from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Whole, fit
+from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Whole, fit, halfway
 from synthdp.generators.marginals.history_model import LEAST_SHARE, MOST_UNITS, HistoryModel, draw, restored
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
@@ -63,7 +63,7 @@ Clique = tuple[str, ...]
 Tables = dict[Clique, Array]
 CHANCES = 6_000_000  # of codes of rows below visits that a fit looks at: of more rows, some tell
 BY_CODE = 4.0  # times `spread`: what codes and numbers of rows of a visit tell of its rows; tried on a made-up hospital
-SETTLED = 4  # how often a later round begins with days and gaps fitted in turns
+SETTLED = 4  # how often a later round begins with days and gaps fitted in turns, and ends with fits of the target
 MOST_SHARE = 50.0  # of a point, against an even share
 LEAST_DEVIATION = 1e-3  # of tables without noise, of which rounding is all that is left
 CLEAR = 3.0  # deviations of noise that `other` must stand above, where categories are learned
@@ -258,7 +258,9 @@ class _Work:
             self.people[name] = draw(self.of_unit[name], self.people, sizes, self.number, rng)
 
     def records(self, rng: np.random.Generator) -> "HistoryModel":
-        """Rounds over all columns of a record; in the first one each column is fitted before the next is drawn by it."""
+        """Rounds over all columns of a record; in the first one each column is fitted before the next is drawn by it. Later ones go
+        halfway: where a column depends much on its previous value and drawn records follow too many of one value, a fit makes up for
+        that, the next records follow too few, and going the whole way never settles."""
         view = self.view
         self.alone = {name: self._alone(self.answers, name) for name in view.drawn}
         held = {name: _by_itself(alone) for name, alone in self.alone.items()}
@@ -270,9 +272,13 @@ class _Work:
                 cells, weights = self._draw(rng)
                 model.of_record[GAP] = self._conditional(GAP, cells, weights, model.of_record[GAP])
             for place, name in enumerate(view.drawn):
-                if turn == 0 or place == 0 or name == view.target:
-                    cells, weights = self._draw(rng)
-                model.of_record[name] = self._conditional(name, cells, weights, model.of_record[name])
+                settles = turn > 0 and name in view.own
+                for _ in range(SETTLED if settles and name == view.target else 1):
+                    if turn == 0 or place == 0 or name == view.target:
+                        cells, weights = self._draw(rng)
+                    before = model.of_record[name]
+                    found = self._conditional(name, cells, weights, before)
+                    model.of_record[name] = halfway(before, found) if settles else found
                 self.progress(turn * len(view.drawn) + place + 1, steps, {})
         return model
 

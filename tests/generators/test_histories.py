@@ -13,7 +13,7 @@ from synthdp import Budget, NotEntered, Schema, Synthesizer, testing
 from synthdp.errors import BadInput
 from synthdp.generators.histories import GENERATOR, HistoriesSettings
 from synthdp.generators.marginals import mixed_model_fit
-from synthdp.generators.marginals.conditional_fit import fit, softmax
+from synthdp.generators.marginals.conditional_fit import drawn, evenly, fit, softmax
 from synthdp.seal import Sensitive
 from synthdp.testing.made_up import SMALL
 
@@ -131,6 +131,56 @@ def test_columns_that_stay_as_they_were_and_days_without_records_are_kept():
     assert as_before(sample) == pytest.approx(as_before(stays), abs=0.05)
     assert as_before(stays) > 0.5
     assert (sample["admitted"].dt.day_of_week > 4).mean() < 0.02, "0.29 if all days are alike"
+
+
+def test_a_column_that_stays_for_long_has_its_share():
+    """In long histories, 24 % of the records have y, and 84 % of those that follow one with it."""
+    rng = np.random.default_rng(0)
+    number = np.where(rng.random(1500) < 0.6, rng.integers(1, 4, 1500), 12)
+    owner, held, values = np.repeat(np.arange(1500), number), np.zeros(1500, np.bool_), np.zeros((1500, 12), np.bool_)
+    for place in range(12):
+        held = rng.random(1500) < np.where(held, 0.85, 0.06 if place else 0.15)
+        values[:, place] = held
+    place = np.concatenate([np.arange(each) for each in number])
+    days = place * 20 + rng.integers(0, 20, len(place))
+    records = pd.DataFrame({"p": owner.astype(str), "day": days, "y": values[owner, place]})
+    columns = {
+        "p": {"kind": "identifier"},
+        "day": {"kind": "integer", "bounds": [0, 300], "bins": [60, 120, 180, 240]},
+        "y": {"kind": "boolean"},
+    }
+    declared = {"unit": "p", "order": "day", "max_records_per_unit": 12, "units": 1500, "declared_by": "the test"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotEntered)
+        generator = HistoriesSettings(rounds=2, iterations=60)
+        made = Synthesizer(
+            generator,
+            schema=Schema.from_dict({**declared, "targets": ["y"], "columns": columns}),
+            budget=Budget(math.inf, 1e-6),
+        )
+        sample = made.fit(records, seed=0).sample(20_000, seed=0)
+
+    def shares(frame):
+        long = frame[frame.groupby("p")["y"].transform("size") > 10]
+        return long["y"].mean(), long.loc[long.groupby("p")["y"].shift().eq(True), "y"].mean()
+
+    assert shares(sample) == pytest.approx(shares(records), abs=0.05), "0.50 and 0.99 where a fit goes the whole way"
+
+
+def test_rows_of_like_chances_have_the_codes_in_their_shares():
+    rng = np.random.default_rng(0)
+    numbers = evenly(1000, rng)
+    for start in range(0, 960, 64):
+        assert sorted((numbers[start : start + 64] * 64).astype(int)) == list(range(64)), "one in each part"
+    alike = np.repeat([[0.25, 0.7, 0.05], [0.6, 0.1, 0.3]], 512, axis=0)[rng.permutation(1024)]
+    found = drawn(alike, rng)
+    for chances in np.unique(alike, axis=0):
+        counts = np.bincount(found[(alike == chances).all(1)], minlength=3)
+        assert np.abs(counts - 512 * chances).max() <= 2, "independent rows would deviate by 11"
+    few = np.array([[0.2, 0.5, 0.3], [0.6, 0.1, 0.3], [0.1, 0.1, 0.8]])
+    counts = np.array([np.eye(3)[drawn(few, rng)] for _ in range(8000)]).mean(0)
+    assert counts == pytest.approx(few, abs=0.03), "each row has its own chances all the same"
+    assert [len(drawn(np.ones((rows, 2)), rng)) for rows in (0, 1, 3)] == [0, 1, 3]
 
 
 def test_records_of_units_with_many_of_them_do_not_pile_up_at_the_end():

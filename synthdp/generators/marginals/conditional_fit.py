@@ -25,6 +25,7 @@ Whole = NDArray[np.int64]
 Clique = tuple[str, ...]
 ROWS, CHANCES = 50_000, 10_000_000  # of which probabilities are made at a time
 CLOSED = -1e6  # the logarithm of a chance that is none
+LEAST_CHANCE = 1e-300  # of a code that a rule leaves: something is drawn
 LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
 
 
@@ -62,6 +63,11 @@ class Conditional:
         return found
 
 
+def halfway(one: Conditional, other: Conditional) -> Conditional:
+    """The conditional between two of the same cliques."""
+    return Conditional((one.margin + other.margin) / 2, other.cliques, (one.theta + other.theta) / 2)
+
+
 def _shares(found: Whole) -> Array:
     """What each place of rows that lie in several cells weighs, (rows, places)."""
     there = found >= 0
@@ -70,10 +76,26 @@ def _shares(found: Whole) -> Array:
 
 
 def drawn(chances: Array, rng: np.random.Generator) -> Whole:
-    """A place of each row's distribution, (rows, codes)."""
+    """A place of each row's distribution, (rows, codes). Rows are not independent of each other: among rows of like chances every code
+    comes nearly as often as its chances say."""
     ends = chances.cumsum(1)
-    found: Whole = (ends > rng.random((len(ends), 1)) * ends[:, -1:]).argmax(1)
+    means = ends.sum(1) / np.maximum(ends[:, -1], LEAST_CHANCE)  # of places, counted from the end
+    numbers = np.empty(len(ends))
+    numbers[np.argsort(means, kind="stable")] = evenly(len(ends), rng)
+    found: Whole = (ends > numbers[:, None] * ends[:, -1:]).argmax(1)
     return found
+
+
+def evenly(count: int, rng: np.random.Generator) -> Array:
+    """Numbers between 0 and 1, (count,), each of them uniform: of the first 2^k, of the next 2^k and so on, one lies in each 2^k-th part
+    (a scrambled net in one dimension; Owen 1995)."""
+    parts = np.arange(1 << max(0, count - 1).bit_length(), dtype=np.int32)[None, :]
+    while parts.shape[1] > 1:  # neighbours part: one into the first half of the rows, one into the second
+        pairs = parts.reshape(len(parts), -1, 2)
+        first = rng.integers(0, 2, pairs.shape[:2])[:, :, None]
+        halves = [np.take_along_axis(pairs, each, 2)[:, :, 0] for each in (first, 1 - first)]
+        parts = np.stack(halves, 1).reshape(2 * len(parts), -1)
+    return (parts[:count, 0] + rng.random(count)) / len(parts)
 
 
 def softmax(logits: Array) -> Array:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors, check_tensors
-from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Whole, drawn, softmax
+from synthdp.generators.marginals.conditional_fit import CLOSED, LEAST_CHANCE, Conditional, Whole, drawn, softmax
 from synthdp.schema import linked_tables
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import MICROSECONDS, Datetime
@@ -55,7 +55,6 @@ MOST_CROWDED = -300.0  # logarithm of the least chance that records to come leav
 LEAST_TRIED, MOST_TRIED = 1_000, 1_000  # people drawn at a time, and for each that a condition asks for
 MOST_EMPTY = 20  # for each that is asked for, before people are taken for whose records there is no time
 LARGEST = 1 << 62  # no gap is larger
-LEAST_CHANCE = 1e-300  # of what a rule leaves: something is drawn of it
 
 
 def draw(
