@@ -26,6 +26,7 @@ Clique = tuple[str, ...]
 ROWS, CHANCES = 50_000, 10_000_000  # of which probabilities are made at a time
 CLOSED = -1e6  # the logarithm of a chance that is none
 LEAST_CHANCE = 1e-300  # of a code that a rule leaves: something is drawn
+IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
 
 
@@ -99,10 +100,20 @@ def evenly(count: int, rng: np.random.Generator) -> Array:
 
 
 def softmax(logits: Array) -> Array:
-    """Along the last axis."""
-    logits = np.exp(logits - logits.max(1, keepdims=True))
-    found: Array = logits / logits.sum(1, keepdims=True)
+    """Along the last axis, of (rows, codes)."""
+    found, sums, _ = _exponentials(logits)
+    found /= sums
     return found
+
+
+def _exponentials(logits: Array) -> tuple[Array, Array, Array]:
+    """Exponentials of (rows, codes) less a number that keeps them in range, their sums (rows, 1), and that number: one for all rows where
+    this is enough, since what is largest in each short row takes long to find."""
+    most = np.max(logits, initial=-np.inf, keepdims=True)
+    if not most.item() - np.min(logits, initial=np.inf) < IN_RANGE:
+        most = logits.max(1, keepdims=True)
+    found = np.exp(logits - most)
+    return found, (found @ np.ones(found.shape[1]))[:, None], most
 
 
 def fit(
@@ -148,9 +159,7 @@ def fit(
     def objective(scaled: Array) -> tuple[float, Array]:
         theta = scaled.reshape(target.shape) * scale
         logits = base + rows @ theta if offset is None else base + rows @ theta + offset
-        most = logits.max(1, keepdims=True)
-        shares = np.exp(logits - most)
-        sums = shares.sum(1, keepdims=True)
+        shares, sums, most = _exponentials(logits)
         value = weights @ (np.log(sums) + most)[:, 0] - (theta * target).sum() + (penalty * theta**2).sum() / 2
         slope = columns @ (shares * (weights[:, None] / sums)) - target + penalty * theta
         return float(value), (slope * scale).ravel()
