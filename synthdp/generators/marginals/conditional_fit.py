@@ -26,6 +26,7 @@ Clique = tuple[str, ...]
 ROWS, CHANCES = 50_000, 10_000_000  # of which probabilities are made at a time
 CLOSED = -1e6  # the logarithm of a chance that is none
 LEAST_CHANCE = 1e-300  # of a code that a rule leaves: something is drawn
+ALIKE = 2.0**30  # of a code's place: means that differ by less than a part of so many are alike
 IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
 
@@ -82,7 +83,8 @@ def drawn(chances: Array, rng: np.random.Generator) -> Whole:
     ends = chances.cumsum(1)
     means = ends.sum(1) / np.maximum(ends[:, -1], LEAST_CHANCE)  # of places, counted from the end
     numbers = np.empty(len(ends))
-    numbers[np.argsort(means, kind="stable")] = evenly(len(ends), rng)
+    alike = np.rint(means * ALIKE)  # so that rounding, which differs between machines, does not order rows
+    numbers[np.argsort(alike, kind="stable")] = evenly(len(ends), rng)
     found: Whole = (ends > numbers[:, None] * ends[:, -1:]).argmax(1)
     return found
 
