@@ -27,7 +27,8 @@ LIFTED = 0.05  # of the synthetic records, which noise may put where nobody is
 def check(config: Config) -> None:
     """What a fit of the table would meet, for the steward's eyes."""
     from synthdp.files import private_folder
-    from synthdp.schema.table_review import review, review_tables
+    from synthdp.schema.table_review import left_out, review, review_tables
+    from synthdp.sets import record_files
     from synthdp.tables import database_url
 
     options: settings.Check = config["options"]
@@ -44,8 +45,8 @@ def check(config: Config) -> None:
         from synthdp.omop import cdm_tables
 
         found += cdm_tables.findings(str(config["data"].path or config["data"].train), schema, frame)
-    elif isinstance(frame, dict):
-        found += _tables_left_out(config["data"], schema)
+    elif config["data"].format == "files" and isinstance(frame, dict):
+        found += left_out(record_files.further_tables(Path(config["data"].path or config["data"].train), schema))
     if config["data"].schema is not None:
         looks.keep(Path(config["data"].schema), looks.VALUES if options.values else looks.CHECK, schema)
     if schema.unit is None:
@@ -139,15 +140,6 @@ def _told_of_cdm(checks: "list[Check]") -> Iterator[str]:
             yield f"failed     {each.name} of {each.where}: {each.violated:,} of {each.rows:,} rows"
     for why, times in Counter(each.why for each in checks if each.status == "not run").items():
         yield f"not run    {times:,} checks, which is no pass: {why}"
-
-
-def _tables_left_out(data: settings.Data, schema: "Schema") -> "list[Finding]":
-    from synthdp.schema.table_review import Finding
-    from synthdp.sets import record_files
-
-    names = record_files.left_out(Path(str(data.path or data.train)), schema)
-    what = f"tables of the folder that are left out, since the schema does not describe them: {', '.join(names)}"
-    return [Finding(column="", what=what, remedy="nothing of them is in synthetic records")] if names else []
 
 
 def _findings(found: "list[Finding]") -> Iterator[str]:

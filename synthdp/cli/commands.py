@@ -139,7 +139,7 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
     )
     if gendered is None:
         print(
-            "genders    vocabulary= leaves out rows whose concept only people of another gender have, as check looks for with it"
+            "genders    not compared: with vocabulary=, rows whose concept only people of another gender can have are left out"
         )
     if said.rehearsal:
         output_paths.warn(REHEARSAL)

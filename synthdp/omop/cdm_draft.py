@@ -18,11 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 RANKS = 4
-UNMAPPED = (
-    0,
-    "No matching concept",
-    None,
-)  # a row of a list that is no tree, so that whatever it does not have may become it
+# A row of a list that is no tree, so that concepts that are not on the list may become 0.
+UNMAPPED = (0, "No matching concept", None)
 # The concepts of the table `listed`, their names, and which lies above each.
 ABOVE = f"""
 WITH pairs AS (
@@ -117,7 +114,7 @@ def _person(*, dead: bool) -> Iterator[str]:
     if dead:
         yield f"      {cdm.DEATH_DATE}:  # of the table death; missing: nobody knows that they died"
         yield "        kind: datetime"
-        yield f"        bounds: {_years()}  # question: from which day to which? Or learn, where hundreds die in a month"
+        yield f"        bounds: {_years()}  # question: from which day to which? Or learn, if hundreds die each month"
         yield "        bins: 10"
         yield "        missing: true"
         yield "        review: true"
@@ -134,7 +131,7 @@ def _visits() -> Iterator[str]:
     yield "    columns:"
     yield f"      {cdm.START[cdm.VISIT]}:"
     yield "        kind: datetime"
-    yield f"        bounds: {_years()}  # question: from which day to which? Or learn, where thousands come in a month"
+    yield f"        bounds: {_years()}  # question: from which day to which? Or learn, if thousands come each month"
     yield "        bins: 20"
     yield "        review: true"
     yield "      visit_concept_id:  # question: which kinds of visit are there?"
@@ -159,14 +156,14 @@ def _below(name: str, listed: Listed | None) -> Iterator[str]:
     yield "        kind: categorical"
     if listed is None:
         yield f"        categories: [{TODO}]  # question: which may occur? {{file: list.csv, column: concept_id}}, or numbers of concepts"
-        yield "        # other: 0  # if 0 (no matching concept) is one of them, whatever is not becomes it"
+        yield "        # other: 0  # if 0 (no matching concept) is listed, every concept that is not listed becomes 0"
     else:
         yield f"        categories: {{file: {listed.file}, column: concept_id}}  # question: delete those from the file that do not occur"
         if listed.rolls_up:
             yield f"        tree: {{file: {listed.file}, column: concept_id, parent: parent}}  # a rare one becomes one above it"
             yield "        other: 0  # what noise hides altogether, and what is not listed: no matching concept"
         else:
-            yield "        other: 0  # what is not listed: no matching concept; 0 stays in the file"
+            yield "        other: 0  # what is not listed: no matching concept; keep 0 in the file"
     yield "        review: true"
     for each in filter(None, _dates(name)):
         yield f"      {each}: {{kind: ignore}}  # question: to be learned? {{kind: datetime, resolution: day, bounds: {_years()}}}"

@@ -16,7 +16,7 @@ from synthdp.omop.cdm_store import Cdm
 from synthdp.schema import cells
 from synthdp.schema.columns import Categorical, Numeric
 from synthdp.schema.linked_tables import held, keys_of
-from synthdp.schema.table_review import Finding
+from synthdp.schema.table_review import Finding, left_out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -144,16 +144,9 @@ def findings(where: str, schema: "Schema", frames: "Frames") -> list[Finding]:
         for name, column in held(schema, table):
             if isinstance(column, Categorical) and name.endswith("_concept_id"):
                 found += _local(f"{table.name}.{name}", column, frames[table.name][name])
-    left_out = sorted(set(Cdm(where).fields()) - {table.name for table in schema.tables} - {cdm.DEATH, *NOT_LEARNED})
-    if left_out:
-        found.append(
-            Finding(
-                column="",
-                what=f"tables that are left out, since the schema does not describe them: {', '.join(left_out)}",
-                remedy="nothing of them is in synthetic records",
-            )
-        )
-    return found
+    return found + left_out(
+        set(Cdm(where).fields()) - {table.name for table in schema.tables} - {cdm.DEATH, *NOT_LEARNED}
+    )
 
 
 NOT_LEARNED = (cdm.PERIOD, "cdm_source")  # made anew

@@ -235,8 +235,8 @@ def _columns(given: Mapping[str, Any], table: Table, unit: str) -> dict[str, Any
     held = tree.get("codes") if isinstance(tree, Mapping) else None  # of a schema that was written by itself
     if column.get("missing"):
         raise BadInput(
-            f"table {table.name!r}: its first column, {name!r}, says what a row is, so that none can be missing: leave out rows that "
-            "lack it, and missing: true"
+            f"table {table.name!r}: its first column, {name!r}, says what a row is, so no cell of it can be missing: leave out rows "
+            "that lack it, and remove missing: true"
         )
     if column.get("categories") == "learn" and held in (None, "learn"):
         raise BadInput(

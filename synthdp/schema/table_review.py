@@ -5,7 +5,7 @@ become a declaration that nobody paid for (law 21). It names columns and rows, a
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -61,6 +61,13 @@ class Finding:
     def to_json(self) -> dict[str, Any]:
         """Plain values, without what is empty."""
         return {name: value for name, value in asdict(self).items() if value not in ((), None, False)}
+
+
+def left_out(tables: Iterable[str]) -> list[Finding]:
+    """What is said of tables that are there, but that the schema does not describe."""
+    names = ", ".join(sorted(tables))
+    what = f"tables that are left out, since the schema does not describe them: {names}"
+    return [Finding(column="", what=what, remedy="nothing of them is in synthetic records")] if names else []
 
 
 def review(schema: Schema, frame: pd.DataFrame, written: pd.DataFrame, *, values: bool = False) -> list[Finding]:

@@ -113,9 +113,9 @@ def files_in(folder: Path) -> "dict[str, Path]":
     return found
 
 
-def left_out(folder: Path, schema: Schema) -> list[str]:
-    """The names of the tables in a folder that the schema of linked tables does not have, sorted."""
-    return sorted(set(files_in(folder)) - {table.name for table in schema.tables}) if folder.is_dir() else []
+def further_tables(folder: Path, schema: Schema) -> set[str]:
+    """The tables in a folder that a schema of linked tables does not describe; none where it is no folder."""
+    return set(files_in(folder)) - {table.name for table in schema.tables} if folder.is_dir() else set()
 
 
 def identity(path: Path) -> tuple[int, int]:

@@ -173,7 +173,7 @@ WRONG = {
     ),
     "no code below": (
         {"tables": {"diagnosis": {"columns": {"code": {**CODES["code"], "missing": True}}}}},
-        "'code', says what a row is, so that none can be missing",
+        "'code', says what a row is, so no cell of it can be missing",
     ),
     "codes to learn below": (
         {"tables": {"diagnosis": {"columns": {"code": {"kind": "categorical", "categories": "learn"}}}}},

@@ -53,7 +53,7 @@ MOST_BY = 3  # columns that tell one together
 LEAST_ROOM = 1e-9  # of the time, for records to come
 MOST_CROWDED = -300.0  # logarithm of the least chance that records to come leave to a gap
 LEAST_TRIED, MOST_TRIED = 1_000, 1_000  # people drawn at a time, and for each that a condition asks for
-MOST_EMPTY = 20  # for each that is asked for, before people are taken for whose records there is no time
+MOST_EMPTY = 20  # how often people are drawn anew for whose records there is no time, before they are taken
 LARGEST = 1 << 62  # no gap is larger
 
 
@@ -472,7 +472,7 @@ class HistoryModel:
             whole[name] = coder.cells(points, coder.known(people[name].astype(np.int32))[1])
         return spans, whole
 
-    def _wanted(
+    def _chosen(
         self, units: int, rng: np.random.Generator, wanted: People | None
     ) -> "tuple[dict[str, Whole], Spans, pd.DataFrame]":
         """So many of the people whom the model draws: those for whose records there is time, such as between birth and death, as long as
@@ -481,21 +481,21 @@ class HistoryModel:
 
         found: list[dict[str, Whole]] = []
         frames: list[pd.DataFrame] = []
-        count = tried = 0
+        count = tried = turn = 0
         while count < units:
             if wanted is not None and tried >= MOST_TRIED * max(units, LEAST_TRIED):
                 raise BadInput(
                     f"where: of {tried} people whom the model draws, {count} satisfy the condition, and {units} are asked for; widen it"
                 )
-            people = self.people(units if wanted is None and not tried else max(units, LEAST_TRIED), rng)
-            tried += len(people[NUMBER])
+            people = self.people(units - count if wanted is None else max(units, LEAST_TRIED), rng)
+            turn, tried = turn + 1, tried + len(people[NUMBER])
             if wanted is not None:
                 there = np.logical_and.reduce([codes[people[name]] for name, codes in wanted.codes.items()])
                 people = {name: codes[there] for name, codes in people.items()}
             spans, whole = self._people(people, rng)
             people |= {POINTS + name: points for name, points in spans.points.items()}
             holds = np.full(len(whole), True) if wanted is None else wanted.holds(whole)
-            timely = ~spans.empty | (tried > MOST_EMPTY * max(units, LEAST_TRIED))
+            timely = ~spans.empty | (turn > MOST_EMPTY)
             chosen = np.flatnonzero(holds & timely)[: units - count]
             count += len(chosen)
             found.append({name: values[chosen] for name, values in people.items()})
@@ -511,7 +511,7 @@ class HistoryModel:
 
         schema, view, codec = self.schema, self.view, self.codec
         asked = max(units, 1)
-        people, spans, whole = self._wanted(asked, rng, wanted)
+        people, spans, whole = self._chosen(asked, rng, wanted)
         cells, owner, points = self.histories(asked, rng, people, spans)
         nothing = np.zeros(len(owner), np.int64)  # of rows below visits, which are made apart
         rows = codec.decode(np.stack([cells.get(name, nothing) for name in codec.names], 1), rng)
