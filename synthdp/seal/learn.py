@@ -19,7 +19,7 @@ from synthdp.ledger.events import Entry, Event, Gaussian, Plan, Threshold, scope
 from synthdp.noise import gaussian
 from synthdp.noise.noise import Noise
 from synthdp.schema import cells, linked_tables
-from synthdp.schema.columns import LEARN, Categorical, Column, Datetime, Integer, Numeric, microseconds
+from synthdp.schema.columns import LEARN, Categorical, Column, Datetime, Integer, Numeric, iso, microseconds
 from synthdp.schema.learned import clear, fine_edges, least_clear, occupied, quantiles, tightened, widened
 from synthdp.schema.schema import Schema
 from synthdp.schema.trees import Tree
@@ -389,6 +389,13 @@ def _bought_number(column: Numeric, most: int, terms: Purchase, ask: Ask) -> dic
         if len(cells) == 0:
             warnings.warn(
                 f"column {column.name!r}: at this budget noise hides the bounds; declare them in the schema",
+                stacklevel=2,
+            )
+        elif cells[0] == 0 or cells[-1] == len(seen) - 1:
+            first, last = (iso(int(end)) if dates else f"{end:g}" for end in (coarse.edges[0], coarse.edges[-1]))
+            warnings.warn(
+                f"column {column.name!r}: many values lie at an end of where bounds are looked for, from {first} to {last}, or beyond it, "
+                "which counts as the end; declare the bounds in the schema",
                 stacklevel=2,
             )
         low, high = occupied(coarse.edges, seen, coarse.deviation)

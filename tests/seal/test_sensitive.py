@@ -338,3 +338,21 @@ def test_bounds_that_cannot_be_told_from_noise_are_warned_of():
     data.commit(lambda z: (Entry(Gaussian(z)),))
     with pytest.warns(UserWarning, match="'dose': at this budget noise hides the bounds"):
         data.resolve()
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "ends"),
+    [
+        ("continuous", np.full(300, 3e18), "from -1.09951e[+]12 to 1.09951e[+]12"),
+        ("continuous", np.full(300, -3e18), "from -1.09951e[+]12"),
+        ("datetime", np.full(300, "2137-05-01"), "from 1900-01-01 to 2100-12-01"),
+        ("datetime", np.full(300, "1850-05-01"), "from 1900-01-01 to 2100-12-01"),
+    ],
+)
+def test_values_beyond_where_bounds_are_looked_for_are_warned_of(kind, values, ends):
+    """They are moved to the ends, such as dates that were shifted into another century; noisy counts say so."""
+    schema = make_schema(columns={"dose": {"kind": kind, "bounds": "learn"}})
+    data = sealed(make_frame(300).assign(dose=values), schema, Budget(8.0, 1e-6))
+    data.commit(lambda z: (Entry(Gaussian(z)),))
+    with pytest.warns(UserWarning, match=f"'dose': many values lie at an end of where bounds are looked for, {ends}"):
+        data.resolve()
