@@ -1,10 +1,11 @@
 """One-shot class Gaussians: private principal axes, then Gaussians per class (RON-Gauss, Chanyaswad, Liu & Mittal 2019, is a
 relative).
 
-A handful of questions, each one Gaussian of a share of the precision that is fixed beforehand: of pictures, the mean place,
-slant and size, to which all are moved (`align`); the mean vector and the label's tables; how long vectors around the mean are, and how grey pictures are; their second moment, whose principal axes are
-the basis; with several components a class, rounds of k-means (Lloyd 1982); and the second moments of all components in the
-basis. Where RON-Gauss projects at random, the axes are learned. Everything else is post-processing.
+A handful of questions, each one Gaussian of a share of the precision that is fixed beforehand. Of pictures first the mean place,
+slant and size, to which all are moved (`align`); then the mean vector and the label's tables; how long vectors around the mean are,
+and how grey pictures are; their second moment, whose principal axes are the basis; with several components a class, rounds of
+k-means (Lloyd 1982); and the second moments of all components in the basis. Where RON-Gauss projects at random, the axes are
+learned. Everything else is post-processing.
 """
 
 import math

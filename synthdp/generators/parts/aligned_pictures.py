@@ -1,7 +1,7 @@
 """Pictures moved to one place, slant and size, and back: what a handful of numbers say of a picture need not be learnt as pixels.
 
 The ink of a picture is how far each pixel is from the background, the median of its border. Its centre, its slant and its sizes
-are moments of the ink (Hu 1962; the slant as in LeCun, Bottou, Bengio & Haffner 1998, section III.C, "deslanting"). All is a public function
+are moments of the ink (Hu 1962; LeCun, Bottou, Bengio & Haffner 1998, section III, deslant digits so). All is a public function
 of one picture: sums of whole numbers, which no order of adding changes, and then arithmetic of each entry alone.
 """
 
@@ -38,7 +38,8 @@ def frames(pictures: Pictures) -> Array:
     slant = lean / np.maximum(tall, (height * THINNEST) ** 2)
     upright = np.maximum(wide - 2 * slant * lean + slant * slant * tall, 0)
     found = np.stack([y / height, x / width, slant, np.sqrt(tall) / height, np.sqrt(upright) / width], 1)
-    return np.clip(found, LOWEST, HIGHEST)
+    clipped: Array = np.clip(found, LOWEST, HIGHEST)
+    return clipped
 
 
 def _powers(height: int, width: int) -> Array:
