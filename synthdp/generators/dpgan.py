@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from synthdp.seal import Sensitive
 
 
+SHARES = {"mixture": 0.5, "label": 0.25, "columns": 0.25}  # of the precision, for the start
+
+
 @dataclass(frozen=True, kw_only=True)
 class DPGAN(GanSettings):
     """Settings of the DP-GAN."""
@@ -43,7 +46,12 @@ class DPGAN(GanSettings):
         table_generator_network.START_HELP,
         one_of(*STARTS),
     )
-    tables: float = option(0.25, "share of the precision spent on the start, in (0, 1)", fraction())
+    tables: float | None = option(
+        None,
+        "share of the precision spent on the start, in (0, 1); default: "
+        + ", ".join(f"{share:g} for {start}" for start, share in SHARES.items()),
+        fraction(),
+    )
     hidden: tuple[int, ...] = option((128, 128), "widths of the hidden layers of both networks", several(WIDTH, 1))
     latent: int = option(32, "latent values per row", WIDTH)
     penalty: float = option(
@@ -68,6 +76,11 @@ class DPGAN(GanSettings):
     def tells_units(self) -> bool:
         """Tables have a noisy total."""
         return self.start != "none"
+
+    @property
+    def start_share(self) -> float:
+        """`tables`, or the default of this start."""
+        return SHARES[self.start] if self.tables is None else self.tables
 
     def starting(self, schema: Schema, noise: float) -> Plan:
         """What the start asks."""

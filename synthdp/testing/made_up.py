@@ -30,6 +30,7 @@ SMALL: dict[str, dict[str, dict[str, Any]]] = {
     "histories": {"histories": {"rounds": 1, "iterations": 10, "pairs": 2}},
     "images": {
         "classgauss": {"dimensions": 20},
+        "classgauss:aligned": {"dimensions": 20, "align": True},
         "dpdm": {
             "steps": 6,
             "rate": 1.0,
