@@ -31,7 +31,7 @@ from synthdp.schema.schema import Schema
 if TYPE_CHECKING:
     from synthdp.seal import Sensitive
 
-MOST_AXES = 64
+TABLE_AXES, IMAGE_AXES = 64, 100
 SPLIT = 1.5  # the most noise at which pictures get several components by default
 MOST_COMPONENTS = 20
 TOLD = 0.002  # noise / (units of a component) up to which its moments tell it from others
@@ -50,7 +50,9 @@ class ClassGauss:
     traits: ClassVar[Traits] = Traits(kinds=("table", "images"))
 
     dimensions: int | None = option(
-        None, f"number of principal axes kept; default: {MOST_AXES}, or all if there are fewer", whole()
+        None,
+        f"number of principal axes kept; default: {IMAGE_AXES} for images, {TABLE_AXES} for tables, or all if there are fewer",
+        whole(),
     )
     components: int | None = option(
         None,
@@ -173,14 +175,23 @@ class ClassGauss:
 
     def axes(self, vectors: Vectors) -> int:
         """How many: a public number."""
-        return min(self.dimensions or MOST_AXES, vectors.width)
+        return min(self.dimensions or (IMAGE_AXES if vectors.pixels else TABLE_AXES), vectors.width)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The arrays of the mixture."""
         vectors = Vectors(Codec(schema), label_place(self.condition, schema), standard_of(tensors))
-        held = tensors["weights"].shape if "weights" in tensors else ()
-        components = self.components or (held[-1] if held and 1 <= held[-1] <= MOST_COMPONENTS else 1)
-        return restored(schema, vectors, self.axes(vectors), components, tensors)
+        components = self.components or held(tensors, "weights", -1, MOST_COMPONENTS)
+        return restored(schema, vectors, self.held_axes(vectors, tensors), components, tensors)
+
+    def held_axes(self, vectors: Vectors, tensors: Tensors) -> int:
+        """How many axes a model of these settings has: by default as its arrays say, since the default was another one once."""
+        return self.axes(vectors) if self.dimensions else held(tensors, "axes", 0, self.axes(vectors))
+
+
+def held(tensors: Tensors, name: str, axis: int, most: int) -> int:
+    """The length of an array along an axis, where it is 1 to `most`; else 1, which no array then fits."""
+    shape = tensors[name].shape if name in tensors else ()
+    return shape[axis] if shape and 1 <= shape[axis] <= most else 1
 
 
 GENERATOR = ClassGauss
