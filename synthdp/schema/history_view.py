@@ -3,8 +3,10 @@
 All of it follows from the schema, so it is public; the cells of one unit follow from that unit's records alone.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +24,7 @@ Cells = Mapping[str, NDArray[Any]]
 Whole = NDArray[np.int64]
 
 NUMBER, PLACE, LEFT, FIRST, GAP = "number of records", "place", "records left", "first", "gap"
-PACE, WEEKDAY, ALIKE = "pace", "weekday", "as before"
+PACE, WEEKDAY, ALIKE, MANY = "pace", "weekday", "as before", "many or few"
 PREVIOUS, EARLIER = "previous ", "earlier "
 LONGEST = 2  # times max_records_per_unit: the most records that a drawn unit has
 EXACT_GAPS, MOST_GAPS = 8, 20  # gaps of so few steps are told apart; codes of gaps beside these
@@ -33,6 +35,7 @@ LEAST_ALIKE, MOST_ALIKE = 3, 2  # codes of columns that are told apart by whethe
 MOST_TOGETHER = 1000  # cells of two columns that tell a third one together
 TOLD = 4  # columns whose earlier values are counted where the schema has no target
 UNIT_WEIGHT = 1 << 20
+MOST_PAIRED = 32  # records of a unit that are compared with one another
 ROWS, ROW, LAST = " rows", " row", " last"  # of a table below visits
 MOST_RELATED = 256  # codes of a table below visits whose relations to one another are counted
 DAY, WEEK, THURSDAY = 86_400_000_000, 7, 3  # microseconds; the first day of 1970, counted from Monday
@@ -81,7 +84,7 @@ class View:
     `gap` to the previous record, 0 for the first; `pace`, the gap by which the records that are left would reach the order column's upper
     bound; `weekday`; `previous c`, one more where there is none; `earlier c`, how many
     earlier records have a value of a target, from 0 to 3 or more; and `as before`, which of the columns `alike` are as they were in the
-    record before (bits, one more where there is none). Of each table in `below`, `own` has the number of rows, `t rows`; its
+    record before (bits, one more where there is none); and `many or few`, the class of the unit's number of records. Of each table in `below`, `own` has the number of rows, `t rows`; its
     columns have as many codes of a record as it has rows, in an array (records, places) with -1 beyond them; a record without rows has
     one code, that of none. A row has its place, `t row`, and the code of the row before it, `t last`. `numbers` and `gaps` are the least
     values of their codes; numbers begin at 1, and of linked tables, where a unit may have no record, at 0.
@@ -165,7 +168,21 @@ class View:
             sizes |= {name: dates.get(name) or codes[f"{name} 1"] for name in each.further}
             sizes |= {PREVIOUS + name: sizes[name] + 1 for name in each.further}
         sizes |= {f"{EARLIER}{name} {code}": MOST_EARLIER + 1 for name, code in self.counted}
-        return sizes | ({ALIKE: 2 ** len(self.alike) + 1} if self.alike else {})
+        sizes |= {ALIKE: 2 ** len(self.alike) + 1} if self.alike else {}
+        return sizes | {MANY: len(self.classes)}  # new columns stand last: models know columns by their places
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """The least numbers of records of the classes of units: 1, 2, 3, 5, 9 and so on up to half of those that count, then more than
+        count."""
+        most = self.numbers[-1] - 1
+        found = [2**power + 1 for power in range(1, most.bit_length()) if 2**power + 1 <= most / 2]
+        return tuple(dict.fromkeys((1, *([2] if most > 1 else []), *found, most + 1)))
+
+    def many(self, numbers: Whole) -> Whole:
+        """The classes of units, by the codes of their numbers of records."""
+        found: Whole = np.searchsorted(self.classes, self.numbers, side="right") - 1
+        return np.maximum(found, 0)[numbers]
 
     @property
     def alike(self) -> list[str]:
@@ -248,6 +265,11 @@ class View:
             here += [code for each in self.below for code in (each.code, PREVIOUS + each.code)]
         return (*past, *here, *self.own[: self.own.index(name)])
 
+    @property
+    def by_number(self) -> tuple[str, str]:
+        """What tells the target beside what is in `before`: its previous value, for each class of numbers of records."""
+        return (f"{PREVIOUS}{self.target}", MANY)
+
     def together(self, name: str) -> list[tuple[str, str]]:
         """Pairs of columns that tell a drawn column together: whether the columns `alike` stay as they were, by the gap and what they
         were."""
@@ -271,6 +293,11 @@ class View:
             return (*self.of_unit, self.order, *record, *place)
         others = [each.code for each in self.below[: self.below.index(below)] if each.related]
         return (*self.of_unit, self.order, *record, *place, below.table + LAST, PREVIOUS + below.code, *others)
+
+    @property
+    def several(self) -> frozenset[str]:
+        """The columns that have several codes of a record."""
+        return frozenset(start + name for each in self.below for name in each.columns for start in ("", PREVIOUS))
 
     def rows(self, cells: Cells, below: Below, names: Iterable[str]) -> tuple[dict[str, Whole], Whole]:
         """Some columns of every row of a table below records, (rows,) each, and whose record's it is."""
@@ -335,6 +362,7 @@ class View:
             so_far = np.cumsum(held) - held
             found[f"{EARLIER}{name} {code}"] = np.minimum(so_far - so_far[starts], MOST_EARLIER)
         found |= {NUMBER: self.number(number), PLACE: self.place(place)}
+        found[MANY] = self.many(found[NUMBER])
         found[LEFT] = np.minimum(number - place - 1, MOST_LEFT)
         found[FIRST] = np.where(later, sizes[FIRST] - 1, found[self.order])
         found[GAP] = np.where(later, self.gap(points - points[before]), 0)
@@ -397,7 +425,7 @@ def hindrance(schema: Schema) -> str:
         return f"histories counts at most {MOST_RECORDS:,} records of a unit: lower max_records_per_unit"
     if schema.rules and not schema.tables and schema.settled().honoured:
         return "histories keeps no rules by construction: give honoured: [] in the schema, and evaluate counts how often they break"
-    made = {NUMBER, PLACE, LEFT, FIRST, GAP, PACE, WEEKDAY, ALIKE}
+    made = {NUMBER, PLACE, LEFT, FIRST, GAP, PACE, WEEKDAY, ALIKE, MANY}
     taken = [name for name in schema.names if name in made or name.startswith((PREVIOUS, EARLIER))]
     return f"column {taken[0]!r} has a name that histories gives to one of its own: rename it" if taken else ""
 
@@ -514,7 +542,39 @@ def cell(cells: Cells, clique: Sequence[str], sizes: Mapping[str, int]) -> Whole
     return np.where(gone, -1, found) if several else found
 
 
-def weights(numbers: Whole, clip: float) -> Whole:
-    """What a record of a unit with so many records weighs, in millionths (2^-20): a unit weighs at most `clip`, rounded down."""
-    found: Whole = np.floor(np.minimum(1.0, clip / np.maximum(numbers, 1)) * UNIT_WEIGHT).astype(np.int64)
-    return found
+def squares(
+    cells: Cells, owner: Whole, count: Whole, cliques: Sequence[Sequence[str]], several: Collection[str]
+) -> Whole:
+    """(units,): the squared L2 norm of what each unit's records add to the tables of all cliques together, where every record counts 1 in
+    each table. `cells` are those of records unit by unit, `owner` says whose each is and `count` how many a unit has.
+
+    A table's squares are the number of pairs of a unit's records, of one record with itself too, that lie in the same cell. Where a column
+    is one of `several`, which have several codes of a record that share its 1, and of units with more than `MOST_PAIRED` records, every
+    pair is taken to lie in one cell: no norm is less than what is said here.
+    """
+    plain = [clique for clique in cliques if not set(clique) & set(several)]
+    number = count.astype(np.int64)
+    found: Whole = (len(cliques) - len(plain)) * number**2 + len(plain) * number
+    few = number <= MOST_PAIRED
+    names = dict.fromkeys(name for clique in plain for name in clique)
+    for apart in range(1, min(MOST_PAIRED, int(number.max(initial=0)))):
+        first = np.flatnonzero((owner[apart:] == owner[:-apart]) & few[owner[apart:]])
+        same = {name: cells[name][first] == cells[name][first + apart] for name in names}
+        pairs = np.zeros(len(first), np.int64)
+        for clique in plain:
+            pairs += np.logical_and.reduce([same[name] for name in clique])
+        np.add.at(found, owner[first], 2 * pairs)
+    return np.where(few, found, len(cliques) * number**2)
+
+
+def largest(clip: float, tables: int) -> int:
+    """The square of the largest norm of a unit in so many tables, clip * sqrt(tables), in millionths (2^-20), rounded down."""
+    return math.floor(Fraction(clip) ** 2 * tables * UNIT_WEIGHT**2)
+
+
+def weights(squared: Whole, most: int) -> Whole:
+    """What each record of a unit weighs, in millionths (2^-20), if the squared norm of its unweighted records is `squared`: at most 1, and
+    no more than makes the weighted norm `largest` at most; the roots of whole numbers, rounded down."""
+    norms, place = np.unique(squared, return_inverse=True)
+    found = [min(UNIT_WEIGHT, math.isqrt(most // max(1, int(each)))) for each in norms]
+    return np.array(found, np.int64)[place].reshape(squared.shape)

@@ -1,6 +1,8 @@
 """Tables of histories: what one unit adds, and that nobody else's records have a say in it."""
 
 import math
+from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -154,8 +156,30 @@ def test_weights_add_up_exactly_in_any_order():
     one = question.bounded(sealed(frame))[0]
     other = question.bounded(sealed(frame.sample(frac=1.0, random_state=3, ignore_index=True)))[0]
     np.testing.assert_array_equal(one, other)
-    numbers = np.arange(1, 20)
-    assert (history_view.weights(numbers, 0.7) * numbers <= 0.7 * history_view.UNIT_WEIGHT).all()
+
+
+@pytest.mark.parametrize("clip", [0.7, 1.0, 2.0, 1 / 3, 1000.0])
+def test_weights_are_the_largest_that_keep_the_norm(clip):
+    """Against plain whole numbers: one millionth more would be too much."""
+    squares, one = np.array([1, 2, 3, 7, 84, 85, 10**6 + 1, 10**15 + 7, 4 * 10**17]), history_view.UNIT_WEIGHT
+    for tables in (1, 3, 400):
+        most = Fraction(clip) ** 2 * tables * one**2
+        for square, weight in zip(squares, history_view.weights(squares, history_view.largest(clip, tables)), strict=True):
+            assert int(weight) ** 2 * int(square) <= most
+            assert weight == one or (int(weight) + 1) ** 2 * int(square) > most
+
+
+def test_squares_are_those_of_a_plain_loop():
+    """Of people with up to 40 records, more of them than are compared with one another."""
+    rng = np.random.default_rng(3)
+    count = np.array([1, 0, 5, 12, history_view.MOST_PAIRED, 40, 2])
+    owner, cliques = np.repeat(np.arange(len(count)), count), (("a",), ("a", "b"), ("b", "c"), ("several", "a"))
+    cells = {name: rng.integers(0, 3, len(owner)) for name in ("a", "b", "c")}
+    found = history_view.squares(cells, owner, count, cliques, ("several",))
+    for unit, rows in enumerate(count):
+        held = [tuple((name, cells[name][row]) for name in clique) for clique in cliques[:3] for row in np.flatnonzero(owner == unit)]
+        square = sum(number**2 for number in Counter(held).values()) + rows**2
+        assert found[unit] == (square if rows <= history_view.MOST_PAIRED else 4 * rows**2) <= 4 * rows**2
 
 
 def test_the_noise_has_the_deviation_that_is_said():
