@@ -207,8 +207,8 @@ class _Asked:
 
     tables: Tables
     deviation: float
-    clip: float | None
-    rows: str
+    clip: float | None = None
+    rows: str = ""
 
     @classmethod
     def of(cls, data: "Sensitive", question: HistoryTables) -> "_Asked":
