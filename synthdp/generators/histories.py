@@ -218,9 +218,8 @@ class _Asked:
 
     def weights(self, view: View, cells: Mapping[str, Whole], owner: Whole, count: Whole) -> Array:
         """What each of these records weighs by the rule of the question, (records,)."""
-        cliques, several = list(self.tables), tuple(cells) if self.rows else view.several
-        squares = history_view.squares(cells, owner, count, cliques, several)
-        most = history_view.largest(float(self.clip or 0), len(cliques))
+        squares = history_view.squares(cells, owner, count, view.apart(self.tables, self.rows))
+        most = history_view.largest(float(self.clip or 0), len(self.tables))
         found: Array = history_view.weights(squares, most)[owner] / UNIT_WEIGHT
         return found
 

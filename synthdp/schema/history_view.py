@@ -4,7 +4,8 @@ All of it follows from the schema, so it is public; the cells of one unit follow
 """
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -294,10 +295,19 @@ class View:
         others = [each.code for each in self.below[: self.below.index(below)] if each.related]
         return (*self.of_unit, self.order, *record, *place, below.table + LAST, PREVIOUS + below.code, *others)
 
-    @property
-    def several(self) -> frozenset[str]:
-        """The columns that have several codes of a record."""
-        return frozenset(start + name for each in self.below for name in each.columns for start in ("", PREVIOUS))
+    def apart(self, cliques: Iterable[Sequence[str]], rows: str) -> dict[tuple[str, ...], int]:
+        """By which columns two records lie in different cells of tables, so far as a unit's weight may tell, and of how many tables; by none
+        where a column has several codes of a record, or the tables are of `rows`. Targets and what is told by them are left out:
+        otherwise units of one outcome would weigh less than others, and a model that knows too little of what units have in common would
+        make up for it wrongly. Cells that are taken for one only make a norm larger."""
+        several = {start + name for each in self.below for name in each.columns for start in ("", PREVIOUS)}
+        told = {start + name for name in self.targets for start in ("", PREVIOUS)}
+        told |= {f"{EARLIER}{name} {code}" for name, code in self.counted if name in self.targets}
+        found: Counter[tuple[str, ...]] = Counter()
+        for clique in cliques:
+            alone = rows or several & set(clique)
+            found[() if alone else tuple(sorted(set(clique) - told))] += 1
+        return dict(found)
 
     def rows(self, cells: Cells, below: Below, names: Iterable[str]) -> tuple[dict[str, Whole], Whole]:
         """Some columns of every row of a table below records, (rows,) each, and whose record's it is."""
@@ -542,29 +552,26 @@ def cell(cells: Cells, clique: Sequence[str], sizes: Mapping[str, int]) -> Whole
     return np.where(gone, -1, found) if several else found
 
 
-def squares(
-    cells: Cells, owner: Whole, count: Whole, cliques: Sequence[Sequence[str]], several: Collection[str]
-) -> Whole:
-    """(units,): the squared L2 norm of what each unit's records add to the tables of all cliques together, where every record counts 1 in
-    each table. `cells` are those of records unit by unit, `owner` says whose each is and `count` how many a unit has.
+def squares(cells: Cells, owner: Whole, count: Whole, apart: Mapping[tuple[str, ...], int]) -> Whole:
+    """(units,): the largest that the squared L2 norm can be of what each unit's records add to some tables, where every record counts 1 in
+    each of them: see `View.apart`. `cells` are those of records unit by unit, `owner` says whose each is and `count` how many a unit has.
 
-    A table's squares are the number of pairs of a unit's records, of one record with itself too, that lie in the same cell. Where a column
-    is one of `several`, which have several codes of a record that share its 1, and of units with more than `MOST_PAIRED` records, every
-    pair is taken to lie in one cell: no norm is less than what is said here.
+    The squares of a table are the number of pairs of a unit's records, of one record with itself too, that lie in the same cell. Of units
+    with more than `MOST_PAIRED` records every pair is taken to lie in one cell.
     """
-    plain = [clique for clique in cliques if not set(clique) & set(several)]
-    number = count.astype(np.int64)
-    found: Whole = (len(cliques) - len(plain)) * number**2 + len(plain) * number
+    number, tables = count.astype(np.int64), sum(apart.values())
+    found: Whole = apart.get((), 0) * number**2 + (tables - apart.get((), 0)) * number
     few = number <= MOST_PAIRED
-    names = dict.fromkeys(name for clique in plain for name in clique)
-    for apart in range(1, min(MOST_PAIRED, int(number.max(initial=0)))):
-        first = np.flatnonzero((owner[apart:] == owner[:-apart]) & few[owner[apart:]])
-        same = {name: cells[name][first] == cells[name][first + apart] for name in names}
+    names = dict.fromkeys(name for clique in apart for name in clique)
+    for after in range(1, min(MOST_PAIRED, int(number.max(initial=0))) if names else 1):
+        first = np.flatnonzero((owner[after:] == owner[:-after]) & few[owner[after:]])
+        same = {name: cells[name][first] == cells[name][first + after] for name in names}
         pairs = np.zeros(len(first), np.int64)
-        for clique in plain:
-            pairs += np.logical_and.reduce([same[name] for name in clique])
+        for clique, often in apart.items():
+            if clique:
+                pairs += often * np.logical_and.reduce([same[name] for name in clique])
         np.add.at(found, owner[first], 2 * pairs)
-    return np.where(few, found, len(cliques) * number**2)
+    return np.where(few, found, tables * number**2)
 
 
 def largest(clip: float, tables: int) -> int:

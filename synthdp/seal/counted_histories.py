@@ -119,16 +119,17 @@ class CountedHistories:
         """What is counted of the records, with what each weighs: `history_view.squares` and `history_view.weights` of whole numbers, of
         which roots of floating-point numbers are only where to look."""
         most, wide = history_view.largest(clip, len(cliques)), "hugeint" if self.table.engine == "duckdb" else "numeric"
-        plain = [] if rows else [clique for clique in cliques if not set(clique) & self.view.several]
-        names = dict.fromkeys(self.names[name] for clique in plain for name in clique)
+        apart = self.view.apart(cliques, rows)
+        same_cell = apart.pop((), 0)
+        names = dict.fromkeys(self.names[name] for clique in apart for name in clique)
         same = ", ".join(f"CAST(a.{name} = b.{name} AS integer) AS {name}" for name in names)
-        pairs = " + ".join("*".join(self.names[name] for name in clique) for clique in plain)
+        pairs = " + ".join(f"{often}*{'*'.join(self.names[name] for name in each)}" for each, often in apart.items())
         norm, held = f"{len(cliques)} * h.kept * h.kept", f"{self.records} AS h"
-        if plain:
+        if apart:
             two = f"{self.records} AS a JOIN {self.records} AS b ON b.whose = a.whose AND b.place > a.place"
             inner = f"SELECT a.whose, {same} FROM {two} WHERE a.kept <= {MOST_PAIRED}"
             held += f" LEFT JOIN (SELECT whose, sum({pairs}) AS pairs FROM ({inner}) AS s GROUP BY whose) AS p ON p.whose = h.whose"
-            few = f"{len(cliques) - len(plain)} * h.kept * h.kept + {len(plain)} * h.kept + 2 * coalesce(p.pairs, 0)"
+            few = f"{same_cell} * h.kept * h.kept + {len(cliques) - same_cell} * h.kept + 2 * coalesce(p.pairs, 0)"
             norm = f"CASE WHEN h.kept <= {MOST_PAIRED} THEN {few} ELSE {norm} END"
         columns = dict.fromkeys(
             name

@@ -80,9 +80,7 @@ class Histories:
         cells = self.firsts if clip is None else self.cells
         weights = np.ones(len(self.count), np.int64)
         if clip is not None:
-            squares = history_view.squares(
-                cells, self.owner, self.count, cliques, tuple(cells) if rows else self.view.several
-            )
+            squares = history_view.squares(cells, self.owner, self.count, self.view.apart(cliques, rows))
             weights = history_view.weights(squares, history_view.largest(clip, len(cliques)))[self.owner]
         if rows:
             below = next(each for each in self.view.below if each.table == rows)

@@ -173,13 +173,14 @@ def test_squares_are_those_of_a_plain_loop():
     """Of people with up to 40 records, more of them than are compared with one another."""
     rng = np.random.default_rng(3)
     count = np.array([1, 0, 5, 12, history_view.MOST_PAIRED, 40, 2])
-    owner, cliques = np.repeat(np.arange(len(count)), count), (("a",), ("a", "b"), ("b", "c"), ("several", "a"))
+    owner, cliques = np.repeat(np.arange(len(count)), count), {("a",): 1, ("a", "b"): 2, ("b", "c"): 1, (): 1}
     cells = {name: rng.integers(0, 3, len(owner)) for name in ("a", "b", "c")}
-    found = history_view.squares(cells, owner, count, cliques, ("several",))
+    found = history_view.squares(cells, owner, count, cliques)
     for unit, rows in enumerate(count):
-        held = [tuple((name, cells[name][row]) for name in clique) for clique in cliques[:3] for row in np.flatnonzero(owner == unit)]
-        square = sum(number**2 for number in Counter(held).values()) + rows**2
-        assert found[unit] == (square if rows <= history_view.MOST_PAIRED else 4 * rows**2) <= 4 * rows**2
+        mine = np.flatnonzero(owner == unit)
+        held = {clique: Counter(tuple(cells[name][row] for name in clique) for row in mine) for clique in cliques}
+        square = sum(cliques[clique] * number**2 for clique in cliques for number in held[clique].values())
+        assert found[unit] == (square if rows <= history_view.MOST_PAIRED else 5 * rows**2) <= 5 * rows**2
 
 
 def test_the_noise_has_the_deviation_that_is_said():
