@@ -99,6 +99,28 @@ def test_the_bound_is_reached_by_one_whose_records_are_alike():
     assert moved <= question.sensitivity == 2 * math.sqrt(2)
 
 
+def test_a_unit_whose_records_lie_in_different_cells_weighs_more_and_reaches_the_bound():
+    """Also over several tables, of which one has the records in one cell."""
+    frame = pd.concat([people(1).iloc[:1]] * 3, ignore_index=True).assign(ward=["a", "b", "c"])
+    for cliques, weight in (((("ward",),), 3**-0.5), ((("ward",), ("sex",)), 6**-0.5)):
+        question = HistoryTables(VIEW, cliques, 1.0, 1.0)
+        found = question.bounded(sealed(frame))
+        np.testing.assert_allclose(found[0][:3], weight, rtol=1e-5)
+        moved = question.movement(found, question.bounded(sealed(frame.iloc[:0])))
+        assert moved == pytest.approx(question.sensitivity, rel=1e-5)
+        assert moved <= question.sensitivity
+
+
+def test_a_target_says_nothing_of_a_unit_s_weight():
+    frame = pd.concat([people(1).iloc[:1]] * 3, ignore_index=True)
+    question = HistoryTables(VIEW, tuple(OF_RECORDS), 1.0, 1.0)
+    sums = {
+        tuple(ill): [table.sum() for table in question.bounded(sealed(frame.assign(ill=list(ill))))]
+        for ill in ((False, False, False), (True, False, True))
+    }
+    assert len(set(map(tuple, sums.values()))) == 1
+
+
 def test_a_unit_s_cells_are_told_by_its_own_records_alone():
     """Law 18: whoever else is there, and wherever in the file records lie."""
     frame = people(30)
