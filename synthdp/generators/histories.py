@@ -8,8 +8,8 @@ tables, of greatest entropy (`marginals/conditional_fit.py`) or, of a column of 
 repeated, so that in the end the tables of the drawn histories are those that were asked. A column given what is before it, from
 tables of a few columns at a time: chains of conditionals are as old as Chow & Liu 1968; the method here is our own.
 
-A unit weighs at most `clip` records in a table, however many it has: with r of them each weighs min(1, clip / r). Drawn units are
-weighed in the same way, so that what is fitted is not bent by it.
+A unit's records weigh at most `clip` in a table if they are alike, however many there are, and more if they lie in different cells
+(`HistoryTables`). Drawn units are weighed in the same way, so that what is fitted is not bent by it.
 """
 
 import math
@@ -91,8 +91,8 @@ class HistoriesSettings:
     pairs: int = option(12, "number of columns that predict the target together with its previous value", whole(0))
     number_share: float = option(
         0.1,
-        "share of the precision spent on the table of the target with its previous value and the class of the number of records, before all "
-        "others; applies if there is a target",
+        "share of the precision spent on the table of the target with the class of the number of records, before all others; applies if there "
+        "is a target",
         fraction(),
     )
     row_share: float = option(
@@ -101,7 +101,10 @@ class HistoriesSettings:
         fraction(),
     )
     clip: float = option(
-        2.0, "largest weight of a unit, in records: if it has more of them, each weighs less", positive(1000)
+        1.5,
+        "largest weight of a unit whose records are alike, in records; if it has more, or different ones, they weigh as much in all tables "
+        "together",
+        positive(1000),
     )
     spread: float = option(
         0.25,
@@ -180,9 +183,9 @@ class HistoriesSettings:
                 cliques[view.target] += pairs
                 question = HistoryTables(view, tuple((*pair, view.target) for pair in pairs), noises["pairs"], clip)
                 answers.append(_Asked.of(data, question))
-            cliques[view.target].append(view.by_number)
-            by_number = ((*view.by_number, view.target),)
-            answers.append(_Asked.of(data, HistoryTables(view, by_number, noises["numbers"], clip)))
+            cliques[view.target].append((MANY,))
+            question = HistoryTables(view, ((MANY, view.target),), noises["numbers"], clip)
+            answers.append(_Asked.of(data, question))
         for below in view.below:
             told: list[Clique] = [(name,) for name in below.columns]
             told += [(each, name) for name in below.columns for each in view.before(name)]

@@ -266,11 +266,6 @@ class View:
             here += [code for each in self.below for code in (each.code, PREVIOUS + each.code)]
         return (*past, *here, *self.own[: self.own.index(name)])
 
-    @property
-    def by_number(self) -> tuple[str, str]:
-        """What tells the target beside what is in `before`: its previous value, for each class of numbers of records."""
-        return (f"{PREVIOUS}{self.target}", MANY)
-
     def together(self, name: str) -> list[tuple[str, str]]:
         """Pairs of columns that tell a drawn column together: whether the columns `alike` stay as they were, by the gap and what they
         were."""

@@ -621,7 +621,7 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
             cells = sum(math.prod(sizes[each] for each in clique) for clique in cliques) or 1
             allowed = view.of_unit[:place] if kind == "unit" else (*view.before(name),)
             if kind == "record" and name == view.target:
-                allowed = (*allowed, *view.by_number)
+                allowed = (*allowed, MANY)
             if any(not clique or not set(clique) <= set(allowed) for clique in cliques):
                 raise BadInput("the model's columns do not fit its schema; the release was altered")
             shapes |= {key: (cells, sizes[name]), f"{key}.alone": (sizes[name],), f"{key}.by": by.shape}
