@@ -91,8 +91,8 @@ class HistoriesSettings:
     pairs: int = option(12, "number of columns that predict the target together with its previous value", whole(0))
     number_share: float = option(
         0.1,
-        "share of the precision spent on the table of the target with the class of the number of records, before all others; applies if there "
-        "is a target",
+        "share of the precision spent on the table of the target with the class of the number of records, before all others; applies if "
+        "there is a target",
         fraction(),
     )
     row_share: float = option(
@@ -130,7 +130,10 @@ class HistoriesSettings:
         if _has_target(schema):
             return
         for each in fields(self):
-            if each.name in ("target_share", "pair_share", "pairs", "number_share") and getattr(self, each.name) != each.default:
+            if (
+                each.name in ("target_share", "pair_share", "pairs", "number_share")
+                and getattr(self, each.name) != each.default
+            ):
                 raise BadInput(
                     f"generator.{each.name} applies if one of a record's own columns is a target: declare one, or leave {each.name} out"
                 )
@@ -434,15 +437,15 @@ class _Work:
         """A table of a question that weighs units in its own way, as if it weighed them as another: the drawn records tell by how much a
         cell's shares differ."""
         place = history_view.cell(cells, (*clique, name), self.view.sizes)
-        counts = []
+        place = place[:, None] if place.ndim == 1 else place
+        there, several = place >= 0, np.maximum((place >= 0).sum(1, keepdims=True), 1)
+        shares = []
         for each in (wanted, had):
-            if place.ndim == 2:
-                there = place >= 0
-                each = np.repeat(each / np.maximum(there.sum(1), 1), there.sum(1))
-            cells_of = place if place.ndim == 1 else place[there]
-            counts.append(np.bincount(cells_of, weights=each, minlength=table.size).reshape(table.shape))
-        shares = [each / np.maximum(each.sum(1, keepdims=True), LEAST_SHARE) for each in counts]
-        return table + np.maximum(table.sum(1, keepdims=True), 0) * (shares[0] - shares[1])
+            shared = np.broadcast_to(each[:, None] / several, place.shape)[there]
+            counts = np.bincount(place[there], weights=shared, minlength=table.size).reshape(table.shape)
+            shares.append(counts / np.maximum(counts.sum(1, keepdims=True), LEAST_SHARE))
+        found: Array = table + np.maximum(table.sum(1, keepdims=True), 0) * (shares[0] - shares[1])
+        return found
 
     def _rows(
         self, cells: Mapping[str, Whole], weights: Array, below: Below, cliques: Sequence[Clique], size: int

@@ -85,9 +85,9 @@ class View:
     `gap` to the previous record, 0 for the first; `pace`, the gap by which the records that are left would reach the order column's upper
     bound; `weekday`; `previous c`, one more where there is none; `earlier c`, how many
     earlier records have a value of a target, from 0 to 3 or more; and `as before`, which of the columns `alike` are as they were in the
-    record before (bits, one more where there is none); and `many or few`, the class of the unit's number of records. Of each table in `below`, `own` has the number of rows, `t rows`; its
-    columns have as many codes of a record as it has rows, in an array (records, places) with -1 beyond them; a record without rows has
-    one code, that of none. A row has its place, `t row`, and the code of the row before it, `t last`. `numbers` and `gaps` are the least
+    record before (bits, one more where there is none); and `many or few`, the class of the unit's number of records. Of each table in
+    `below`, `own` has the number of rows, `t rows`; its columns have as many codes of a record as it has rows, in an array (records,
+    places) with -1 beyond them; a record without rows has one code, that of none. A row has its place, `t row`, and the code of the row before it, `t last`. `numbers` and `gaps` are the least
     values of their codes; numbers begin at 1, and of linked tables, where a unit may have no record, at 0.
     """
 
@@ -291,10 +291,10 @@ class View:
         return (*self.of_unit, self.order, *record, *place, below.table + LAST, PREVIOUS + below.code, *others)
 
     def apart(self, cliques: Iterable[Sequence[str]], rows: str) -> dict[tuple[str, ...], int]:
-        """By which columns two records lie in different cells of tables, so far as a unit's weight may tell, and of how many tables; by none
-        where a column has several codes of a record, or the tables are of `rows`. Targets and what is told by them are left out:
-        otherwise units of one outcome would weigh less than others, and a model that knows too little of what units have in common would
-        make up for it wrongly. Cells that are taken for one only make a norm larger."""
+        """By which columns two records lie in different cells of tables, as far as a unit's weight may tell, and of how many tables; by
+        none where a column has several codes of a record, or the tables are of `rows`. Targets and what is told by them are left out:
+        otherwise units whose outcomes differ would weigh more than others, and a model that knows too little of what a unit's records have
+        in common would not make up for it. Taking several cells for one only makes a norm larger."""
         several = {start + name for each in self.below for name in each.columns for start in ("", PREVIOUS)}
         told = {start + name for name in self.targets for start in ("", PREVIOUS)}
         told |= {f"{EARLIER}{name} {code}" for name, code in self.counted if name in self.targets}
@@ -552,7 +552,9 @@ def squares(cells: Cells, owner: Whole, count: Whole, apart: Mapping[tuple[str, 
     each of them: see `View.apart`. `cells` are those of records unit by unit, `owner` says whose each is and `count` how many a unit has.
 
     The squares of a table are the number of pairs of a unit's records, of one record with itself too, that lie in the same cell. Of units
-    with more than `MOST_PAIRED` records every pair is taken to lie in one cell.
+    with more than `MOST_PAIRED` records every pair is taken to lie in one cell; of all others at least half of the pairs of different
+    records. So most weights are told by the number of records alone, which a model knows; only units whose records are more alike weigh
+    less.
     """
     number, tables = count.astype(np.int64), sum(apart.values())
     found: Whole = apart.get((), 0) * number**2 + (tables - apart.get((), 0)) * number
@@ -566,7 +568,7 @@ def squares(cells: Cells, owner: Whole, count: Whole, apart: Mapping[tuple[str, 
             if clique:
                 pairs += often * np.logical_and.reduce([same[name] for name in clique])
         np.add.at(found, owner[first], 2 * pairs)
-    return np.where(few, found, tables * number**2)
+    return np.where(few, np.maximum(found, tables * number * (number + 1) // 2), tables * number**2)
 
 
 def largest(clip: float, tables: int) -> int:

@@ -20,7 +20,7 @@ from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import LAST, MOST_PAIRED, PREVIOUS, ROW, UNIT_WEIGHT, View, hindrance
 from synthdp.schema.schema import Schema
 from synthdp.seal.database import ALONE, MOST_CELLS, TOGETHER, CountedTable
-from synthdp.seal.history_statements import Making, keyed, name_of
+from synthdp.seal.history_statements import Making, keyed, label
 from synthdp.seal.records import lots
 from synthdp.tables import coded, source
 
@@ -108,7 +108,7 @@ class CountedHistories:
         sizes = self.view.sizes
         found = [np.zeros([sizes[name] for name in clique], np.int64) for clique in cliques]
         weighed = None if clip is None else self.table.keep(self.table.sql(self._weighed(cliques, clip, rows)))
-        asked = [self._asked(clique, None if weighed is None else name_of(weighed), rows) for clique in cliques]
+        asked = [self._asked(clique, None if weighed is None else label(weighed), rows) for clique in cliques]
         for number, cell, count in self._counted(asked):
             found[number].flat[cell] = count
         if weighed is not None:
@@ -130,7 +130,8 @@ class CountedHistories:
             inner = f"SELECT a.whose, {same} FROM {two} WHERE a.kept <= {MOST_PAIRED}"
             held += f" LEFT JOIN (SELECT whose, sum({pairs}) AS pairs FROM ({inner}) AS s GROUP BY whose) AS p ON p.whose = h.whose"
             few = f"{same_cell} * h.kept * h.kept + {len(cliques) - same_cell} * h.kept + 2 * coalesce(p.pairs, 0)"
-            norm = f"CASE WHEN h.kept <= {MOST_PAIRED} THEN {few} ELSE {norm} END"
+            least = self._over(f"{len(cliques)} * h.kept * (h.kept + 1)", "2")
+            norm = f"CASE WHEN h.kept <= {MOST_PAIRED} THEN greatest({few}, {least}) ELSE {norm} END"
         columns = dict.fromkeys(
             name
             for clique in cliques
@@ -159,7 +160,7 @@ class CountedHistories:
             where, weight = f"{weighed} AS h", "h.weight"
         if rows:
             where = f"{self.below[rows]} AS k JOIN {where} ON h.rid = k.rid"
-            weight = self._shared(weight, "k.n")
+            weight = self._over(weight, "greatest(k.n, 1)")
         columns: list[str] = []
         several = False
         for name in clique:
@@ -179,7 +180,7 @@ class CountedHistories:
                 outer = "LEFT JOIN" if column == self.names[of.code] else "JOIN"
                 where += f" {outer} {self.below[of.table]} AS b ON b.rid = {'h.prev' if before else 'h.rid'}"
                 columns.append(f"coalesce(b.{column}, {of.none})")
-                several, weight = True, self._shared(weight, "coalesce(b.n, 1)")
+                several, weight = True, self._over(weight, "coalesce(b.n, 1)")
         cells = math.prod(sizes[name] for name in clique)
         if cells > MOST_CELLS // TOGETHER:
             raise BadInput("a table with so many cells cannot be counted: ask for fewer columns together")
@@ -187,8 +188,8 @@ class CountedHistories:
         cell = reduce(lambda found, place: f"({found}) * {place[1]} + {place[0]}", places, "CAST(0 AS bigint)")
         return where, cell, weight, cells
 
-    def _shared(self, weight: str, rows: str) -> str:
-        return f"{weight} {'//' if self.table.engine == 'duckdb' else '/'} greatest({rows}, 1)"
+    def _over(self, dividend: str, divisor: str) -> str:
+        return f"({dividend}) {'//' if self.table.engine == 'duckdb' else '/'} {divisor}"
 
     def _counted(self, asked: Sequence[tuple[str, str, str, int]]) -> Iterator[tuple[int, Whole, Whole]]:
         """(number of a clique, its cells that hold records, how much these weigh): group-by statements, of several cliques where a start

@@ -805,8 +805,8 @@ HISTORIES = (
     Mutant(
         "in a database an orphan counts for somebody",
         f"{SEAL}.history_statements:Making._every",
-        'f" JOIN {name_of(linked)} AS u ON u.unit = v.unit"',
-        'f" LEFT JOIN {name_of(linked)} AS u ON u.unit = v.unit"',
+        'f" JOIN {label(linked)} AS u ON u.unit = v.unit"',
+        'f" LEFT JOIN {label(linked)} AS u ON u.unit = v.unit"',
         (f"{COUNTED_TESTS}::test_tables_of_nasty_people_are_those_in_memory[duckdb-1.0]",),
     ),
     Mutant(
@@ -833,8 +833,8 @@ HISTORIES = (
     Mutant(
         "in a database a person counts once for each row",
         f"{SEAL}.history_statements:Making._people",
-        'f"SELECT unit, {named} FROM (SELECT *, {ranked} FROM {name_of(people)} WHERE unit IS NOT NULL) AS s WHERE drawn = 1"',
-        'f"SELECT unit, {named} FROM (SELECT *, {ranked} FROM {name_of(people)} WHERE unit IS NOT NULL) AS s WHERE drawn > 0"',
+        'f"SELECT unit, {named} FROM (SELECT *, {ranked} FROM {label(people)} WHERE unit IS NOT NULL) AS s WHERE drawn = 1"',
+        'f"SELECT unit, {named} FROM (SELECT *, {ranked} FROM {label(people)} WHERE unit IS NOT NULL) AS s WHERE drawn > 0"',
         (f"{COUNTED_TESTS}::test_no_person_moves_the_tables_by_more_than_the_sensitivity",),
     ),
     Mutant(
@@ -847,7 +847,7 @@ HISTORIES = (
     Mutant(
         "in a database rows below a record each weigh as much as the record",
         f"{COUNTED}:CountedHistories._asked",
-        'self._shared(weight, "k.n")',
+        'self._over(weight, "greatest(k.n, 1)")',
         "weight",
         (f"{COUNTED_TESTS}::test_no_person_moves_the_tables_by_more_than_the_sensitivity",),
     ),
