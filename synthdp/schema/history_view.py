@@ -86,9 +86,10 @@ class View:
     bound; `weekday`; `previous c`, one more where there is none; `earlier c`, how many
     earlier records have a value of a target, from 0 to 3 or more; and `as before`, which of the columns `alike` are as they were in the
     record before (bits, one more where there is none); and `many or few`, the class of the unit's number of records. Of each table in
-    `below`, `own` has the number of rows, `t rows`; its columns have as many codes of a record as it has rows, in an array (records,
-    places) with -1 beyond them; a record without rows has one code, that of none. A row has its place, `t row`, and the code of the row before it, `t last`. `numbers` and `gaps` are the least
-    values of their codes; numbers begin at 1, and of linked tables, where a unit may have no record, at 0.
+    `below`, `own` has the number of rows, `t rows`; its columns have as many codes of a record as it has rows, in an array
+    (records, places) with -1 beyond them; a record without rows has one code, that of none. A row has its place, `t row`, and the code of
+    the row before it, `t last`. `numbers` and `gaps` are the least values of their codes; numbers begin at 1, and of linked tables, where a
+    unit may have no record, at 0.
     """
 
     order: str

@@ -24,8 +24,8 @@ class HistoryTables:
     with C = clip * sqrt(m), rounded down to whole millionths, where n is no less than that norm: so a unit more or less moves the tables by
     a vector of norm (C / n) * norm <= C. The square of n is a whole number, and so is what it is held against (`history_view.squares`,
     `weights`): nothing of this hangs on rounding, and the weighted counts add up exactly. n is a function of that unit's records alone. It
-    takes cells that differ only in the target, or in what the target was before, for one (`View.apart`), which makes n larger, never less:
-    the squares of counts that are added are no larger than the square of their sum.
+    takes cells that differ only in a target, or in what one was before, for one (`View.apart`), and those of at least half of the pairs of
+    records too, which makes n larger, never less: squares of counts add up to no more than the square of their sum.
 
     Where a column has several codes of a record, they share its weight, rounded down. With `rows` the rows of that table below records
     count, and those of a record share its weight in the same way. What a unit adds to such a table is at most its number of records, in L1

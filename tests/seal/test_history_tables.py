@@ -100,8 +100,8 @@ def test_the_bound_is_reached_by_one_whose_records_are_alike():
 
 
 def test_a_unit_whose_records_lie_in_different_cells_weighs_more():
-    """In several tables, of which one has the records in one cell, and they reach the bound; in one table half of the pairs are taken to lie
-    in one cell, and they stay below it."""
+    """In two tables, of which one has the records in one cell, they reach the bound; in one table half of the pairs are taken to lie in one
+    cell, and they stay below it."""
     frame = pd.concat([people(1).iloc[:1]] * 3, ignore_index=True).assign(ward=["a", "b", "c"])
     for cliques, square in (((("ward",),), 6), ((("ward",), ("sex",)), 12)):
         question = HistoryTables(VIEW, cliques, 1.0, 1.0)
