@@ -183,7 +183,7 @@ class DPDM:
     @property
     def gaussians(self) -> ClassGauss:
         """What start=gauss begins at."""
-        return ClassGauss(dimensions=self.dimensions, components=1, condition=self.condition)
+        return ClassGauss(dimensions=self.dimensions, components=1, align=False, condition=self.condition)
 
     @property
     def highest(self) -> float:
