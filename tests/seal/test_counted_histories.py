@@ -134,6 +134,13 @@ def test_tables_of_one_table_are_those_in_memory(load):
     compare(load, single(), SINGLE)
 
 
+def test_tables_of_people_with_thousands_of_records_are_those_in_memory(load):
+    """Their squares in all tables together are no small numbers."""
+    count = (1, 30, 40, 300, 10_001)
+    frame = make_frame(sum(count)).assign(patient=np.repeat([f"P{each}" for each in count], count))
+    compare(load, frame, make_schema(**{**ORDERED, "max_records_per_unit": 10_000}).settled(), 1000.0)
+
+
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_tables_of_files_are_those_in_memory(tmp_path, ending):
     frame, path = single(), tmp_path / f"records.{ending}"
