@@ -173,7 +173,8 @@ class CountedHistories:
                 columns.append(f"h.{self.names[name]}")
             elif rows == of.table and before and name != PREVIOUS + of.code:
                 code = self.names[of.code]
-                where += f" LEFT JOIN {self.below[rows]} AS p ON p.rid = h.prev AND p.{code} = k.{code} AND p.nth = 1"
+                first = f" LEFT JOIN {self.below[rows]} AS p ON p.rid = h.prev AND p.{code} = k.{code} AND p.nth = 1"
+                where += "" if first in where else first
                 columns.append(f"coalesce(p.{column}, {sizes[name] - 1})")
             elif several:
                 raise ValueError("one column of a table may have several codes of a record")

@@ -733,6 +733,13 @@ HISTORIES = (
         (f"{COUNTED_TESTS}::test_tables_of_nasty_people_are_those_in_memory[duckdb-1.0]",),
     ),
     Mutant(
+        "in a database numbers of records are squared in the width of their column",
+        f"{COUNTED}:CountedHistories._weighed",
+        "'CAST(h.kept AS bigint)'",
+        "'h.kept'",
+        (f"{COUNTED_TESTS}::test_tables_of_people_with_thousands_of_records_are_those_in_memory[duckdb]",),
+    ),
+    Mutant(
         "noise of one history table for all of them",
         f"{SEAL}.history_tables:HistoryTables.sensitivity",
         "math.sqrt(len(self.cliques))",

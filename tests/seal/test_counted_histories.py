@@ -65,6 +65,7 @@ def questions(view, clip=2.0):
     for each in view.below:
         told = [(name,) for name in each.columns]
         told += [(other, name) for name in each.columns for other in view.before(name) if other != name]
+        told += [tuple(f"previous {name}" for name in each.further[:2])] if each.further else []
         yield HistoryTables(view, tuple(told), 1.0, clip, each.table)
 
 
