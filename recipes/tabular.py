@@ -46,15 +46,20 @@ DATA = (
 COSTS = ("fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")
 # Label -> generator and settings. AIM as in its paper has a model of at most 80 MiB; without that dpmm's outgrows memory.
 PEERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "dpmm aim": (f"{bridge.PREFIX}aim", {"max_model_size": 80}),
-    "dpmm aim, 30 x 250": (f"{bridge.PREFIX}aim", {"max_model_size": 80, "rounds": 30, "n_iters": 250}),
-    "dpmm mst": (f"{bridge.PREFIX}mst", {}),
+    "dpmm aim": ("dpmm_aim", {"max_model_size": 80}),
+    "dpmm aim, 30 x 250": ("dpmm_aim", {"max_model_size": 80, "rounds": 30, "n_iters": 250}),
+    "dpmm mst": ("dpmm_mst", {}),
+    "dpsynth aim": ("dpsynth_aim", {"max_model_size": 1}),
+    "dpsynth swift": ("dpsynth_swift", {"max_clique_size": 1e5, "pgm_iters": 1000}),
+    "mostly argn": ("mostly_argn", {"minutes": 6}),
+    "smartnoise aim": ("smartnoise_aim", {}),
+    "smartnoise mst": ("smartnoise_mst", {}),
 }
 
 
 def one(trial: Trial, limit: float | None = None) -> Figures:
     """A trial of ours or of a peer's."""
-    maker = bridge.fitted if trial.generator.startswith(bridge.PREFIX) else fitted
+    maker = bridge.fitted if bridge.peer_of(trial.generator) else fitted
     return judged(trial, maker, limit)
 
 
@@ -118,7 +123,7 @@ def main() -> None:
     parser.add_argument("--forget", nargs="*", default=(), help="generators whose kept trials are run anew")
     parser.add_argument("--scratch", type=Path, default=HOME / "outputs" / "tabular.json")
     arguments = parser.parse_args()
-    special = {*REFERENCES, *(name for name, _ in PEERS.values() if bridge.present())}
+    special = {*REFERENCES, *(name for name, _ in PEERS.values() if bridge.present(name))}
     groups = {data: groups_of(data, arguments.seeds) for data in DATA}
     if not arguments.scratch.exists():
         tables = trials.report_of("tabular").get("tables", ())
