@@ -1,10 +1,11 @@
 """Peers' generators as trials: our training rows go to their environment as plain numbers, their rows come back to our judgement."""
 
+import ast
 import json
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,13 @@ def present(generator: str) -> bool:
     return peer is not None and python_of(peer).exists()
 
 
+def facts(generators: Iterable[str]) -> list[str]:
+    """What each peer's script says of the peer: how it is used, and what is not so of what it claims."""
+    peers = dict.fromkeys(peer for generator in generators if (peer := peer_of(generator)))
+    scripts = [(HERE / f"{peer}_fit.py").read_text(encoding="utf-8") for peer in peers]
+    return [ast.get_docstring(ast.parse(script)) or "" for script in scripts]
+
+
 def fitted(trial: Trial, chosen: "Named", axes: Sequence[Axis], limit: float | None) -> tuple[Table, Figures]:
     """As many rows as the training part has, in the codes of `axes`, and what they cost.
 
@@ -58,9 +66,7 @@ def fitted(trial: Trial, chosen: "Named", axes: Sequence[Axis], limit: float | N
     return Table(axes=tuple(axes), values=rows), figures
 
 
-def histories(
-    trial: Trial, train: pd.DataFrame, schema: "Schema", units: int, limit: float | None
-) -> tuple[pd.DataFrame, Figures]:
+def histories(trial: Trial, train: pd.DataFrame, schema: "Schema", limit: float | None) -> tuple[pd.DataFrame, Figures]:
     """Records of as many synthetic units, and what they cost: the peer learns units and their records as two linked tables.
 
     At most `max_records_per_unit` records of each unit go to it, drawn at random, in their order.
@@ -68,10 +74,12 @@ def histories(
     axes = axes_of(schema, train)
     kept = train.sample(frac=1, random_state=trial.seed).groupby(schema.unit).head(schema.max_records_per_unit)
     kept = kept.sort_index().sort_values([schema.unit, schema.order], kind="stable")
-    owner = pd.factorize(kept[schema.unit])[0]
+    owner, found = pd.factorize(kept[schema.unit])
+    units = len(found)
     unit = {"name": schema.unit, "levels": 0, "low": 0, "high": units, "whole": True, "missing": False, "unit": True}
     told = [unit, *(_public(axis, schema) for axis in axes)]
-    rows, figures = _told(trial, np.column_stack([owner, table_of(kept, axes, "training").values]), told, units, limit)
+    table = np.insert(table_of(kept, axes, "training").values, 0, owner, axis=1)
+    rows, figures = _told(trial, table, told, units, limit)
     frame = {schema.unit: [f"S{each:.0f}" for each in rows[:, 0]]}
     frame |= {axis.name: _words(rows[:, place], axis) for place, axis in enumerate(axes, start=1)}
     return pd.DataFrame(frame)[list(train.columns)], figures

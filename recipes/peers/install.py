@@ -14,7 +14,10 @@ FOLDER = Path(__file__).resolve().parents[2] / "outputs" / "peers"
 TORCH = "torch==2.13.0+cpu"
 PINS = {
     "dpmm": ("dpmm==0.1.9",),  # pins numpy 1.26.4 and pandas 2.1.0 in its turn; Python 3.10 or 3.11
-    "dpsynth": ("jax[cpu]==0.11.0", "mbi==2.0.0", "dp-accounting==0.6.0", "pandas==3.1.1", "pydantic", "more-itertools", "pyyaml", "tqdm"),
+    "dpsynth": (
+        "jax[cpu]==0.11.0", "mbi==2.0.0", "dp-accounting==0.6.0", "pandas==3.1.1", "pydantic", "more-itertools", "pyyaml", "tqdm",
+        "etils[epath]",
+    ),
     "mostly": (TORCH, "mostlyai-engine==2.7.3"),
     "sdv": (TORCH, "sdv==2.0.0"),
     "smartnoise": (TORCH, "smartnoise-synth==1.0.8"),

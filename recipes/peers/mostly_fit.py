@@ -1,15 +1,15 @@
 """MOSTLY AI's engine (TabularARGN) with differential privacy, on one table or on units and their records as two linked ones.
 
 `max_epsilon` is the total, a tenth of it for its value protection (whose default of 1 would be all of it at epsilon 1). All else is as by
-default; it trains until epsilon, or `minutes` of CPU by its own limit of time (which reads the processor's clock here), are spent. Of linked tables, half of epsilon and of delta is for the
-units, half for the records given their unit. What it claims is not so where its code
-- finds the categories of a column by Laplace noise on the counts of those that occur, kept from a noisy 5 on: a category
-  of a single record comes out about every second time, and no delta is booked for it. Signs, missing values, digits and numbers
-  of decimals are read off as they are;
-- reads rates, stops, and keeps the best epoch, by the exact loss on a fifth of the records, which books nothing;
+default; it trains until epsilon is spent, or the `minutes` of its own limit of time, which is told the CPU's clock here. Of linked
+tables, half of epsilon and of delta is for the units, half for the records given their unit. What it claims is not so where its code
+- finds the categories of a column by Laplace noise on the counts of those that occur, kept from a noisy 5 on: at so small a share, a
+  category of a single record comes out about every second time, and no delta is booked for it. Signs, missing values, digits and
+  the number of decimals are read off as they are;
+- sets its learning rate, stops, and keeps the best epoch, by the exact loss on a fifth of the records, which books nothing;
 - keeps the last state where not one epoch ended within epsilon (`epsilon_spent` is what its own accountant says of the state kept);
-- counts, in the records of a unit, as if each were of another unit, and divides a unit's loss by the number of records in the
-  batch before it clips, so that one unit moves the gradients of all others.
+- protects values, in the records of a unit, as if each were of another unit, and divides a unit's loss by the number of
+  records in the batch before it clips, so that one unit moves the gradients of all others.
 Noise is that of torch's ordinary generator, in single precision.
 """
 

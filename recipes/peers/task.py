@@ -3,8 +3,8 @@
     outputs/peers/PEER/bin/python recipes/peers/PEER_fit.py FOLDER
 
 Read: FOLDER/table.npy, float64 (rows, columns), codes for categories and NaN for missing, and FOLDER/task.json: `method`,
-`settings`, `epsilon`, `delta`, `seed`, `rows` to draw, `limit` of CPU seconds, and the public facts of each of the `columns`. Linked
-tables are told by `unit`: column 0 is then whose record it is, and rows come in their order.
+`settings`, `epsilon`, `delta`, `seed`, `rows` to draw, `limit` of CPU seconds, and the public facts of each of the `columns`. Where one
+of them has `order`, the table holds histories: column 0 is whose record it is, columns with `unit` are of the unit, and `rows` are units.
 Written: FOLDER/rows.npy, alike, and FOLDER/figures.json: seconds and CPU seconds of the fit, and the peak of its memory.
 """
 
@@ -19,7 +19,7 @@ import pandas as pd
 
 
 def run(fit):
-    """`fit(table, task)` gives the figures that it alone knows, and `draw(rows)` -> a frame of numbers and codes, columns as in the task."""
+    """`fit(table, task)` gives figures that it alone knows, and `draw(rows)` -> a frame of numbers and codes, columns as in the task."""
     folder = Path(sys.argv[1])
     task = json.loads((folder / "task.json").read_text())
     if task["limit"]:
