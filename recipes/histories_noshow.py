@@ -33,7 +33,7 @@ GENERATORS, SHUFFLED = ("histories", "mixture"), "real records, dealt at random"
 # Peers' generator, and epsilon (0: no guarantee), with its settings, what the report calls it, and its seeds.
 PEERS: dict[tuple[str, float], tuple[dict[str, Any], str, tuple[int, ...]]] = {
     ("mostly_histories", 1.0): ({"minutes": 6}, "MOSTLY AI's engine, epsilon 1 claimed", (0,)),
-    ("sdv_par", 0.0): ({"units": 10_000}, "SDV's PAR on 10,000 of the patients, no guarantee", (0,)),
+    ("sdv_par", 0.0): ({"units": 2_000}, "SDV's PAR on 2,000 of the patients, no guarantee", (0,)),
 }
 LIMIT = 480.0  # seconds of CPU of a peer's fit
 KEPT = record.HOME / "outputs" / "histories_noshow.jsonl"

@@ -69,11 +69,12 @@ def fitted(trial: Trial, chosen: "Named", axes: Sequence[Axis], limit: float | N
 def histories(trial: Trial, train: pd.DataFrame, schema: "Schema", limit: float | None) -> tuple[pd.DataFrame, Figures]:
     """Records of as many synthetic units, and what they cost: the peer learns units and their records as two linked tables.
 
-    At most `max_records_per_unit` records of each unit go to it, drawn at random, in their order.
+    At most `max_records_per_unit` records of each unit go to it, drawn at random, in their order; what is of the unit is its first's.
     """
     axes = axes_of(schema, train)
     kept = train.sample(frac=1, random_state=trial.seed).groupby(schema.unit).head(schema.max_records_per_unit)
     kept = kept.sort_index().sort_values([schema.unit, schema.order], kind="stable")
+    kept = kept.assign(**kept.groupby(schema.unit)[list(schema.per_unit)].transform("first"))
     owner, found = pd.factorize(kept[schema.unit])
     units = len(found)
     unit = {"name": schema.unit, "levels": 0, "low": 0, "high": units, "whole": True, "missing": False, "unit": True}

@@ -34,7 +34,10 @@ def run(fit):
     }
     made = draw(task["rows"])
     columns = task["columns"]
-    rows = np.column_stack([pd.to_numeric(made[column["name"]]).astype("float64").to_numpy() for column in columns])
+    read = {"errors": "coerce"}  # a peer's word for rare values is missing
+    rows = np.column_stack(
+        [pd.to_numeric(made[column["name"]], **read).astype("float64").to_numpy() for column in columns]
+    )
     for place, column in enumerate(columns):
         if column["whole"]:
             rows[:, place] = np.round(rows[:, place])
