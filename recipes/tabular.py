@@ -82,7 +82,12 @@ def chosen(trial: Trial, arguments: argparse.Namespace) -> bool:
         asked = trial.label not in PEERS
     else:
         asked = trial.generator in REFERENCES or any(name in arguments.only for name in names)
-    return asked and (arguments.epsilons is None or trial.epsilon is None or trial.epsilon in arguments.epsilons)
+    seeded = arguments.run_seeds is None or trial.seed in arguments.run_seeds
+    return (
+        asked
+        and seeded
+        and (arguments.epsilons is None or trial.epsilon is None or trial.epsilon in arguments.epsilons)
+    )
 
 
 def section(
@@ -120,6 +125,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=None, help="generators or peers to run; default: all of ours")
     parser.add_argument("--epsilons", type=float, nargs="*", default=None, help="run these now; default: all")
     parser.add_argument("--seeds", type=int, default=3, help="fits of each kind")
+    parser.add_argument("--run-seeds", type=int, nargs="*", default=None, help="run these seeds now; default: all")
     parser.add_argument("--minutes", type=float, default=20, help="of CPU that one fit may take")
     parser.add_argument(
         "--forget", nargs="*", default=(), help="generators whose kept trials are run anew, of --data and --epsilons"

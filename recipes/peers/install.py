@@ -2,8 +2,8 @@
 
     PIP_FIND_LINKS=https://download.pytorch.org/whl/cpu/torch/ python recipes/peers/install.py [dpmm dpsynth mostly sdv smartnoise]
 
-The torch of those links is built for CPUs; PyPI's weighs gigabytes. dpsynth is on GitHub alone and wants Python 3.12; its
-dependencies come from PyPI, not from the branches that it names.
+The torch of those links is built for CPUs; PyPI's weighs gigabytes. dpsynth is on GitHub alone, wants Python 3.12, and a newer
+dp-accounting than PyPI's.
 """
 
 import subprocess
@@ -26,7 +26,9 @@ PYTHON = {"dpsynth": "python3.12"}
 # After the pins, so that what it asks for is not followed, or is taken back: torchvision of PyPI does not load beside this torch.
 LAST = {
     "dpsynth": (
-        "install", "--no-deps", "git+https://github.com/google/dpsynth@cf8075f319b96c2e009e4ea6bb55378faccbbc80"
+        "install", "--no-deps", "--force-reinstall",
+        "git+https://github.com/google/dpsynth@cf8075f319b96c2e009e4ea6bb55378faccbbc80",
+        "git+https://github.com/google/differential-privacy@b5b0286e313b64a692abfc8c528d54ef47d960a0#subdirectory=python/dp_accounting",
     ),
     "mostly": ("uninstall", "--yes", "torchvision", "torchaudio"),
 }  # fmt: skip

@@ -34,7 +34,7 @@ EPOCHS, BATCH, TRAINED = (
     512,
     0.8,
 )  # of linked tables: its own batch for as many units, and its share of them to learn from
-RARE = "sample"  # a category instead of the word for rare ones
+RARE = {"rare_category_replacement_method": "sample"}  # another category instead of the word for rare ones
 
 
 def framed(table, columns):
@@ -82,7 +82,7 @@ def fit(table, given):
     frame = framed(table, columns)
     if not any(column.get("order") for column in columns):
         model, said = trained(frame, given, given["seed"])
-        return figures(said), lambda rows: model.sample(n_samples=rows, rare_category_replacement_method=RARE)
+        return figures(said), lambda rows: read(model.sample(n_samples=rows, **RARE), given["seed"])
     key = columns[0]["name"]
     of_units = [column["name"] for column in columns if column["unit"]]
     units = frame[of_units].drop_duplicates(key)
@@ -92,15 +92,23 @@ def fit(table, given):
     model, also = trained(records, given, given["seed"] + 1, len(units), **linked)
 
     def draw(rows):
-        people = about.sample(n_samples=rows, rare_category_replacement_method=RARE)
+        people = about.sample(n_samples=rows, **RARE)
         people[key] = np.arange(len(people))
-        made = model.sample(ctx_data=people, rare_category_replacement_method=RARE).merge(people, on=key)
-        for column in columns:
-            if column.get("order"):
-                made[column["name"]] = (pd.to_datetime(made[column["name"]]) - pd.Timestamp(0)) / pd.Timedelta(days=1)
-        return made
+        return read(model.sample(ctx_data=people, **RARE).merge(people, on=key), given["seed"])
 
     return figures(said, also), draw
+
+
+def read(made, seed):
+    """Numbers and codes, dates in days; another value of the column for the word for rare ones, which it still draws now and then."""
+    dates = made.select_dtypes("datetime")
+    made = made.assign(**{name: (dates[name] - pd.Timestamp(0)) / pd.Timedelta(days=1) for name in dates})
+    rng = np.random.default_rng(seed)
+    for name in made.select_dtypes(["object", "string"]):
+        rare = (made[name] == "_RARE_").fillna(False).to_numpy(bool)
+        if rare.any() and not rare.all():
+            made.loc[rare, name] = rng.choice(made.loc[~rare, name], rare.sum())
+    return made.apply(pd.to_numeric, errors="coerce")
 
 
 def figures(*said):
