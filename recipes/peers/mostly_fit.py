@@ -3,15 +3,17 @@
 `max_epsilon` is the total, a tenth of it for its value protection (whose default of 1 would be all of it at epsilon 1). All else is as by
 default; it trains until epsilon is spent, or the `minutes` of its own limit of time, which is told the CPU's clock here. Of linked
 tables, half of epsilon and of delta is for the units, half for the records given their unit, with noise for ten epochs: not one of
-them would fit into a half at the default. What it claims is not so where its code
+them would fit into a half at the default. The clip of the records' gradients is 1 / 512: its code divides a unit's loss by the number of
+records in the batch of 512 units, so that gradients are of norm 0.006, and drown in the noise of the default clip of 1.
+What it claims is not so where its code
 - finds the categories of a column by Laplace noise on the counts of those that occur, kept from a noisy 5 on: at so small a share, a
   category of a single record comes out about every second time, and no delta is booked for it. Signs, missing values, digits and
   the number of decimals are read off as they are;
 - sets its learning rate, stops, and keeps the best epoch, by the exact loss on a fifth of the records, which books nothing;
 - keeps the last state where not one epoch ended within epsilon: on 3,000 units, asked for 1, its accountant said 1.22
   (`epsilon_spent` is what it says of the state that was kept);
-- protects values, in the records of a unit, as if each were of another unit, and divides a unit's loss by the number of
-  records in the batch before it clips, so that one unit moves the gradients of all others.
+- protects values, in the records of a unit, as if each were of another unit; and by that division, which comes before the clip, lets
+  one unit move the gradients of all others.
 Noise is that of torch's ordinary generator, in single precision.
 """
 
@@ -62,6 +64,7 @@ def trained(frame, given, seed, units=None, **more):
         rate = BATCH / (TRAINED * units)
         left = {"target_epsilon": epsilon * (1 - VALUES), "target_delta": private.delta}
         private.noise_multiplier = get_noise_multiplier(**left, sample_rate=rate, epochs=EPOCHS, accountant="rdp")
+        private.max_grad_norm = 1 / BATCH if more else private.max_grad_norm
         more |= {"batch_size": BATCH}
     model = TabularARGN(
         max_training_time=given["settings"]["minutes"] * share,
