@@ -32,8 +32,8 @@ EPSILONS, SEEDS, DELTA, RECORDS = (1.0, 3.0), (0, 1, 2), 1e-5, 10
 GENERATORS, SHUFFLED = ("histories", "mixture"), "real records, dealt at random"
 # Peers' generator, and epsilon (0: no guarantee), with its settings, what the report calls it, and its seeds.
 PEERS: dict[tuple[str, float], tuple[dict[str, Any], str, tuple[int, ...]]] = {
-    ("mostly_histories", 1.0): ({"minutes": 6}, "MOSTLY AI's engine, epsilon 1 claimed", (0,)),
-    ("sdv_par", 0.0): ({"units": 2_000}, "SDV's PAR on 2,000 of the patients, no guarantee", (0,)),
+    ("mostly_histories", 1.0): ({"minutes": 3}, "MOSTLY AI's engine, epsilon 1 claimed", (0,)),
+    ("sdv_par", 0.0): ({"units": 1_000}, "SDV's PAR on 1,000 of the patients, no guarantee", (0,)),
 }
 LIMIT = 480.0  # seconds of CPU of a peer's fit
 KEPT = record.HOME / "outputs" / "histories_noshow.jsonl"
