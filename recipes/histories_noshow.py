@@ -24,6 +24,7 @@ from peers import bridge
 from trials import Trial, report_of
 
 from synthdp import Budget, NotEntered, Schema, Synthesizer
+from synthdp.errors import BadInput
 from synthdp.evaluate import history_fidelity
 from synthdp.schema.codec import Codec
 from synthdp.sets import named
@@ -102,6 +103,8 @@ def one(generator: str, epsilon: float, seed: int) -> dict[str, Any]:
         sample = apart(sample, train, seed)
     found = history_fidelity.judge(sample, train, test, schema)
     told, moved = found["told"][TARGET], found["transitions"][TARGET]
+    if moved is None:
+        raise BadInput(f"{generator} made one record of each patient: there is no history to judge")
     return {
         "generator": generator,
         "epsilon": epsilon,
