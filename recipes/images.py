@@ -36,7 +36,9 @@ GENERATORS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("kernel_teachers", "kernel_teachers_images", {}),
     ("independent", "independent", {}),
 )
-FIGURES = (*MODELS, "fid", "fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")
+START = "start_"  # of the figures of what a network starts from, drawn alone
+ALONE = tuple(START + name for name in (*MODELS, "fid"))
+FIGURES = (*MODELS, "fid", *ALONE, "fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")
 ROWS = 10_000  # pictures that FID compares
 
 
@@ -46,7 +48,19 @@ def one(trial: Trial) -> dict[str, Any]:
     if trial.generator == REAL or trial.epsilon is None or trial.delta is None:
         return accuracies(chosen.train, chosen.test, chosen.schema, models=MODELS)
     frame, figures = trials.rows_of(trial, chosen, keep=release_of(trial))
-    return {**figures, **accuracies(frame, chosen.test, chosen.schema, models=MODELS)}
+    figures |= accuracies(frame, chosen.test, chosen.schema, models=MODELS)
+    start = start_of(trial)
+    if start is not None:
+        alone = start.sample(len(chosen.train), seed=trial.seed)
+        found = accuracies(alone, chosen.test, chosen.schema, models=MODELS)
+        figures |= {START + name: value for name, value in found.items()}
+    return figures
+
+
+def start_of(trial: Trial) -> Any:
+    """The class Gaussians that a trial's network retouches, with the noise of this very fit; None where there are none."""
+    model: Any = load(release_of(trial)).model
+    return getattr(model, "start", None) or getattr(getattr(model, "source", None), "mixture", None)
 
 
 def release_of(trial: Trial) -> Path:
@@ -73,9 +87,12 @@ def distances(data: str, wanted: list[Trial], known: dict[str, Any]) -> None:
         if trial.generator == REAL:
             known[trial.key]["fid"] = frechet(real, space(train.pixels[:ROWS]))
         elif release_of(trial).exists():
-            frame = load(release_of(trial)).sample(ROWS, seed=1)
-            made = pictures.pictures_of(frame, chosen.schema, axes, "synthetic")
-            known[trial.key]["fid"] = frechet(real, space(made.pixels))
+            made = {"fid": load(release_of(trial)), START + "fid": start_of(trial)}
+            for name, model in made.items():
+                if model is not None:
+                    frame = model.sample(ROWS, seed=1)
+                    seen = pictures.pictures_of(frame, chosen.schema, axes, "synthetic")
+                    known[trial.key][name] = frechet(real, space(seen.pixels))
 
 
 def picture(data: str, generators: list[str]) -> None:
@@ -115,12 +132,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--scratch", type=Path, default=None)
     parser.add_argument("--only", nargs="*", default=None, help="generators to run (or real); default: all")
-    parser.add_argument("--forget", default=None, help="a generator whose kept trials are run anew")
+    parser.add_argument("--forget", nargs="*", default=(), help="generators whose kept trials are run anew")
     parser.add_argument("--picture", nargs="*", default=None, help="generators to draw pictures of, anew")
     arguments = parser.parse_args()
     scratch = arguments.scratch or HOME / "outputs" / f"images_{arguments.data}.json"
-    if arguments.forget:
-        print(trials.forget(arguments.forget, scratch), "trials forgotten")
     data, delta = arguments.data, DELTA[arguments.data]
     groups = {("real training pictures", None): [Trial(data=data, label="real training pictures", generator=REAL)]}
     for label, generator, settings in GENERATORS:
@@ -137,6 +152,10 @@ def main() -> None:
                 )
                 for seed in range(arguments.seeds)
             ]
+    if not scratch.exists():
+        trials.save(trials.recalled(trials.held(trials.report_of(f"images_{data}")), groups), scratch)
+    for generator in arguments.forget:
+        print(trials.forget(generator, scratch), "trials forgotten")
     everything = [trial for group in groups.values() for trial in group]
     wanted = [trial for trial in everything if arguments.only is None or trial.generator in arguments.only]
     known = trials.kept(wanted, one, scratch)
@@ -166,16 +185,31 @@ def page(result: dict[str, Any]) -> str:
     ]
     for row in result["rows"]:
         epsilon = "-" if row["epsilon"] is None else f"{row['epsilon']:g}"
-        shares = [shown(percent(row), name, 1) for name in MODELS]
-        rest = [shown(row, "fid", 2), shown(row, "fit_cpu_seconds", 0), shown(row, "fit_peak_mib", 0)]
-        lines.append("| " + " | ".join([row["generator"], epsilon, *shares, *rest]) + " |")
-    lines += ["", f"Machine: {result['processor']}, {result['cores']} cores, no GPU; commit {result['commit']}.", ""]
-    return "\n".join(lines)
+        rest = [shown(row, "fit_cpu_seconds", 0), shown(row, "fit_peak_mib", 0)]
+        lines.append("| " + " | ".join([row["generator"], epsilon, *judged(row), *rest]) + " |")
+        if START + "cnn" in row:
+            lines.append(
+                "| "
+                + " | ".join([f"its start alone ({row['generator']})", epsilon, *judged(row, START), "-", "-"])
+                + " |"
+            )
+    commits = sorted({commit for row in result["rows"] for commit in row["commits"]})
+    origin = f"Machine: {result['processor']}, {result['cores']} cores, no GPU; commits {', '.join(commits)}."
+    alone = (
+        "Its start alone: the class Gaussians that a network has bought with its part of the budget and then retouches, drawn without "
+        "the network, of the same fits."
+    )
+    return "\n".join([*lines, "", alone, origin, ""])
 
 
-def percent(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with accuracies in percent."""
-    return {**row, **{name: spread([100 * value for value in row[name]["values"]]) for name in MODELS if name in row}}
+def judged(row: dict[str, Any], prefix: str = "") -> list[str]:
+    """Accuracies in percent, and FID."""
+    shares = {
+        prefix + name: spread([100 * value for value in row[prefix + name]["values"]])
+        for name in MODELS
+        if prefix + name in row
+    }
+    return [*(shown({**row, **shares}, prefix + name, 1) for name in MODELS), shown(row, prefix + "fid", 2)]
 
 
 if __name__ == "__main__":

@@ -353,11 +353,13 @@ def fitted(
                 )
             release.save(out / "release", force=True)
             audits.bind(internal, out / "release")
-        except BaseException:
+        except BaseException as error:
             saved = (
                 "the last checkpoint" if (internal / output_paths.CHECKPOINT).exists() else "the answers that were kept"
             )
             go_on = f"Run the same command with resume=true to continue from {saved}, at no further charge"
+            if resume and isinstance(error, BadInput):  # which says what can be done
+                go_on = ""
             say_what_was_charged(ledger, config["budget"], go_on)
             if not ledger.exists():
                 audits.forget(internal)
@@ -379,7 +381,8 @@ def say_what_was_charged(ledger: Path, budget: Budget, next_step: str) -> None:
         return
     accountant, epsilon = accounting.best(Ledger.read(ledger), budget.delta)
     output_paths.warn(
-        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); see {ledger}. {next_step}"
+        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); see {ledger}"
+        + (next_step and f". {next_step}")
     )
 
 

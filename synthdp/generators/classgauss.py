@@ -1,10 +1,11 @@
 """One-shot class Gaussians: private principal axes, then Gaussians per class (RON-Gauss, Chanyaswad, Liu & Mittal 2019, is a
 relative).
 
-A handful of questions, each one Gaussian of a share of the precision that is fixed beforehand: the mean vector and the
-label's tables; how long vectors around the mean are, and how grey pictures are; their second moment, whose principal axes are
-the basis; with several components a class, rounds of k-means (Lloyd 1982); and the second moments of all components in the
-basis. Where RON-Gauss projects at random, the axes are learned. Everything else is post-processing.
+A handful of questions, each one Gaussian of a share of the precision that is fixed beforehand. Of pictures first the mean place,
+slant and size, to which all are moved (`align`); then the mean vector and the label's tables; how long vectors around the mean are,
+and how grey pictures are; their second moment, whose principal axes are the basis; with several components a class, rounds of
+k-means (Lloyd 1982); and the second moments of all components in the basis. Where RON-Gauss projects at random, the axes are
+learned. Everything else is post-processing.
 """
 
 import math
@@ -17,7 +18,7 @@ import numpy as np
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, probabilities, silent
 from synthdp.generators.gaussians import one_shot
-from synthdp.generators.gaussians.class_mixture import Mixture, agreed, plain_greys, restored
+from synthdp.generators.gaussians.class_mixture import Mixture, agreed, plain_greys, restored, standard_of
 from synthdp.generators.gaussians.one_shot import estimated
 from synthdp.generators.parts.gan_model import check_label, label_place
 from synthdp.generators.parts.record_vectors import Vectors
@@ -30,13 +31,15 @@ from synthdp.schema.schema import Schema
 if TYPE_CHECKING:
     from synthdp.seal import Sensitive
 
-MOST_AXES = 64
+TABLE_AXES, IMAGE_AXES = 64, 100
 SPLIT = 1.5  # the most noise at which pictures get several components by default
 MOST_COMPONENTS = 20
 TOLD = 0.002  # noise / (units of a component) up to which its moments tell it from others
 TABLES = 0.2  # default share of the first question for tables, whose columns it tells about
 IMAGES = 0.02
 LEAST_QUESTIONS = 4  # without rounds of k-means
+LEAST_SIDE = 12  # of pictures that are aligned by default
+FRAMES = 0.005  # share of the precision for the place, slant and size that pictures are moved to
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +50,9 @@ class ClassGauss:
     traits: ClassVar[Traits] = Traits(kinds=("table", "images"))
 
     dimensions: int | None = option(
-        None, f"number of principal axes kept; default: {MOST_AXES}, or all if there are fewer", whole()
+        None,
+        f"number of principal axes kept; default: {IMAGE_AXES} for images, {TABLE_AXES} for tables, or all if there are fewer",
+        whole(),
     )
     components: int | None = option(
         None,
@@ -64,6 +69,12 @@ class ClassGauss:
     basis: float = option(0.3, "share of the precision spent on the principal axes", fraction())
     kmeans: float = option(0.15, "share of the precision spent on all rounds of k-means together", fraction())
     quantile: float = option(0.8, "share of the vectors that the clip should leave unchanged", fraction())
+    align: bool | None = option(
+        None,
+        "move every picture to one place, slant and size first, and draws back to places, slants and sizes learnt with them; "
+        f"default: for pictures of {LEAST_SIDE} x {LEAST_SIDE} pixels or more",
+        flag(),
+    )
     match: bool = option(
         True, "adjust samples so that they agree with the noisy shares of grey values and categories", flag()
     )
@@ -75,10 +86,10 @@ class ClassGauss:
     def __post_init__(self) -> None:
         check(self)
         rounds = 0.0 if self.components == 1 else self.kmeans
-        if (TABLES if self.middle is None else self.middle) + self.lengths + self.basis + rounds >= 1:
+        if (TABLES if self.middle is None else self.middle) + self.lengths + self.basis + rounds >= 1 - FRAMES:
             raise BadInput(
-                "generator.middle, generator.lengths, generator.basis and generator.kmeans must add up to less than 1, because "
-                "the rest goes to the classes"
+                f"generator.middle, generator.lengths, generator.basis and generator.kmeans must add up to less than {1 - FRAMES}, "
+                "because the rest goes to the classes"
             )
 
     def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
@@ -89,17 +100,26 @@ class ClassGauss:
         """One Gaussian per question, each with its share of 1 / noise^2."""
         return merged(tuple(Entry(Gaussian(each)) for each in self.noises(schema, noise)))
 
+    def aligns(self, schema: Schema) -> bool:
+        """Whether pictures are moved first."""
+        image = schema.image
+        return image is not None and (
+            min(image.height, image.width) >= LEAST_SIDE if self.align is None else self.align
+        )
+
     def noises(self, schema: Schema, noise: float) -> list[float]:
-        """Of the middle, the lengths, the basis, the rounds (the first finds the classes' means) and the moments."""
+        """Of the frames of pictures that are aligned; of the middle, the lengths, the basis, the rounds (the first finds the classes'
+        means) and the moments."""
+        frames = [FRAMES] if self.aligns(schema) else []
         middle = self.middle if self.middle is not None else IMAGES if schema.image is not None else TABLES
         several = schema.image is not None and noise <= SPLIT if self.components is None else self.components > 1
         rounds = [self.kmeans / (self.rounds + 1)] * (self.rounds + 1) if several else []
-        parts = [middle, self.lengths, self.basis, *rounds]
+        parts = [*frames, middle, self.lengths, self.basis, *rounds]
         return [noise / math.sqrt(part) for part in (*parts, 1 - sum(parts))]
 
     def count(self, schema: Schema, noises: Sequence[float], labels: int) -> int:
         """Components per class of a fit at `noises`: a public number."""
-        if len(noises) == LEAST_QUESTIONS or self.components is not None:
+        if len(noises) == LEAST_QUESTIONS + self.aligns(schema) or self.components is not None:
             return self.components or 1
         noise, units = sum(each**-2 for each in noises if each) ** -0.5 if noises[0] else 0.0, schema.units
         if noise == 0 or not isinstance(units, int | float):
@@ -116,15 +136,17 @@ class ClassGauss:
     ) -> Mixture:
         """The questions and what follows, at noises that were committed: other generators start here."""
         schema = data.resolve()
-        rng, vectors = np.random.default_rng(seed), Vectors(data.codec, label_place(self.condition, schema))
-        steps = len(noises) + 1
+        rng, steps = np.random.default_rng(seed), len(noises) + 1
+        standard = one_shot.standard(data, data.codec, noises[0]) if self.aligns(schema) else None
+        vectors = Vectors(data.codec, label_place(self.condition, schema), standard)
+        components = self.count(schema, noises, vectors.labels)
+        noises = noises[int(self.aligns(schema)) :]
         middle = one_shot.middle(data, vectors, noises[0])
         progress(1, steps, {})
         sizes = one_shot.sizes(data, vectors, middle, self.quantile, noises[1])
         progress(2, steps, {})
         found = one_shot.basis(data, vectors, middle, sizes.clip, self.axes(vectors), noises[2])
         progress(3, steps, {})
-        components = self.count(schema, noises, vectors.labels)
         grouping: one_shot.Grouping = vectors.label_of
         if len(noises) > LEAST_QUESTIONS:
             grouping = one_shot.split(data, found, components, noises[3:-1], rng)
@@ -153,14 +175,23 @@ class ClassGauss:
 
     def axes(self, vectors: Vectors) -> int:
         """How many: a public number."""
-        return min(self.dimensions or MOST_AXES, vectors.width)
+        return min(self.dimensions or (IMAGE_AXES if vectors.pixels else TABLE_AXES), vectors.width)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The arrays of the mixture."""
-        vectors = Vectors(Codec(schema), label_place(self.condition, schema))
-        held = tensors["weights"].shape if "weights" in tensors else ()
-        components = self.components or (held[-1] if held and 1 <= held[-1] <= MOST_COMPONENTS else 1)
-        return restored(schema, vectors, self.axes(vectors), components, tensors)
+        vectors = Vectors(Codec(schema), label_place(self.condition, schema), standard_of(tensors))
+        components = self.components or held(tensors, "weights", -1, MOST_COMPONENTS)
+        return restored(schema, vectors, self.held_axes(vectors, tensors), components, tensors)
+
+    def held_axes(self, vectors: Vectors, tensors: Tensors) -> int:
+        """How many axes a model of these settings has: by default as its arrays say, since the default was another one once."""
+        return self.axes(vectors) if self.dimensions else held(tensors, "axes", 0, self.axes(vectors))
+
+
+def held(tensors: Tensors, name: str, axis: int, most: int) -> int:
+    """The length of an array along an axis, where it is 1 to `most`; else 1, which no array then fits."""
+    shape = tensors[name].shape if name in tensors else ()
+    return shape[axis] if shape and 1 <= shape[axis] <= most else 1
 
 
 GENERATOR = ClassGauss

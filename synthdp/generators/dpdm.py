@@ -183,7 +183,7 @@ class DPDM:
     @property
     def gaussians(self) -> ClassGauss:
         """What start=gauss begins at."""
-        return ClassGauss(dimensions=self.dimensions, components=1, condition=self.condition)
+        return ClassGauss(dimensions=self.dimensions, components=1, align=False, condition=self.condition)
 
     @property
     def highest(self) -> float:
@@ -242,7 +242,7 @@ class DPDM:
     def mixture(self, schema: Schema, tensors: Tensors) -> Mixture:
         """The start of these arrays."""
         vectors = Vectors(Codec(schema), label_place(self.condition, schema))
-        axes = self.gaussians.axes(vectors) if self.start == "gauss" else 0
+        axes = self.gaussians.held_axes(vectors, tensors) if self.start == "gauss" else 0
         return restored(schema, vectors, axes, 1, tensors)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:

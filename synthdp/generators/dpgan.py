@@ -14,20 +14,22 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 
 from synthdp.generators import Model, Tensors, Traits
+from synthdp.generators.adversarial import table_generator_network
 from synthdp.generators.adversarial.clipping_strategies import Linear
 from synthdp.generators.adversarial.game import CPU, Game, GanSettings, Terms
-from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
-from synthdp.generators.parts import noisy_tables
+from synthdp.generators.adversarial.table_generator_network import STARTS, TableGeneratorNetwork
 from synthdp.generators.parts.gan_model import NetworkModel, check_label, restored
-from synthdp.generators.parts.noisy_tables import STARTS
 from synthdp.generators.parts.setting_checks import refuse_ignored
 from synthdp.generators.parts.table_networks import WIDTH, Discriminator
-from synthdp.ledger.events import Entry, Gaussian, Plan
+from synthdp.ledger.events import Plan
 from synthdp.options import fraction, not_negative, one_of, option, positive, several, whole
 from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
     from synthdp.seal import Sensitive
+
+
+SHARES = {"mixture": 0.5, "label": 0.25, "columns": 0.25}  # of the precision, for the start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +43,15 @@ class DPGAN(GanSettings):
     batch: int = option(384, "expected units per sample, so that the rate is batch / units", whole(most=10**9))
     start: str = option(
         "label",
-        "noisy tables to start at: label (label x column), columns (one-way) or none",
+        table_generator_network.START_HELP,
         one_of(*STARTS),
     )
-    tables: float = option(0.25, "share of the precision spent on the start, in (0, 1)", fraction())
+    tables: float | None = option(
+        None,
+        "share of the precision spent on the start, in (0, 1); default: "
+        + ", ".join(f"{share:g} for {start}" for start, share in SHARES.items()),
+        fraction(),
+    )
     hidden: tuple[int, ...] = option((128, 128), "widths of the hidden layers of both networks", several(WIDTH, 1))
     latent: int = option(32, "latent values per row", WIDTH)
     penalty: float = option(
@@ -70,9 +77,14 @@ class DPGAN(GanSettings):
         """Tables have a noisy total."""
         return self.start != "none"
 
-    def starting(self, schema: Schema, noise: float) -> Plan:  # noqa: ARG002
-        """One Gaussian for all tables."""
-        return () if self.start == "none" else (Entry(Gaussian(noise)),)
+    @property
+    def start_share(self) -> float:
+        """`tables`, or the default of this start."""
+        return SHARES[self.start] if self.tables is None else self.tables
+
+    def starting(self, schema: Schema, noise: float) -> Plan:
+        """What the start asks."""
+        return table_generator_network.plan(self.start, schema, noise)
 
     def game(
         self, data: "Sensitive", terms: Terms, generator: torch.Generator, device: torch.device = CPU
@@ -101,13 +113,10 @@ class TableGame(Game):
 
     def start(self) -> None:
         """Ask for the tables, and begin at them."""
-        if self.settings.start == "none":
-            return
-        network, noise = self.network, self.terms.table_noise
-        tables = noisy_tables.ask(self.data, network.blocks, network.label, self.settings.start, network.labels, noise)
-        network.start(tables)
-        if self.units is None:
-            self.units = round(tables.total)
+        network = self.network
+        table_generator_network.begin(self.data, self.settings.start, network, self.terms.table_noise)
+        if self.units is None and network.tables is not None:
+            self.units = round(network.tables.total)
 
     def finish(self) -> NetworkModel:
         """The model of the generator that is kept; its biases are made to agree with the noisy tables once more."""

@@ -97,6 +97,11 @@ class DPGANImages(GanSettings):
         """No start does."""
         return False
 
+    @property
+    def start_share(self) -> float:
+        """`tables`."""
+        return self.tables
+
     def steps_on(self, schema: Schema) -> int:
         """`steps`, but at most `passes` over the records."""
         rate = self.rate

@@ -18,15 +18,15 @@ import torch
 from torch import Tensor
 
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
+from synthdp.generators.adversarial import table_generator_network
 from synthdp.generators.adversarial.kernel_rounds import KernelSettings, Rounds, units_of
 from synthdp.generators.adversarial.pair_kernel import ORDERED, Interactions, distance, interactions, learnt
-from synthdp.generators.adversarial.table_generator_network import Judgement, TableGeneratorNetwork
-from synthdp.generators.parts import devices, noisy_tables, training_state
+from synthdp.generators.adversarial.table_generator_network import STARTS, Judgement, TableGeneratorNetwork
+from synthdp.generators.parts import devices, training_state
 from synthdp.generators.parts.gan_model import NetworkModel, restored
-from synthdp.generators.parts.noisy_tables import STARTS
 from synthdp.generators.parts.setting_checks import refuse_ignored
 from synthdp.generators.parts.table_networks import WIDTH, random
-from synthdp.ledger.events import Entry, Gaussian, Plan
+from synthdp.ledger.events import Entry, Plan
 from synthdp.options import fraction, not_negative, one_of, option, positive, whole
 from synthdp.schema.schema import Schema
 from synthdp.seal import Kernel
@@ -52,7 +52,7 @@ class KernelTeachers(KernelSettings):
     steps: int = option(1000, "generator steps in a round", whole())
     start: str = option(
         "label",
-        "noisy tables that the generator starts from: label (label x column), columns (one-way) or none",
+        table_generator_network.START_HELP,
         one_of(*STARTS),
     )
     tables: float = option(0.5, "share of the precision spent on the start, in (0, 1)", fraction())
@@ -78,10 +78,10 @@ class KernelTeachers(KernelSettings):
         """Tables have a noisy total."""
         return self.start != "none"
 
-    def plan(self, schema: Schema, noise: float) -> Plan:  # noqa: ARG002
-        """The start, one Gaussian for all tables; then one Gaussian vote a round."""
-        votes = Entry(self.vote(noise), self.rounds)
-        return (votes,) if self.start == "none" else (Entry(Gaussian(self.table_noise(noise))), votes)
+    def plan(self, schema: Schema, noise: float) -> Plan:
+        """The start, all of it together one Gaussian; then one Gaussian vote a round."""
+        start = table_generator_network.plan(self.start, schema, self.table_noise(noise))
+        return (*start, Entry(self.vote(noise), self.rounds))
 
     def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then rounds of answers and learning; the biases are made to agree with the noisy tables once more."""
@@ -91,9 +91,8 @@ class KernelTeachers(KernelSettings):
         label = self.label(schema)
         network = TableGeneratorNetwork(self, data.codec, label, self.rounds * self.steps, random(seed), device)
         saved = data.restored()
-        if saved is None and self.start != "none":
-            deviation = self.table_noise(noise)
-            network.start(noisy_tables.ask(data, network.blocks, label, self.start, network.labels, deviation))
+        if saved is None:
+            table_generator_network.begin(data, self.start, network, self.table_noise(noise))
         rounds = Rounds(
             self,
             data,

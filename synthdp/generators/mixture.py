@@ -239,12 +239,20 @@ class Mixture:
 
     def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """Single columns, groups, tables, mixture."""
+        noise = data.commit(lambda z: self.plan(data.declared, z))
+        data.resolve(cells=self.cells)
+        return self.learn(data, noise, seed=seed, progress=progress)[0]
+
+    def learn(
+        self, data: "Sensitive", noise: float, *, seed: int | None = None, progress: Progress = silent
+    ) -> tuple[MixtureModel, float]:
+        """The questions and what follows, at a noise that was committed, of records whose schema is resolved: other generators start
+        here. And the noisy number of records."""
         from synthdp.generators.parts.table_networks import random
 
         device = devices.place(self.device)
-        noise = data.commit(lambda z: self.plan(data.declared, z))
         noises = self.noises(data.declared, noise)  # as it was planned: nothing bought
-        schema = data.resolve(cells=self.cells)
+        schema = data.schema
         most = schema.max_records_per_unit if schema.unit else 1
         features = len(schema.coded) - bool(schema.targets)
 
@@ -287,7 +295,8 @@ class Mixture:
         columns = dict(zip(order, products.columns, strict=True))
         inorder = tuple(columns[name] for name in seen.features)
         products = Products(weights=products.weights, label=products.label, columns=inorder)
-        return MixtureModel(schema, tuple(seen.labels), tuple(seen.groups.values()), products, data.fine.cells)
+        model = MixtureModel(schema, tuple(seen.labels), tuple(seen.groups.values()), products, data.fine.cells)
+        return model, seen.total
 
     def _labelled(self, data: "Sensitive", seen: Look, noise: float | None) -> tuple[dict[str, Array], float]:
         """Noisy tables (groups, labels) of every column with the label, and their deviation; none without a noise."""
@@ -371,7 +380,7 @@ def _tell(left: list[str], features: int, labels: bool) -> None:
         names = ", ".join(map(repr, left[:TOLD])) + (f" and {len(left) - TOLD} more" if len(left) > TOLD else "")
         known = "with the label" if labels else "by themselves"
         warnings.warn(
-            f"at this noise and generator.pairs the fit asks for pairs of {features - len(left)} of the {features} columns. The model "
+            f"at this noise the fit of the mixture asks for pairs of {features - len(left)} of the {features} columns. The model "
             f"knows the others only {known}: {names}. Leave columns that nobody needs out of the schema, or raise epsilon",
             UserWarning,
             stacklevel=3,

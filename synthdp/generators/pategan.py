@@ -26,16 +26,16 @@ from torch.nn import functional
 
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
+from synthdp.generators.adversarial import table_generator_network
 from synthdp.generators.adversarial.pair_kernel import interactions
 from synthdp.generators.adversarial.pair_units import PairUnits, pair_units
-from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
-from synthdp.generators.parts import devices, noisy_tables, training_state
+from synthdp.generators.adversarial.table_generator_network import STARTS, TableGeneratorNetwork
+from synthdp.generators.parts import devices, training_state
 from synthdp.generators.parts.gan_model import NetworkModel, check_label, label_place, restored
-from synthdp.generators.parts.noisy_tables import STARTS
 from synthdp.generators.parts.setting_checks import refuse_ignored
 from synthdp.generators.parts.table_networks import WIDTH, random
 from synthdp.ledger.budget import Budget
-from synthdp.ledger.events import Entry, Event, Gaussian, Plan
+from synthdp.ledger.events import Entry, Event, Plan
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
 from synthdp.schema.schema import Schema
 from synthdp.seal import Shares, Stacked
@@ -88,7 +88,7 @@ class PATEGAN:
     )
     start: str = option(
         "label",
-        "noisy answers that the generator starts from: label (label x column), columns (one-way) or, as in the paper, none",
+        f"{table_generator_network.START_HELP}; the paper: none",
         one_of(*STARTS),
     )
     tables: float = option(0.5, "share of the precision spent on the start, in (0, 1)", fraction())
@@ -138,10 +138,10 @@ class PATEGAN:
             return None
         return label_place(self.condition, schema)
 
-    def plan(self, schema: Schema, noise: float) -> Plan:  # noqa: ARG002
-        """The start, one Gaussian for all tables; then one Gaussian vote a round."""
-        votes = Entry(self.vote(noise), self.rounds)
-        return (votes,) if self.start == "none" else (Entry(Gaussian(self.table_noise(noise))), votes)
+    def plan(self, schema: Schema, noise: float) -> Plan:
+        """The start, all of it together one Gaussian; then one Gaussian vote a round."""
+        start = table_generator_network.plan(self.start, schema, self.table_noise(noise))
+        return (*start, Entry(self.vote(noise), self.rounds))
 
     def vote(self, noise: float) -> Event:
         """What one round costs."""
@@ -159,9 +159,8 @@ class PATEGAN:
         label = self.label(schema)
         network = TableGeneratorNetwork(self, data.codec, label, self.rounds * self.steps, random(seed), device)
         saved = data.restored()
-        if saved is None and self.start != "none":
-            deviation = self.table_noise(noise)
-            network.start(noisy_tables.ask(data, network.blocks, label, self.start, network.labels, deviation))
+        if saved is None:
+            table_generator_network.begin(data, self.start, network, self.table_noise(noise))
         game = Game(self, data, noise, network, saved, progress)
         game.catch_up(game.asked)
         for step in data.steps(self.vote(noise), self.rounds, game.state):

@@ -31,11 +31,16 @@ UNFIT = "the table does not fit the schema"
 UNKNOWN, UNTRUE = "not one of the declared categories", "not true or false"
 OUTSIDE = "outside the declared bounds"
 NO_NUMBERS, NOT_WHOLE, OFF_STEP = "not numbers", "not whole", "not multiples of the declared step"
+AS_TEXT = "numbers that are stored as text"
 NO_INSTANTS = "not dates or times such as 2020-01-31 or 2020-01-31T08:00:00+01:00"
 MISSING = "missing, which the schema does not allow (missing: true would allow it)"
+NO_ROW = (
+    "missing, though the column says what a row is (leave such rows out)"  # of the first column of a table below visits
+)
 NOBODY = "missing in the unit column, so nobody knows whose records these are"
 READ_AS = {
     NO_NUMBERS: "Numbers are read in the form 1234.5",
+    AS_TEXT: "pandas.to_numeric makes numbers of a frame's column of text",
     UNTRUE: "Truth values are read as true/false, yes/no or 1/0",
 }
 
@@ -93,8 +98,15 @@ def check_tables(schema: Schema, frames: Mapping[str, pd.DataFrame], invalid: st
         try:
             found[table.name] = check(linked_tables.of_table(schema, table), frame, invalid)
         except BadInput as error:
-            raise BadInput(f"table {table.name!r}: {error}") from None
+            first = linked_tables.told_by(schema, table)
+            said = str(error).replace(of_column(first, MISSING), of_column(first, NO_ROW))
+            raise BadInput(f"table {table.name!r}: {said}") from None
     return found
+
+
+def of_column(name: str | None, rule: str) -> str:
+    """What is said of a column in which some cells break a rule."""
+    return f"column {name!r}: some values are {rule}"
 
 
 def _is_unread(schema: Schema, series: "Series", name: str) -> bool:
@@ -113,7 +125,7 @@ def refuse(broken: Iterable[tuple[str, str]]) -> None:
     found = list(broken)
     if not found:
         return
-    problems = "; ".join(f"column {name!r}: some values are {rule}" for name, rule in found)
+    problems = "; ".join(of_column(name, rule) for name, rule in found)
     rules = {rule for _, rule in found}
     said = [f"{UNFIT}: {problems}", "Correct the cells or the schema; synthdp check tells which records they are"]
     said += [form for rule, form in READ_AS.items() if rule in rules]
@@ -207,7 +219,11 @@ def _numeric(schema: Schema, column: Integer | Continuous | Datetime, series: "S
     read = cells.instants(series) if dates else cells.numbers(series)
     there = ~read.missing & ~read.wrong
     values = np.where(there, read.cells, 0)
-    yield unread(schema, column), read.wrong
+    as_text = (
+        read.wrong & np.isfinite(read.cells) if unread(schema, column) == NO_NUMBERS else np.zeros_like(read.wrong)
+    )
+    yield unread(schema, column), read.wrong & ~as_text
+    yield AS_TEXT, as_text
     if not column.missing:
         yield MISSING, read.missing
     if isinstance(column, Integer):

@@ -382,7 +382,8 @@ def _pair(name: str, bounds: Any, key: str = "bounds") -> tuple[float, float]:
         raise BadInput(f"{rule}; write learn to buy them" if key == "bounds" else rule)
     low, high = bounds
     if not math.isfinite(high - low):
-        raise BadInput(f"{rule}; choose the widest plausible values")
+        far = all(map(math.isfinite, (low, high)))
+        raise BadInput(f"{rule}{', less than 1.8e308 apart' if far else ''}; choose the widest plausible values")
     if low > high:
         raise BadInput(f"{rule}: {low} is above {high}; swap them")
     return low, high

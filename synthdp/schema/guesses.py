@@ -185,7 +185,8 @@ def _numeric(held: "Series", distinct: int) -> dict[str, Any]:
         return {"kind": "integer", "bounds": [int(low), int(high)], **_atoms(values, int), **_step(values, distinct)}
     low, high = outward(float(values.min())), 0.0 - outward(-float(values.max()))
     found: dict[str, Any] = {"kind": "continuous", "bounds": [low, high], **_atoms(values, float)}
-    decimals = next((d for d in range(1, 7) if np.allclose(values, np.round(values, d), rtol=0, atol=1e-9)), None)
+    near = 1e-9 * min(1.0, float(np.abs(values).max()))  # tiny numbers are not zeros
+    decimals = next((d for d in range(1, 7) if np.allclose(values, np.round(values, d), rtol=0, atol=near)), None)
     return found if decimals is None else {**found, "decimals": decimals}
 
 

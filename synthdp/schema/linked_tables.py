@@ -423,6 +423,15 @@ def further_of(schema: "Schema", table: Table) -> list[str]:
     return [name for name, column in held(schema, table) if not isinstance(column, Ignored)][1:]
 
 
+def told_by(schema: "Schema", table: Table) -> str | None:
+    """The column that says what a row of a table below visits is; None for the other tables."""
+    return (
+        next((name for name, column in held(schema, table) if not isinstance(column, Ignored)), None)
+        if table.below
+        else None
+    )
+
+
 def whole(schema: "Schema", name: str) -> str:
     """The name of a column of the joined table; one below visits without its place."""
     below = any(table.below and name.startswith(f"{table.name}.") for table in schema.tables)

@@ -13,10 +13,11 @@ import numpy as np
 import pandas as pd
 
 from synthdp.schema import cells
-from synthdp.schema.check import MISSING, NOBODY, OFF_STEP, OUTSIDE, UNKNOWN, UNTRUE, broken, check, merged
+from synthdp.schema.check import MISSING, NO_ROW, NOBODY, OFF_STEP, OUTSIDE, UNKNOWN, UNTRUE, broken, check, merged
 from synthdp.schema.columns import LEARN, Categorical, Column, Continuous, Identifier, Image, Integer, Numeric
+from synthdp.schema.guesses import DAY_AS_TEXT
 from synthdp.schema.joined_tables import Joined, joined
-from synthdp.schema.linked_tables import MOST_PLACES, Table, keys_of, of_table
+from synthdp.schema.linked_tables import MOST_PLACES, Table, keys_of, of_table, told_by
 from synthdp.schema.rule_rows import broken as breaking
 from synthdp.schema.schema import Schema
 
@@ -33,6 +34,7 @@ NUMBER = re.compile("[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
 LOOK = "look it up outside of the records, or use `learn`"
 REMEDIES = {
     MISSING: "write missing: true where it may be, or correct the cells",
+    NO_ROW: "take these rows out, as invalid=clamp does",
     NOBODY: "say whose records they are, or take them out",
     UNKNOWN: f"correct the cells, give the column a category `other:`, or complete its code list ({LOOK})",
     UNTRUE: "write yes and no, true and false, or 1 and 0; or declare the column categorical",
@@ -91,6 +93,7 @@ def review_tables(
         own, frame = of_table(schema, table), frames[table.name]
         told = written[table.name] if values else None
         several = [find for column in own.columns for find in _cells(own, column, frame[column.name], told)]
+        several = [_without_code(find, told_by(schema, table)) for find in several]
         several += _zeros(own, written[table.name])
         several += [find for column in own.columns for find in _learned(column, frame[column.name])]
         several += _bins(own, frame)
@@ -104,6 +107,12 @@ def review_tables(
     ]
     found += [each for table in schema.tables[2:] for each in _orders(schema, table, visits)]
     return [*found, *_windows(schema, whole), *_number(schema, whole.frame[schema.unit].nunique())]
+
+
+def _without_code(found: Finding, first: str | None) -> Finding:
+    """Cells of the column that says what a row is cannot be allowed to be missing."""
+    lacks = found.column == first and found.what == f"some values are {MISSING}"
+    return replace(found, what=f"some values are {NO_ROW}", remedy=REMEDIES[NO_ROW]) if lacks else found
 
 
 def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
@@ -235,11 +244,23 @@ def _number(schema: Schema, held: int) -> Iterator[Finding]:
 
 def _learned(column: Column, series: "pd.Series[Any]") -> Iterator[Finding]:
     """Columns whose values would be bought one by one, and should not be."""
-    if not isinstance(column, Categorical) or column.categories != LEARN:
+    if not (isinstance(column, Identifier) or (isinstance(column, Categorical) and column.categories == LEARN)):
         return
     distinct = {text for text in cells.texts(series.dropna().drop_duplicates()) if text is not None}
     whole = sum(text.isascii() and text.isdecimal() for text in distinct)
+    days = sum(not text.isdecimal() and bool(DAY_AS_TEXT.fullmatch(text) or cells.instant(text)) for text in distinct)
     numbers = sum(NUMBER.fullmatch(text) is not None for text in distinct)
+    if len(distinct) > LISTABLE and days >= MOSTLY * len(distinct):
+        then = "each of them would be learned as a category; most would be lost"
+        if isinstance(column, Identifier):
+            then = "an identifier is made anew for every record"
+        yield Finding(
+            column=column.name,
+            what=f"holds dates for the most part, and {then}",
+            remedy="declare it datetime, with the form of its dates under reading, and write all cells in this form",
+        )
+    if isinstance(column, Identifier):
+        return
     if not distinct:
         yield Finding(
             column=column.name,

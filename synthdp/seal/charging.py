@@ -233,7 +233,7 @@ def _check_lost(noise: float, first: float) -> None:
             else "no question can be asked"
         )
         raise BadInput(
-            f"the stopped fit had spent nearly the whole budget, and its answers are lost: with the rest of the budget {times}. "
+            f"answers of the stopped fit are lost but stay charged, and with the rest of its budget {times}. "
             "Start a new fit, which is charged in addition"
         )
     if noise > 1.01 * first:

@@ -19,7 +19,7 @@ from synthdp.ledger.events import Entry, Event, Gaussian, Plan, Threshold, scope
 from synthdp.noise import gaussian
 from synthdp.noise.noise import Noise
 from synthdp.schema import cells, linked_tables
-from synthdp.schema.columns import LEARN, Categorical, Column, Datetime, Integer, Numeric, microseconds
+from synthdp.schema.columns import LEARN, Categorical, Column, Continuous, Datetime, Integer, Numeric, iso, microseconds
 from synthdp.schema.learned import clear, fine_edges, least_clear, occupied, quantiles, tightened, widened
 from synthdp.schema.schema import Schema
 from synthdp.schema.trees import Tree
@@ -209,6 +209,8 @@ Numbers = NDArray[np.float64]
 
 POWERS = tuple(2.0**power for power in range(-10, 41))
 SIGNED_POWERS = (*(-edge for edge in reversed(POWERS[1:])), 0.0, *POWERS[1:])  # no cell straddles zero
+NEAR_ZERO = frozenset({len(POWERS) - 2, len(POWERS) - 1})  # the cells on both sides of it
+MOST = 0.9  # of the records
 
 
 @dataclass(frozen=True)
@@ -391,6 +393,13 @@ def _bought_number(column: Numeric, most: int, terms: Purchase, ask: Ask) -> dic
                 f"column {column.name!r}: at this budget noise hides the bounds; declare them in the schema",
                 stacklevel=2,
             )
+        elif cells[0] == 0 or cells[-1] == len(seen) - 1:
+            first, last = (iso(int(end)) if dates else f"{end:g}" for end in (coarse.edges[0], coarse.edges[-1]))
+            warnings.warn(
+                f"column {column.name!r}: many values lie at an end of where bounds are looked for, from {first} to {last}, or beyond it, "
+                "which counts as the end; declare the bounds in the schema",
+                stacklevel=2,
+            )
         low, high = occupied(coarse.edges, seen, coarse.deviation)
         low, high = widened(coarse.edges, low, high, seen, coarse.deviation)
         records = float(seen[cells].sum())
@@ -401,6 +410,14 @@ def _bought_number(column: Numeric, most: int, terms: Purchase, ask: Ask) -> dic
     fine = Grid(column.name, fine_edges(low, high, integers=integers), terms.noise, most, dates)
     counts: Numbers = ask(fine)
     items: dict[str, Any] = {}
+    tiny = isinstance(column, Continuous) and column.decimals is None and bounds_too and NEAR_ZERO.issuperset(cells)
+    if tiny and counts.max() > MOST * records > 0:
+        width = fine.edges[1] - fine.edges[0]
+        warnings.warn(
+            f"column {column.name!r}: most values lie within {width:.1g} of each other near 0, where bounds that are bought do not tell "
+            "them apart; declare the bounds in the schema",
+            stacklevel=2,
+        )
     if bounds_too:
         low, high = tightened(fine.edges, counts, fine.deviation, records)
         counts = counts * [low <= edge < high for edge in fine.edges[:-1]]

@@ -16,6 +16,7 @@ SMALL: dict[str, dict[str, dict[str, Any]]] = {
     "table": {
         "aim": {"rounds": 4, "iterations": 30, "last": 100},
         "dpgan": {"steps": 30, "batch": 64, "hidden": (32,)},
+        "dpgan:mixture": {"start": "mixture", "steps": 30, "batch": 64, "hidden": (32,)},
         "dpmerf": {"features": 100, "steps": 20, "batch": 50, "hidden": (32,)},
         "imle": {"rounds": 4, "generated": 10, "steps": 10, "hidden": (32,)},
         "kernel_teachers": {"steps": 40, "queries": 60, "teachers": 8, "hidden": (32,), "fake_batch": 64},
@@ -29,6 +30,7 @@ SMALL: dict[str, dict[str, dict[str, Any]]] = {
     "histories": {"histories": {"rounds": 1, "iterations": 10, "pairs": 2}},
     "images": {
         "classgauss": {"dimensions": 20},
+        "classgauss:aligned": {"dimensions": 20, "align": True},
         "dpdm": {
             "steps": 6,
             "rate": 1.0,

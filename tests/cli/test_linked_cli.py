@@ -436,6 +436,20 @@ def test_tables_come_back_in_the_coding_of_their_files(tmp_path, monkeypatch, ca
 
 
 @pytest.mark.heavy
+def test_rows_that_do_not_say_what_they_are_have_the_remedy_that_a_schema_allows(place, capsys):
+    """missing: true is refused for the column that says what a row is, so nobody may be told to write it."""
+    with open("tables/diagnosis.csv", "a") as file:
+        file.write("V00001,\n")
+    assert run(["check", *DATA]) == 0
+    said = capsys.readouterr().out
+    assert "column 'diagnosis.code': some values are missing, though the column says what a row is" in said
+    assert "take these rows out, as invalid=clamp does" in said
+    assert run(["fit", *DATA, "generator=histories", "out=fit", "account=none"]) == 2
+    said = capsys.readouterr().err
+    assert "column 'code': some values are missing, though the column says what a row is (leave such rows out)" in said
+    assert "missing: true" not in said
+
+
 def test_rows_of_several_columns_go_from_check_to_report(place, capsys, monkeypatch):
     """As a steward would: check, split, fit, sample, evaluate, report, with laboratory values below visits."""
     monkeypatch.setattr("synthdp.evaluate.detection.MOST_ROWS", 200)

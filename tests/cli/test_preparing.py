@@ -229,6 +229,22 @@ def test_check_tells_of_columns_whose_values_are_better_not_bought(place, capsys
     assert "plz" not in {column for column, _ in findings(capsys)}
 
 
+def test_check_tells_of_dates_that_would_be_lost_as_another_kind(place, capsys):
+    """Where dates are written in several ways, a draft takes the column for an identifier."""
+    frame, days = records(), pd.date_range("2020-01-01", periods=180)
+    written = days.strftime("%d.%m.%Y").where(np.arange(180) % 9 > 0, days.strftime("%Y-%m-%d"))
+    frame.assign(seen=written, told=written, number=days.strftime("%Y%m%d")).to_csv("a.csv", index=False)
+    facts = yaml.safe_load((place / "schema.yaml").read_text())
+    facts["columns"] |= {"seen": {"kind": "identifier"}, "number": {"kind": "identifier"}}
+    facts["columns"]["told"] = {"kind": "categorical", "categories": "learn"}
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+    found = findings(capsys)
+    assert found["seen", "holds dates for the most part, and an identifier is made anew for every record"]
+    told = "holds dates for the most part, and each of them would be learned as a category; most would be lost"
+    assert "declare it datetime" in found["told", told]["remedy"]
+    assert "number" not in {column for column, _ in found}, "eight digits may be anything"
+
+
 @pytest.mark.parametrize("generator", ["independent", "mixture", "aim", "dpgan"])
 def test_a_plan_reads_no_record_and_charges_nothing(place, capsys, generator):
     (place / "a.csv").unlink()

@@ -11,7 +11,7 @@ import time
 import pytest
 from clinic import make_frame, make_schema
 
-from synthdp import load
+from synthdp import Schema, load
 from synthdp.cli import run
 from synthdp.ledger.events import Gaussian
 from synthdp.ledger.ledger import Ledger
@@ -166,3 +166,32 @@ def test_a_signal_that_asks_for_the_end_is_as_ctrl_c_and_the_fit_goes_on_from_it
     assert run(["budget", f"account={tmp_path / 'train.csv.account'}", "format=json"]) == 0
     (fit,) = json.loads(capsys.readouterr().out)["fits"]
     assert fit["state"] == "finished"
+
+
+def test_a_fit_that_cannot_go_on_says_what_it_lost_and_not_to_go_on(tmp_path, capsys, monkeypatch):
+    """A threshold's delta is spent with the first lost answer after it, however little of epsilon was."""
+    make_frame(300).to_csv(tmp_path / "train.csv", index=False)
+    schema = make_schema()
+    changed = {**schema.to_dict()["columns"], "sex": {"kind": "categorical", "categories": "learn"}}
+    Schema.from_dict({**schema.to_dict(), "columns": changed}).save(tmp_path / "schema.yaml")
+    words = ["fit", f"data.path={tmp_path / 'train.csv'}", f"data.schema={tmp_path / 'schema.yaml'}"]
+    words += ["generator=independent", "budget.epsilon=4", f"out={tmp_path / 'run'}"]
+    plain, kept = Answers.keep, []
+
+    def keep(self, *arguments):
+        kept.append(arguments)
+        if len(kept) == 2:
+            raise KeyboardInterrupt
+        plain(self, *arguments)
+
+    monkeypatch.setattr(Answers, "keep", keep)
+    assert run(words) == 130
+    monkeypatch.setattr(Answers, "keep", plain)
+    capsys.readouterr()
+    assert run([*words, "resume=true"]) == 2
+    said = capsys.readouterr().err
+    assert "answers of the stopped fit are lost but stay charged" in said
+    assert "no question can be asked. Start a new fit" in said
+    assert "charged so far: epsilon" in said
+    assert "to continue" not in said
+    assert "nearly the whole budget" not in said

@@ -9,9 +9,13 @@ from clinic import make_frame, make_schema
 from sweeps import heavy, sweep
 
 from synthdp import BadInput, Budget, Synthesizer
+from synthdp.generators.adversarial import table_generator_network
 from synthdp.generators.dpgan import DPGAN
-from synthdp.generators.parts.table_networks import Blocks, Discriminator, gumbel, nearest_distribution, random
+from synthdp.generators.mixture import Mixture
+from synthdp.generators.parts.gan_model import NetworkModel, label_place
+from synthdp.generators.parts.table_networks import Blocks, Discriminator, Network, gumbel, nearest_distribution, random
 from synthdp.ledger.events import Gaussian, Sampled
+from synthdp.schema.codec import Codec
 
 SIZES = (3, 2, 5)
 
@@ -84,8 +88,8 @@ def test_the_tables_hold_their_share_of_the_precision():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("start", sweep(["label", "columns", "none"], lambda start: start == "label"))
-@pytest.mark.parametrize("targets", [heavy((["ill"],)), []])
+@pytest.mark.parametrize("start", sweep(["label", "columns", "none", "mixture"], lambda start: start == "label"))
+@pytest.mark.parametrize("targets", [heavy((["ill"],)), heavy((["ill", "stage"],)), []])
 def test_every_start_fits_with_and_without_a_label(start, targets):
     schema = make_schema(targets=targets)
     synthesizer = Synthesizer(
@@ -93,7 +97,7 @@ def test_every_start_fits_with_and_without_a_label(start, targets):
     )
     release = synthesizer.fit(make_frame(400), seed=1)
     schema.validate(release.sample(50, seed=1), "error")
-    if start == "label" and targets:
+    if start in ("label", "mixture") and targets:
         assert release.sample(4000, seed=2)["ill"].mean() == pytest.approx(make_frame(400)["ill"].mean(), abs=0.1)
 
 
@@ -106,6 +110,38 @@ def test_label_tables_carry_the_relation_to_the_label():
     sample = release.sample(6000, seed=1)
     gap = frame.groupby("ill")["age"].mean().diff().iloc[-1]
     assert sample.groupby("ill")["age"].mean().diff().iloc[-1] == pytest.approx(gap, rel=0.25)
+
+
+def shares_of(table):
+    """Of every two values, the label among them."""
+    codes = Codec(make_schema(targets=["ill", "stage"])).encode(table)
+    return {
+        (one, other): np.bincount(codes[:, one] * 50 + codes[:, other], minlength=2500) / len(codes)
+        for one in range(codes.shape[1])
+        for other in range(one)
+    }
+
+
+def test_a_network_that_begins_at_a_mixture_draws_from_it():
+    """Every two columns, where two columns make the mixture's label together: before it has learnt, and by the noisy tables that it is
+    held to."""
+    frame, schema, rows = make_frame(3000), make_schema(targets=["ill", "stage"]), 60_000
+    mixed = Synthesizer(Mixture(cells=0), schema=schema, budget=Budget(math.inf, 1e-5)).fit(frame, seed=1)
+    tables, start = table_generator_network.of_mixture(mixed.model, label_place("ill", schema), 3000.0)
+    sizes = Codec(schema).sizes
+    made = Network(4, 2, (8,), sum(sizes), random(3), len(start.logs))
+    made.begin(start.logs, start.ends)
+    drawn = NetworkModel(schema, made, tables.labels, label_place("ill", schema), 4)
+    wanted, found = shares_of(mixed.sample(rows, seed=1)), shares_of(drawn.sample(rows, seed=2))
+    for pair, shares in wanted.items():
+        assert np.abs(shares - found[pair]).sum() / 2 < 1.5 * np.sqrt(np.count_nonzero(shares) / rows), pair
+    given = [drawn.sample(rows, seed=3)]
+    for value, share in zip(sorted(given[0]["ill"].unique()), tables.labels, strict=True):
+        assert (given[0]["ill"] == value).mean() == pytest.approx(float(share), abs=0.01)
+    blocks = Blocks(sizes)
+    assert torch.allclose(
+        torch.stack([tables.columns[:, block].sum(1) for block in blocks.slices]), torch.ones(1), atol=1e-5
+    )
 
 
 def test_learned_units_need_a_rate():

@@ -59,7 +59,7 @@ def test_every_problem_of_the_table_in_one_message(frame):
         "column 'admitted': some values are not dates or times",
         "column 'admitted': some values are outside the declared bounds [2020-01-01, 2021-12-31]",
         "column 'patient': some values are missing in the unit column",
-        "column 'money': some values are not numbers",
+        "column 'money': some values are numbers that are stored as text",
     ):
         assert part in said
     for cell in ("CANARY", "666", "1066", "31/12", "3.10", "37"):
@@ -106,6 +106,16 @@ def test_learned_items_are_not_checked():
     assert "'i': some values are not numbers" in said
     assert "'i': some values are missing" in said
     assert "'c': some values are missing" in said
+
+
+def test_numbers_that_are_stored_as_text_are_called_so():
+    """They read as numbers, so "not numbers" would send somebody looking for other cells."""
+    schema = Schema(columns=(Integer(name="i", bounds=(0, 99)),))
+    said = problems(pd.DataFrame({"i": ["7", "12"]}), schema)
+    assert "'i': some values are numbers that are stored as text" in said
+    assert "pandas.to_numeric" in said
+    assert "not numbers" not in said
+    assert "'i': some values are not numbers" in problems(pd.DataFrame({"i": ["7", "seven"]}), schema)
 
 
 def test_a_category_for_the_unknown_takes_them():

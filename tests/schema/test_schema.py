@@ -118,6 +118,7 @@ def test_what_a_schema_refuses(keys, says):
         ({"kind": "integer", "bounds": [0, 9], "atoms": 0}, "atoms must be a list"),
         ({"kind": "integer", "bounds": [0, 9], "missing": "perhaps"}, "missing must be true or false"),
         ({"kind": "continuous", "bounds": [0, float("inf")]}, "two finite numbers"),
+        ({"kind": "continuous", "bounds": [-1e308, 1e308]}, "less than 1.8e308 apart"),
         ({"kind": "continuous", "bounds": [-1e308, 1e308]}, "widest plausible"),
         ({"kind": "continuous", "bounds": [0.001, 0.002], "decimals": 2}, "contain no number with 2 decimals"),
         ({"kind": "continuous", "bounds": [0, 1], "decimals": -1}, "decimals must be"),

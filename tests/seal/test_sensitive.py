@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -337,4 +338,38 @@ def test_bounds_that_cannot_be_told_from_noise_are_warned_of():
     data = sealed(make_frame(5), schema, Budget(0.1, 1e-6))
     data.commit(lambda z: (Entry(Gaussian(z)),))
     with pytest.warns(UserWarning, match="'dose': at this budget noise hides the bounds"):
+        data.resolve()
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "ends"),
+    [
+        ("continuous", np.full(300, 3e18), "from -1.09951e[+]12 to 1.09951e[+]12"),
+        ("continuous", np.full(300, -3e18), "from -1.09951e[+]12"),
+        ("datetime", np.full(300, "2137-05-01"), "from 1900-01-01 to 2100-12-01"),
+        ("datetime", np.full(300, "1850-05-01"), "from 1900-01-01 to 2100-12-01"),
+    ],
+)
+def test_values_beyond_where_bounds_are_looked_for_are_warned_of(kind, values, ends):
+    """They are moved to the ends, such as dates that were shifted into another century; noisy counts say so."""
+    schema = make_schema(columns={"dose": {"kind": kind, "bounds": "learn"}})
+    data = sealed(make_frame(300).assign(dose=values), schema, Budget(8.0, 1e-6))
+    data.commit(lambda z: (Entry(Gaussian(z)),))
+    with pytest.warns(UserWarning, match=f"'dose': many values lie at an end of where bounds are looked for, {ends}"):
+        data.resolve()
+
+
+@pytest.mark.parametrize(("scale", "warned"), [(3e-9, True), (3e-5, False)])
+def test_values_too_near_to_zero_to_be_told_apart_are_warned_of(scale, warned):
+    """Concentrations in mol/l: uniform over a cell of the finest grid they would be far too large."""
+    values = np.random.default_rng(0).gamma(2, scale, 600)
+    schema = make_schema(columns={"dose": {"kind": "continuous", "bounds": "learn"}})
+    data = sealed(make_frame(600).assign(dose=values), schema, Budget(8.0, 1e-6))
+    data.commit(lambda z: (Entry(Gaussian(z)),))
+    says = (
+        pytest.warns(UserWarning, match="'dose': most values lie within .* of each other near 0")
+        if warned
+        else nullcontext()
+    )
+    with says:
         data.resolve()

@@ -180,6 +180,16 @@ def test_the_decimals_of_a_typed_file_are_drafted(tmp_path):
     assert (made.column("dose").decimals, made.column("exact").decimals) == (2, None)
 
 
+def test_tiny_numbers_are_not_drafted_as_rounded_to_zero(tmp_path):
+    """Concentrations in mol/l and the like: with one decimal all of them would be 0."""
+    counts = np.arange(1, 200)
+    frame = pd.DataFrame({"molar": counts * 3.7e-12, "nano": counts * 1.3e-9, "dose": counts / 10 + 1e-13})
+    frame.to_parquet(tmp_path / "t.parquet")
+    found = record_files.look(tmp_path / "t.parquet")
+    made = Schema.from_dict(yamlfile.parse(draft(found.frame, "t.parquet", found=found).schema, "draft"))
+    assert [made.column(name).decimals for name in frame] == [None, None, 1]
+
+
 def test_decimals_with_a_fixed_point_are_numbers_and_no_text(tmp_path):
     costs = [None if n % 9 == 0 else Decimal(n * 37 % 1000).scaleb(-2) for n in range(300)]
     frame = pd.DataFrame({"costs": costs, "stays": [Decimal(n % 7) for n in range(300)], "n": range(300)})

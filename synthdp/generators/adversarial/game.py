@@ -121,7 +121,7 @@ class GanSettings(ABC):
     )
     statistics_noise: float = option(10.0, "noise of each statistic, as a multiple of the gradient's", positive())
     start: str
-    tables: float
+    tables: float | None
     condition: str | None = option(
         None,
         "label column that the generator is conditioned on; default: the first target, if it has at most 64 codes",
@@ -176,6 +176,11 @@ class GanSettings(ABC):
     def tells_units(self) -> bool:
         """Whether the start tells a noisy number of units."""
 
+    @property
+    @abstractmethod
+    def start_share(self) -> float:
+        """Of the precision."""
+
     def steps_on(self, schema: Schema) -> int:  # noqa: ARG002
         """How many discriminator steps there are on records of this schema."""
         return self.steps
@@ -222,7 +227,7 @@ class GanSettings(ABC):
         beside = (self.statistics_noise * noise,) * len(self.statistics)
         together = clipping_strategies.together(noise, deviation, beside)
         none = self.start == "none"
-        tables = math.inf if none else table_noise(self.tables, self.steps_on(schema), rate, together)
+        tables = math.inf if none else table_noise(self.start_share, self.steps_on(schema), rate, together)
         return Terms(rate=rate, noise=noise, table_noise=tables, count_deviation=deviation, beside=beside)
 
     def event(self, terms: Terms) -> Sampled:

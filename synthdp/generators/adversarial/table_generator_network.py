@@ -1,22 +1,37 @@
-"""The generator network of a game on tables: how it trains, the noisy tables that it starts at and is held to, and its average."""
+"""The generator network of a game on tables: how it trains, the noisy answers that it starts at and is held to, and its average."""
 
 import copy
 import warnings
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from synthdp.generators.parts import devices, training_state
+from synthdp.generators.marginals.mixture_model import MixtureModel, beside
+from synthdp.generators.mixture import Mixture
+from synthdp.generators.parts import devices, noisy_tables, training_state
 from synthdp.generators.parts.gan_model import Shape, network
 from synthdp.generators.parts.noisy_tables import Tables
 from synthdp.generators.parts.table_networks import Blocks, Network, average, draw_latent, with_label
 from synthdp.generators.parts.training_state import BETAS
+from synthdp.ledger.events import Entry, Gaussian, Plan
 from synthdp.schema.codec import Codec
+from synthdp.schema.schema import Schema
 
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
+
+STARTS = ("mixture", *noisy_tables.STARTS)
+START_HELP = (
+    "noisy answers that the generator starts from: mixture (the fit of generator mixture, which the network retouches), label (label x "
+    "column), columns (one-way) or none"
+)
+LEAST = 1e-7  # of a probability of a component
 CALIBRATION_ROUNDS, CALIBRATION_BATCHES, CALIBRATION_ROWS = 8, 32, 8192
 
 # rows (rows, width) and one-hot labels (rows, labels), which are on the CPU: what was drawn there need not be fetched -> a loss
@@ -55,26 +70,35 @@ class TableGeneratorNetwork:
         self.settings, self.label, self.random, self.device = settings, label, generator, device
         self.blocks = Blocks(codec.sizes)
         labels = 1 if label is None else codec.sizes[label]
-        self.g = network(settings, codec.sizes, label, generator).to(device)
-        self.g_average, self.beginning = copy.deepcopy(self.g), copy.deepcopy(self.g)
-        self.optimizer = torch.optim.Adam(self.g.parameters(), settings.generator_rate, betas=BETAS)
-        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, max(1, steps))
+        self.steps = steps
+        self._make(0)
         self.labels = torch.full((labels,), 1 / labels)
         self.tables: Tables | None = None
         self.latest: Tensor | float = 0.0
+
+    def _make(self, components: int) -> None:
+        """The network, its average and its optimiser, as none has trained yet."""
+        made = network(self.settings, self.blocks.sizes, self.label, self.random, components)
+        self.g = made.to(self.device)
+        self.g_average, self.beginning = copy.deepcopy(self.g), copy.deepcopy(self.g)
+        self.optimizer = torch.optim.Adam(self.g.parameters(), self.settings.generator_rate, betas=BETAS)
+        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, max(1, self.steps))
 
     @property
     def loss(self) -> float:
         """Of the last step. Whoever asks waits for the device."""
         return float(self.latest)
 
-    def start(self, tables: Tables) -> None:
-        """Begin at noisy tables: the biases at their logarithms, the labels as they say."""
+    def start(self, tables: Tables, mixed: "Mixed | None" = None) -> None:
+        """Begin at noisy tables, the biases at their logarithms and the labels as they say; or at a mixture, whose tables these are."""
         self.tables, self.labels = tables.to(self.device), tables.labels
-        with torch.no_grad():
-            for kept in (self.g, self.g_average):
-                kept.bias.copy_(self.tables.logarithms())
-        self.beginning = copy.deepcopy(self.g)
+        if mixed is not None:
+            self._make(len(mixed.logs))
+            self.g.begin(mixed.logs, mixed.ends)
+        else:
+            with torch.no_grad():
+                self.g.bias.copy_(self.tables.logarithms())
+        self.g_average, self.beginning = copy.deepcopy(self.g), copy.deepcopy(self.g)
 
     def relabel(self, labels: Tensor) -> None:
         """Draw labels by another distribution from here on."""
@@ -158,9 +182,82 @@ class TableGeneratorNetwork:
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
         self.labels = training_state.tensor(state["labels"])
+        if "g/logs" in state:
+            self._make(len(state["g/logs"]))
         training_state.restore_training(self, state)
         if "tables" in state:
             joint, total = (float(value) for value in state["table_figures"])
             columns = training_state.tensor(state["tables"])
             tables = Tables(columns=columns, labels=self.labels, joint=bool(joint), total=total)
             self.tables = tables.to(self.device)
+
+
+# ---- What a game on tables buys before its first step.
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A mixture as a network begins at it: see `table_networks.Network`."""
+
+    logs: Tensor
+    ends: Tensor
+
+
+def plan(start: str, schema: Schema, noise: float) -> Plan:
+    """What `begin` asks, all of it together one Gaussian of this noise."""
+    if start == "none":
+        return ()
+    return mixture().plan(schema, noise) if start == "mixture" else (Entry(Gaussian(noise)),)
+
+
+def begin(data: "Sensitive", start: str, network: TableGeneratorNetwork, noise: float) -> None:
+    """Ask what was planned, and let the network begin there."""
+    if start == "none":
+        return
+    if start != "mixture":
+        network.start(noisy_tables.ask(data, network.blocks, network.label, start, network.labels, noise))
+        return
+    seed = int(torch.randint(2**62, (1,), generator=network.random))
+    model, total = mixture().learn(data, noise, seed=seed)
+    network.start(*of_mixture(model, network.label, total))
+
+
+def mixture() -> Mixture:
+    """In the declared bins, as networks see columns."""
+    return Mixture(cells=0)
+
+
+def of_mixture(model: MixtureModel, label: int | None, total: float) -> tuple[Tables, Mixed]:
+    """The mixture's tables of every column and the label at this place, (labels, width), and the mixture as a network begins at it.
+    Where several columns make its label together, a component becomes one for each of their values."""
+    weights, columns = _spread(model)
+    kept = weights > 0
+    weights, columns = weights[kept], [column[kept] for column in columns]
+    joint = weights[:, None] * (np.ones((len(weights), 1)) if label is None else columns[label])
+    labels = joint.sum(0)
+    given = np.where(labels > 0, joint, weights[:, None]) / np.where(labels > 0, labels, weights.sum())
+    shares = given.T @ np.concatenate(columns, 1)
+    if label is not None:
+        first = sum(column.shape[1] for column in columns[:label])
+        shares[:, first : first + len(labels)] = np.eye(len(labels))
+    logs = torch.from_numpy(np.log(np.concatenate(columns, 1) + LEAST)).float()
+    ends = torch.from_numpy(np.cumsum(given, 0).T.copy()).float()
+    chances = torch.from_numpy(labels / labels.sum()).float()
+    return Tables(columns=torch.from_numpy(shares).float(), labels=chances, joint=True, total=total), Mixed(logs, ends)
+
+
+def _spread(model: MixtureModel) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
+    """Weights (components,) and, in the order of the codes, distributions (components, codes) of the columns."""
+    names, products = model.codec.names, model.products
+    sizes = [model.groups[names.index(name)].count for name in model.labels]
+    weights, groups = products.weights, dict(zip(beside(model.schema, model.labels), products.columns, strict=True))
+    if len(sizes) == 1:
+        groups[model.labels[0]] = products.label
+    elif sizes:
+        values = np.unravel_index(np.arange(products.label.shape[1]), sizes)
+        groups = {name: np.repeat(column, len(values[0]), 0) for name, column in groups.items()}
+        for name, size, each in zip(model.labels, sizes, values, strict=True):
+            groups[name] = np.tile(np.eye(size)[each], (len(weights), 1))
+        weights = (weights[:, None] * products.label).ravel()
+    held = zip(names, model.groups, strict=True)
+    return weights, [groups[name][:, each.of] * each.within for name, each in held]

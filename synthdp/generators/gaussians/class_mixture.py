@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.generators import Tensors, check_distributions, check_tensors, probabilities
+from synthdp.generators.parts.aligned_pictures import FRAME, nearest_standard
 from synthdp.generators.parts.record_vectors import Array, Labels, Vectors
 from synthdp.schema.schema import Schema
 
@@ -22,6 +23,7 @@ GREYS = np.array(
 LEVELS = np.searchsorted(GREYS, np.arange(256), side="right") - 1  # the bin of each grey value
 ROUNDS = 8  # of the search for offsets
 NEVER = 1e3  # beyond all values
+STANDARD = "standard"
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,13 @@ class Mixture:
             (values[:, block] + offsets[:, block.start - pixels : block.stop - pixels]).argmax(1)
             for block in self.vectors.blocks
         ]
-        return self.vectors.codes(greys, chosen, labels)
+        return self.vectors.codes(self.vectors.placed(greys, values), chosen, labels)
 
     def tensors(self) -> Tensors:
-        """The arrays above."""
-        return {name: getattr(self, name) for name in shapes(self.vectors, len(self.axes), self.weights.shape[1])}
+        """The arrays above, and the standard that pictures are moved to."""
+        own = {name: getattr(self, name) for name in shapes(self.vectors, len(self.axes), self.weights.shape[1])}
+        alignment = self.vectors.alignment
+        return own if alignment is None else {**own, STANDARD: alignment.standard}
 
 
 def shapes(vectors: Vectors, axes: int, components: int) -> dict[str, tuple[int, ...]]:
@@ -96,9 +100,17 @@ def shapes(vectors: Vectors, axes: int, components: int) -> dict[str, tuple[int,
 def restored(schema: Schema, vectors: Vectors, axes: int, components: int, tensors: Tensors) -> Mixture:
     """The mixture of these arrays; raises `BadInput` where names, shapes or numbers do not fit."""
     implied = shapes(vectors, axes, components)
-    check_tensors(tensors, implied)
+    check_tensors(tensors, implied if vectors.alignment is None else {**implied, STANDARD: (FRAME,)})
     check_distributions(tensors, ["labels", "weights"])
     return Mixture(schema, vectors, **{name: np.asarray(tensors[name], np.float64) for name in implied})
+
+
+def standard_of(tensors: Tensors) -> Array | None:
+    """What pictures were moved to, of the arrays of a mixture; None: they were not, or releases did not do so yet."""
+    if STANDARD not in tensors:
+        return None
+    check_tensors({STANDARD: tensors[STANDARD]}, {STANDARD: (FRAME,)})
+    return nearest_standard(np.asarray(tensors[STANDARD], np.float64))
 
 
 def plain_greys() -> Array:

@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
+from synthdp.errors import BadInput
 from synthdp.generators.gaussians.class_mixture import GREYS, LEVELS
+from synthdp.generators.parts.aligned_pictures import FRAME, HIGHEST, LOWEST, frames, nearest_standard
 from synthdp.generators.parts.record_vectors import Array, Labels, Vectors
 from synthdp.seal import GroupMoments, GroupSums
 
 if TYPE_CHECKING:
+    from synthdp.schema.codec import Codec
     from synthdp.seal import Sensitive
 
 LEAST = 0.02  # of the pooled variance: what a class keeps in any direction
@@ -46,8 +50,9 @@ def principal(moment: Array, count: int, deviation: float) -> tuple[Array, Array
     vector so far that the matrix has l - d s^2 / (2 l) along it (Capitaine, Donati-Martin & Feral 2009; Benaych-Georges &
     Nadakuditi 2011, section 3.1); below s sqrt(d / 2) nothing can be found.
     """
-    values, vectors = np.linalg.eigh(moment)
-    top, basis = values[::-1][:count], vectors[:, ::-1][:, :count]
+    most = len(moment)
+    values, vectors = eigh(moment, subset_by_index=(most - min(count, most), most - 1))
+    top, basis = values[::-1], vectors[:, ::-1]
     noise = len(moment) * deviation**2 / 2
     inside = np.maximum(np.square(np.maximum(top, 0)) - 4 * noise, 0)
     plain = (top + np.sqrt(inside)) / 2
@@ -172,6 +177,20 @@ class Basis:
         return math.hypot(self.one, self.clip)
 
 
+def standard(data: "Sensitive", codec: "Codec", noise: float) -> Array:
+    """The mean frame of pictures: one sum of a constant and their frames, each entry brought to 0 to 1."""
+    picture = codec.picture
+    if picture is None:
+        raise BadInput("pictures are aligned, but the schema has no image column")
+
+    def told(codes: NDArray[Any]) -> Array:
+        own = frames(codes[:, picture.places].astype(np.uint8).reshape(len(codes), *picture.shape))
+        return np.hstack([np.ones((len(codes), 1)), (own - LOWEST) / (HIGHEST - LOWEST)])
+
+    answer = data.ask(GroupSums(told, 1 + FRAME, math.sqrt(1 + FRAME), noise))[0]
+    return nearest_standard(answer[1:] / max(1.0, float(answer[0])) * (HIGHEST - LOWEST) + LOWEST)
+
+
 def middle(data: "Sensitive", vectors: Vectors, noise: float) -> Middle:
     """One sum of vectors: a constant, the pixels, and the blocks in the place of the record's label."""
     one, pixels, labels = ONE * vectors.bound, vectors.pixels, vectors.labels
@@ -199,11 +218,12 @@ def sizes(data: "Sensitive", vectors: Vectors, found: Middle, quantile: float, n
     ends, levels = ENDS * 2 * vectors.bound, len(GREYS) - 1 if vectors.pixels else 0
 
     def told(codes: NDArray[Any]) -> Array:
-        lengths = np.sqrt(np.square(vectors.of(codes) - found.centre).sum(1))
+        own = vectors.of(codes)
+        lengths = np.sqrt(np.square(own - found.centre).sum(1))
         rows = np.zeros((len(codes), len(ends) + levels))
         rows[np.arange(len(codes)), np.searchsorted(ends[:-1], lengths)] = 1
         if levels:
-            cells = LEVELS[codes[:, vectors.image]] + levels * np.arange(len(codes))[:, None]
+            cells = LEVELS[vectors.greys(own)] + levels * np.arange(len(codes))[:, None]
             counts = np.bincount(cells.ravel(), minlength=levels * len(codes))
             rows[:, len(ends) :] = counts.reshape(len(codes), levels) / vectors.pixels
         return rows

@@ -96,10 +96,12 @@ def surely_label(condition: str | None, schema: Schema) -> str | None:
     return condition if name in dict(schema.learned) else name
 
 
-def network(settings: Shape, sizes: tuple[int, ...], label: int | None, generator: torch.Generator | None) -> Network:
-    """The generator's network for columns of these sizes."""
+def network(
+    settings: Shape, sizes: tuple[int, ...], label: int | None, generator: torch.Generator | None, components: int = 0
+) -> Network:
+    """The generator's network for columns of these sizes, which retouches a mixture of so many `components`."""
     labels = 1 if label is None else sizes[label]
-    return Network(settings.latent, labels, settings.hidden, sum(sizes), generator)
+    return Network(settings.latent, labels, settings.hidden, sum(sizes), generator, components)
 
 
 def restored(settings: Shape, schema: Schema, tensors: Tensors, label: int | None) -> NetworkModel:
@@ -110,10 +112,11 @@ def restored(settings: Shape, schema: Schema, tensors: Tensors, label: int | Non
         raise BadInput(
             f"the model's layers have widths {widths}, but its settings give {settings.hidden}; the release was altered"
         )
-    shapes = implied(lambda: network(settings, sizes, label, None))
+    components = len(tensors["logs"]) if "logs" in tensors and tensors["logs"].ndim == 2 else 0
+    shapes = implied(lambda: network(settings, sizes, label, None, components))
     check_tensors(tensors, {**shapes, "labels": (1 if label is None else sizes[label],)})
     check_distributions(tensors, ["labels"])
-    made = network(settings, sizes, label, random(0))
+    made = network(settings, sizes, label, random(0), components)
     made.load_state_dict({name: _float32(tensors[name]) for name in shapes})
     return NetworkModel(schema, made, _float32(tensors["labels"]), label, settings.latent)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from synthdp.generators.parts.aligned_pictures import FRAME, Alignment
+
 if TYPE_CHECKING:
     from synthdp.schema.codec import Codec
 
@@ -19,10 +21,11 @@ class Vectors:
     """How codes (rows, columns) become vectors (rows, width): a public function of the schema, record by record.
 
     First the `pixels` of the image, each value v as v / 255 - 1/2; then one block of zeros and ones for each other column but
-    the label, times `scale`. A vector has L2 norm at most `bound`. Without a label there is one class.
+    the label, times `scale`. A vector has L2 norm at most `bound`. Without a label there is one class. With a `standard`
+    (`aligned_pictures.Alignment`) pictures are moved to it, and where they were stands last, FRAME entries times `scale`.
     """
 
-    def __init__(self, codec: "Codec", label: int | None) -> None:
+    def __init__(self, codec: "Codec", label: int | None, standard: Array | None = None) -> None:
         self.codec = codec
         self.label = label if len(codec.sizes) > 1 else None  # a target alone is a column like any other
         picture = codec.picture
@@ -32,15 +35,22 @@ class Vectors:
         self.places = [place for place in range(len(codec.sizes)) if place != self.label and place not in inside]
         ends = np.cumsum([self.pixels, *(codec.sizes[place] for place in self.places)])
         self.blocks = [slice(int(start), int(end)) for start, end in pairwise(ends)]
-        self.width = int(ends[-1])
+        self.alignment = None if picture is None or standard is None else Alignment(picture.shape, standard)
+        self.frame = 0 if self.alignment is None else FRAME
+        self.width = int(ends[-1]) + self.frame
         self.scale = max(1.0, BESIDE * self.pixels**0.5)
-        self.bound = max(1.0, self.pixels / 4 + self.scale**2 * len(self.places)) ** 0.5
+        self.bound = max(1.0, self.pixels / 4 + self.scale**2 * (len(self.places) + self.frame)) ** 0.5
         self.labels = 1 if self.label is None else codec.sizes[self.label]
 
     def of(self, codes: NDArray[Any]) -> Array:
         """The vectors, float64."""
-        rows = np.zeros((len(codes), self.width))
-        np.divide(codes[:, self.image], 255.0, out=rows[:, : self.pixels])
+        rows, greys = np.zeros((len(codes), self.width)), codes[:, self.image]
+        if self.alignment is not None:
+            pictures = greys.astype(np.uint8).reshape(len(codes), *self.alignment.shape)
+            entries = self.alignment.entries(pictures)
+            greys = self.alignment.aligned(pictures, entries).reshape(len(codes), self.pixels)
+            rows[:, -self.frame :] = entries * self.scale
+        np.divide(greys, 255.0, out=rows[:, : self.pixels])
         rows[:, : self.pixels] -= 0.5
         for place, block in zip(self.places, self.blocks, strict=True):
             rows[np.arange(len(codes)), block.start + codes[:, place].astype(np.int64)] = self.scale
@@ -52,6 +62,17 @@ class Vectors:
             return np.zeros(len(codes), np.int64)
         found: Labels = codes[:, self.label].astype(np.int64)
         return found
+
+    def greys(self, rows: Array) -> NDArray[np.uint8]:
+        """The grey values (rows, pixels) that vectors of records hold."""
+        return np.rint((rows[:, : self.pixels] + 0.5) * 255).astype(np.uint8)
+
+    def placed(self, greys: NDArray[np.uint8], rows: Array) -> NDArray[np.uint8]:
+        """Grey values (rows, pixels), moved back to where the vectors say that their pictures were."""
+        if self.alignment is None:
+            return greys
+        entries = rows[:, -self.frame :] / self.scale
+        return self.alignment.moved(greys.reshape(len(greys), *self.alignment.shape), entries).reshape(greys.shape)
 
     def codes(self, greys: NDArray[np.uint8], chosen: Sequence[Labels], labels: Labels) -> NDArray[Any]:
         """Codes of grey values (rows, pixels), of a category (rows,) for each block, and of labels (rows,)."""

@@ -124,13 +124,28 @@ class Discriminator(nn.Module):
 
 
 class Network(nn.Module):
-    """The generator's MLP: latent values and a one-hot label -> logits of every column, with a bias table per label."""
+    """The generator's MLP: latent values and a one-hot label -> logits of every column, with a bias table per label.
+
+    With `components` it retouches a mixture: the first latent value says which component of the label's a row is of, whose
+    logarithms of probabilities, `logs` (components, width), are added to the logits; `ends` (labels, components) are cumulated
+    chances of a label's components. The MLP also sees the component's probabilities.
+    """
 
     def __init__(
-        self, latent: int, labels: int, hidden: Sequence[int], width: int, generator: torch.Generator | None
+        self,
+        latent: int,
+        labels: int,
+        hidden: Sequence[int],
+        width: int,
+        generator: torch.Generator | None,
+        components: int = 0,
     ) -> None:
         super().__init__()
-        sizes = [latent + labels, *hidden]
+        self.components = components
+        if components:
+            self.register_buffer("logs", torch.zeros(components, width))
+            self.register_buffer("ends", torch.ones(labels, components))
+        sizes = [latent + labels + (width if components else 0), *hidden]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.out = nn.Linear(sizes[-1], width, bias=False)
         self.bias = nn.Parameter(torch.zeros(labels, width))
@@ -144,10 +159,27 @@ class Network(nn.Module):
     def forward(self, latent: Tensor, label: Tensor) -> Tensor:
         """(rows, latent), (rows, labels) -> (rows, width) logits."""
         hidden = torch.cat([latent, label], 1)
+        logs = self.mixed(latent, label) if self.components else None
+        if logs is not None:
+            hidden = torch.cat([hidden, logs.exp()], 1)
         for layer in self.layers:
             hidden = functional.leaky_relu(layer(hidden), SLOPE / 2)
         logits: Tensor = self.out(hidden) + label @ self.bias
-        return logits
+        return logits if logs is None else logits + logs
+
+    def mixed(self, latent: Tensor, label: Tensor) -> Tensor:
+        """The logarithms of each row's component, (rows, width)."""
+        ends = self.get_buffer("ends")[label.argmax(1)]
+        chance = torch.special.ndtr(latent[:, :1])  # uniform
+        component = torch.searchsorted(ends, chance, right=True).squeeze(1).clamp_max(self.components - 1)
+        return self.get_buffer("logs")[component]
+
+    @torch.no_grad()
+    def begin(self, logs: Tensor, ends: Tensor) -> None:
+        """Draw from this mixture, which the MLP leaves as it is until it has learnt."""
+        self.get_buffer("logs").copy_(logs)
+        self.get_buffer("ends").copy_(ends)
+        self.out.weight.zero_()
 
 
 def draw_latent(rows: int, latent: int, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
