@@ -33,7 +33,11 @@ EPSILONS, SEEDS, DELTA, RECORDS = (1.0, 3.0), (0, 1, 2), 1e-5, 10
 GENERATORS, SHUFFLED = ("histories", "mixture"), "real records, dealt at random"
 # Peers' generator, and epsilon (0: no guarantee), with its settings, what the report calls it, and its seeds.
 PEERS: dict[tuple[str, float], tuple[dict[str, Any], str, tuple[int, ...]]] = {
-    ("mostly_histories", 1.0): ({"minutes": 3}, "MOSTLY AI's engine, epsilon 1 claimed", (0,)),
+    ("mostly_histories", 1.0): (
+        {"minutes": 3},
+        "MOSTLY AI's engine, epsilon 1 claimed, half an epoch in three CPU minutes",
+        (0,),
+    ),
     ("sdv_par", 0.0): ({"units": 1_000}, "SDV's PAR on 1,000 of the patients, no guarantee", (0,)),
 }
 LIMIT = 480.0  # seconds of CPU of a peer's fit
@@ -197,7 +201,9 @@ def report(rows: list[dict[str, Any]], provenance: dict[str, Any]) -> str:
     ]
     named_rows += [(what, of(*place)) for place, (_, what, _) in PEERS.items() if of(*place)]
     for what, figures in ((SHUFFLED, of(SHUFFLED, 0.0)), *named_rows):
-        lines.append(line(what, {name: f"{each['mean']:.4f} ± {each['sd']:.4f}" for name, each in figures.items()}))
+        means = {name: f"{each['mean']:.4f}" for name, each in figures.items()}
+        spreads = {name: f" ± {each['sd']:.4f}" if each["n"] > 1 else " (n = 1)" for name, each in figures.items()}
+        lines.append(line(what, {name: means[name] + spreads[name] for name in figures}))
     asked = []
     for epsilon, bars in ASKED.items():
         reached = {name: each["mean"] for name, each in of("histories", epsilon).items()}
@@ -233,6 +239,8 @@ def _peers(rows: list[dict[str, Any]]) -> str:
         + (f"; its accountant says epsilon {row['epsilon_spent']:.2f}." if row["epsilon"] else ".")
         for row in of_peers
     ]
+    made = {(row["generator"], row["epsilon"]) for row in of_peers}
+    said += [f"- Not run: {what}." for place, (_, what, _) in PEERS.items() if place not in made]
     return "\n".join([*said, *(f"\n{each}" for each in bridge.facts(row["generator"] for row in of_peers)), ""])
 
 
