@@ -411,7 +411,7 @@ def _bought_number(column: Numeric, most: int, terms: Purchase, ask: Ask) -> dic
     counts: Numbers = ask(fine)
     items: dict[str, Any] = {}
     tiny = isinstance(column, Continuous) and column.decimals is None and bounds_too and NEAR_ZERO.issuperset(cells)
-    if tiny and counts.max() > MOST * records > 0:
+    if tiny and counts.max() > max(MOST * records, least_clear(len(counts), fine.deviation)):
         width = fine.edges[1] - fine.edges[0]
         warnings.warn(
             f"column {column.name!r}: most values lie within {width:.1g} of each other near 0, where bounds that are bought do not tell "
