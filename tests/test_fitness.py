@@ -150,7 +150,9 @@ def test_a_share_is_that_part_of_the_precision(relation):
     assert share == pytest.approx(0.2, abs=0.002)  # calibrations come within 0.1 %
 
 
-@pytest.mark.filterwarnings("ignore:column 'dose'. most values lie within")  # nearly all are 0, and the noise hides the others
+@pytest.mark.filterwarnings(
+    "ignore:column 'dose'. most values lie within"
+)  # nearly all are 0, and the noise hides the others
 def test_what_is_learned_and_a_plan_of_fixed_noise_leave_room_for_it():
     schema = make_schema(units="learn", columns={"dose": {"kind": "continuous", "bounds": "learn", "missing": True}})
     release = fitted("classgauss", schema=schema)
