@@ -19,12 +19,13 @@ DELTA = 1e-5
 MODELS = ("hgb", "lr", "rf")
 METRICS = ("auroc", "auprc", "accuracy")
 DISTANCES = ("tvd_1way", "tvd_2way", "tvd_3way")
-TABLES_ONLY: dict[str, Any] = {"tables": 0.99, "steps": 1}
+LABEL = {"start": "label"}
+TABLES_ONLY: dict[str, Any] = {**LABEL, "tables": 0.99, "steps": 1}
 RUNS: tuple[tuple[str, str, float, dict[str, Any]], ...] = (
-    ("dpgan", "dpgan", 1.0, {}),
-    ("dpgan", "dpgan", 3.0, {}),
-    ("tables alone, no adversary (start of dpgan)", "dpgan", 1.0, TABLES_ONLY),
-    ("tables alone, no adversary (start of dpgan)", "dpgan", 3.0, TABLES_ONLY),
+    ("dpgan from label x column", "dpgan", 1.0, LABEL),
+    ("dpgan from label x column", "dpgan", 3.0, LABEL),
+    ("these tables alone, no adversary", "dpgan", 1.0, TABLES_ONLY),
+    ("these tables alone, no adversary", "dpgan", 3.0, TABLES_ONLY),
     ("dpgan from one-way tables", "dpgan", 1.0, {"start": "columns"}),
     ("dpgan without tables", "dpgan", 1.0, {"start": "none", "generator_rate": 2e-3}),
     ("independent", "independent", 1.0, {}),

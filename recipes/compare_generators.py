@@ -28,7 +28,7 @@ EPSILONS = (0.5, 1.0, 3.0, 10.0)
 # `mixture` on declared bins is what networks start from, with all of the budget.
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "DP-WGAN": ("dpgan", {"weight_clip": 0.1, "penalty": 0.0, "start": "none", "optimizer": "rmsprop"}),
-    "dpgan from mixture": ("dpgan", {"start": "mixture"}),
+    "dpgan from label x column": ("dpgan", {"start": "label"}),
     "pategan from mixture": ("pategan", {"start": "mixture"}),
     "mixture on declared bins": ("mixture", {"cells": 0}),
 }

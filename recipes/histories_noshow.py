@@ -174,7 +174,9 @@ PAGE = """# Histories: appointments that patients keep or miss
   which knows no order. It learns from one appointment of each patient, and its records are also dealt to patients at random. Both floors
   use the real patients' numbers of records, which nothing protects, so they are no way to release.
 - Used in choosing: where `histories` lost what tells a missed appointment was looked for on these patients, and forms of its fit were
-  tried on them, the held-out ones included. Its shares, its clip and its numbers of tables were not.
+  tried on them, the held-out ones included. Its shares, its clip and its numbers of tables were not. That few patients with very many
+  appointments have many of the later ones was seen on them, too; how that is counted was chosen on made-up clinics, and so was the rule
+  by which a patient weighs.
 - A fit of `histories` takes {seconds:.0f} CPU seconds (median), with its sample.
 {asked}
 {peers}

@@ -188,7 +188,15 @@ DIFFUSING = {"rate": 1.0, "multiplicity": 1, "depth": 1, "sampler_steps": 2}
 # Settings at which thousands of fits to a table are cheap.
 SMALL: dict[str, dict[str, Any]] = {
     "classgauss": {"agreement_rows": 40},
-    "dpgan": {"steps": 2, "rate": 0.5, "hidden": (4,), "latent": 2, "generator_every": 1, "fake_batch": 8},
+    "dpgan": {
+        "start": "label",
+        "steps": 2,
+        "rate": 0.5,
+        "hidden": (4,),
+        "latent": 2,
+        "generator_every": 1,
+        "fake_batch": 8,
+    },
     "dpmerf": {"features": 8, "steps": 3, "batch": 8, "hidden": (4,), "latent": 2},
     "imle": {"rounds": 1, "generated": 4, "steps": 3, "hidden": (4,), "latent": 2},
     "independent": {},

@@ -245,11 +245,16 @@ def default(schema: Schema) -> str:
     return HISTORIES if schema.tables else DEFAULT[_kind(schema)]
 
 
+DPGAN_TABLES = 0.25  # a default that older releases hold, with start=none too, which does not read it
+
+
 def renamed(name: str, settings: Mapping[str, Any], schema: Schema | None = None) -> tuple[str, Mapping[str, Any]]:
     """Name and settings as they are called now, of older releases too. A `pategan` with a `mode` is one of the two that it was
     (`MODES`); what learned images beside tables is, for a schema with an image column, the generator of images (`IMAGE_HALVES`)."""
     if name == "pategan" and "mode" in settings:
         name, settings = _without_mode(settings)
+    if name == "dpgan" and settings.get("start") == "none" and settings.get("tables") == DPGAN_TABLES:
+        settings = {key: value for key, value in settings.items() if key != "tables"}
     if name not in IMAGE_HALVES:
         return name, settings
     settings = {key: value for key, value in settings.items() if value is not None}  # which stood for a default

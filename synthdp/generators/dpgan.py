@@ -42,7 +42,7 @@ class DPGAN(GanSettings):
     steps: int = option(3000, "discriminator steps, each charged as one sample", whole())
     batch: int = option(384, "expected units per sample, so that the rate is batch / units", whole(most=10**9))
     start: str = option(
-        "label",
+        "mixture",
         table_generator_network.START_HELP,
         one_of(*STARTS),
     )

@@ -8,8 +8,8 @@ tables, of greatest entropy (`marginals/conditional_fit.py`) or, of a column of 
 repeated, so that in the end the tables of the drawn histories are those that were asked. A column given what is before it, from
 tables of a few columns at a time: chains of conditionals are as old as Chow & Liu 1968; the method here is our own.
 
-A unit weighs at most `clip` records in a table, however many it has: with r of them each weighs min(1, clip / r). Drawn units are
-weighed in the same way, so that what is fitted is not bent by it.
+A unit's records weigh at most `clip` in a table if they are alike, however many there are, and more if they lie in different cells
+(`HistoryTables`). Drawn units are weighed in the same way, so that what is fitted is not bent by it.
 """
 
 import math
@@ -40,6 +40,7 @@ from synthdp.schema.history_view import (
     GAP,
     LAST,
     LEFT,
+    MANY,
     MOST_EARLIER,
     NUMBER,
     PACE,
@@ -88,13 +89,22 @@ class HistoriesSettings:
         fraction(),
     )
     pairs: int = option(12, "number of columns that predict the target together with its previous value", whole(0))
+    number_share: float = option(
+        0.1,
+        "share of the precision spent on the table of the target with the class of the number of records, before all others; applies if "
+        "there is a target",
+        fraction(),
+    )
     row_share: float = option(
         0.4,
         "share of the precision spent on tables of rows below visits, before all others; applies if there are any",
         fraction(),
     )
     clip: float = option(
-        2.0, "largest weight of a unit, in records: if it has more of them, each weighs less", positive(1000)
+        1.5,
+        "largest weight of a unit whose records are alike, in records; if it has more, or different ones, they weigh as much in all tables "
+        "together",
+        positive(1000),
     )
     spread: float = option(
         0.25,
@@ -120,14 +130,17 @@ class HistoriesSettings:
         if _has_target(schema):
             return
         for each in fields(self):
-            if each.name in ("target_share", "pair_share", "pairs") and getattr(self, each.name) != each.default:
+            if (
+                each.name in ("target_share", "pair_share", "pairs", "number_share")
+                and getattr(self, each.name) != each.default
+            ):
                 raise BadInput(
                     f"generator.{each.name} applies if one of a record's own columns is a target: declare one, or leave {each.name} out"
                 )
 
     def plan(self, schema: Schema, noise: float) -> Plan:
-        """A Gaussian each for the tables of units, of records, of the target, of the target with two or three columns, and of the rows of
-        each table below visits."""
+        """A Gaussian each for the tables of units, of records, of the target, of the target by the number of records, of the target with
+        two or three columns, and of the rows of each table below visits."""
         return merged(Entry(Gaussian(each)) for each in self.noises(schema, noise).values())
 
     def noises(self, schema: Schema, noise: float) -> dict[str, float]:
@@ -136,6 +149,9 @@ class HistoriesSettings:
         if _has_target(schema):
             shares |= {"target": self.target_share} | ({"pairs": self.pair_share} if self.pairs else {})
         shares["records"] = 1 - sum(shares.values())
+        if _has_target(schema):
+            shares = {name: share * (1 - self.number_share) for name, share in shares.items()}
+            shares["numbers"] = self.number_share
         below = schema.tables[2:]
         if below:
             shares = {name: share * (1 - self.row_share) for name, share in shares.items()}
@@ -170,6 +186,9 @@ class HistoriesSettings:
                 cliques[view.target] += pairs
                 question = HistoryTables(view, tuple((*pair, view.target) for pair in pairs), noises["pairs"], clip)
                 answers.append(_Asked.of(data, question))
+            cliques[view.target].append((MANY,))
+            question = HistoryTables(view, ((MANY, view.target),), noises["numbers"], clip)
+            answers.append(_Asked.of(data, question))
         for below in view.below:
             told: list[Clique] = [(name,) for name in below.columns]
             told += [(each, name) for name in below.columns for each in view.before(name)]
@@ -188,17 +207,27 @@ def _has_target(schema: Schema) -> bool:
     return any(name not in (*schema.per_unit, schema.order) for name in schema.targets)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Asked:
-    """Noisy tables by clique, and the deviation of a cell."""
+    """Noisy tables by clique, the deviation of a cell, and how units were weighed: see `HistoryTables`."""
 
     tables: Tables
     deviation: float
+    clip: float | None = None
+    rows: str = ""
 
     @classmethod
     def of(cls, data: "Sensitive", question: HistoryTables) -> "_Asked":
         answer = data.ask(question)
-        return cls(dict(zip(question.cliques, answer, strict=True)), max(question.deviation, LEAST_DEVIATION))
+        tables = dict(zip(question.cliques, answer, strict=True))
+        return cls(tables, max(question.deviation, LEAST_DEVIATION), question.clip, question.rows)
+
+    def weights(self, view: View, cells: Mapping[str, Whole], owner: Whole, count: Whole) -> Array:
+        """What each of these records weighs by the rule of the question, (records,)."""
+        squares = history_view.squares(cells, owner, count, view.apart(self.tables, self.rows))
+        most = history_view.largest(float(self.clip or 0), len(self.tables))
+        found: Array = history_view.weights(squares, most)[owner] / UNIT_WEIGHT
+        return found
 
     @property
     def total(self) -> float:
@@ -262,9 +291,9 @@ class _Work:
         halfway: where a column depends much on its previous value and drawn records follow too many of one value, a fit makes up for
         that, the next records follow too few, and going the whole way never settles."""
         view = self.view
-        self.alone = {name: self._alone(self.answers, name) for name in view.drawn}
+        self.alone = {name: self._alone([self._asked(name)], name) for name in view.drawn}
         held = {name: _by_itself(alone) for name, alone in self.alone.items()}
-        days = np.exp(self._alone(self.answers, WEEKDAY)) * WEEK if view.period else np.ones(WEEK)
+        days = np.exp(self._alone([self._holding(WEEKDAY)], WEEKDAY)) * WEEK if view.period else np.ones(WEEK)
         self.model = model = HistoryModel(self.codec.schema, self.of_unit, held, np.ones(view.sizes[view.order]), days)
         steps = self.settings.rounds * len(view.drawn)
         for turn in range(self.settings.rounds):
@@ -287,10 +316,10 @@ class _Work:
         self.spans = self.model.spans(self.people, rng)
         drawn_histories = self.model.histories(self.number, rng, self.people, self.spans)
         cells, weights, self.before = self._weighed(*drawn_histories)
-        self._adjust_days(cells, weights)
+        self._adjust_days(cells)
         return cells, weights
 
-    def _adjust_days(self, cells: Mapping[str, Whole], weights: Array) -> None:
+    def _adjust_days(self, cells: Mapping[str, Whole]) -> None:
         """Let as many records lie on each day as the tables say: those that follow others in each code of the order column, and all on each
         day of the week. Differences that the noise explains change nothing (James & Stein 1961)."""
         view, later = self.view, cells[PLACE] > 0
@@ -300,7 +329,9 @@ class _Work:
         ):
             if name not in cells:
                 continue
-            wanted, deviation = _counts(self.answers, name)
+            asked = self._holding(name)
+            weights = self.weights[self.answers.index(asked)]
+            wanted, deviation = _counts([asked], name)
             here, stay = (
                 np.bincount(cells[name][chosen], weights=weights[chosen], minlength=len(share))
                 for chosen in (moved, ~moved)
@@ -315,7 +346,7 @@ class _Work:
     def ordered(self) -> dict[str, tuple[int, int]]:
         """The codes [first, end) of columns that stand in their order."""
         view, codec, sizes = self.view, self.codec, self.view.sizes
-        found = {name: (0, sizes[name]) for name in (NUMBER, PLACE, LEFT)} | {FIRST: (0, sizes[FIRST] - 1)}
+        found = {name: (0, sizes[name]) for name in (NUMBER, PLACE, LEFT, MANY)} | {FIRST: (0, sizes[FIRST] - 1)}
         found |= {name: (1, sizes[name]) for name in (GAP, PACE)}
         found |= {f"{EARLIER}{name} {code}": (0, MOST_EARLIER + 1) for name, code in view.counted}
         for name in (*view.unit, view.order, *view.own):
@@ -331,24 +362,41 @@ class _Work:
         return _alone(answers, name, self.view, self.others.get(name))
 
     def _weighed(self, cells: dict[str, Whole], owner: Whole, points: Whole) -> tuple[dict[str, Whole], Array, Whole]:
-        """The records that count, as of real units, what each weighs, and the order column's point of the record before it, if any."""
+        """The records that count, as of real units, what each weighs in tables of records, and the order column's point of the record
+        before it, if any. What they weigh in each question is kept beside them."""
         number = np.bincount(owner, minlength=self.number)
         starts, most = np.cumsum(number) - number, self.codec.schema.max_records_per_unit
         place = np.arange(len(owner)) - starts[owner]
         first = (np.arange(self.number) * 2654435761 % (1 << 32)) % np.maximum(1, number - most + 1)
         counts = (place >= first[owner]) & (place < first[owner] + most)
-        weights = history_view.weights(np.minimum(number, most), self.settings.clip)[owner[counts]] / UNIT_WEIGHT
-        weights = weights * (self.total / self.number)
         self.owner, self.left = owner[counts], (number[owner] - place - 1)[counts]
-        return {name: values[counts] for name, values in cells.items()}, weights, np.roll(points, 1)[counts]
+        cells = {name: values[counts] for name, values in cells.items()}
+        scale = self.total / self.number
+        self.weights = [
+            each.weights(self.view, cells, self.owner, np.minimum(number, most)) * scale for each in self.answers
+        ]
+        return cells, self.weights[0], np.roll(points, 1)[counts]
+
+    def _holding(self, name: str) -> _Asked:
+        """The first answer that has tables of a column."""
+        return next(each for each in self.answers if any(name in clique for clique in each.tables))
+
+    def _asked(self, name: str) -> _Asked:
+        """The first answer that has tables of a drawn column by others."""
+        return next(each for each in self.answers if any(clique[-1] == name for clique in each.tables))
 
     def _conditional(self, name: str, cells: dict[str, Whole], weights: Array, start: Conditional) -> Conditional:
         size = self.view.sizes[name]
         cliques = list(self.cliques[name])
         tables, deviations = [], []
+        first = self._asked(name)
+        weights = self.weights[self.answers.index(first)]
         for clique in cliques:
             asked = next(each for each in self.answers if (*clique, name) in each.tables)
-            tables.append(asked.tables[(*clique, name)].reshape(-1, size).copy())
+            table = asked.tables[(*clique, name)].reshape(-1, size).copy()
+            if asked is not first:
+                table = self._reweighed(table, cells, weights, self.weights[self.answers.index(asked)], clique, name)
+            tables.append(table)
             deviations.append(asked.deviation)
         below = self.view.of_row(name)
         if below is not None:
@@ -376,6 +424,28 @@ class _Work:
             offset = self.model.gap_offsets(self.before[there], self.spans.high[self.owner[there]], self.left[there])
         tables = [np.where((offset <= CLOSED).all(0), 0.0, table) for table in tables]
         return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)
+
+    def _reweighed(
+        self,
+        table: Array,
+        cells: Mapping[str, Whole],
+        wanted: Array,
+        had: Array,
+        clique: Clique,
+        name: str,
+    ) -> Array:
+        """A table of a question that weighs units in its own way, as if it weighed them as another: the drawn records tell by how much a
+        cell's shares differ."""
+        place = history_view.cell(cells, (*clique, name), self.view.sizes)
+        place = place[:, None] if place.ndim == 1 else place
+        there, several = place >= 0, np.maximum((place >= 0).sum(1, keepdims=True), 1)
+        shares = []
+        for each in (wanted, had):
+            shared = np.broadcast_to(each[:, None] / several, place.shape)[there]
+            counts = np.bincount(place[there], weights=shared, minlength=table.size).reshape(table.shape)
+            shares.append(counts / np.maximum(counts.sum(1, keepdims=True), LEAST_SHARE))
+        found: Array = table + np.maximum(table.sum(1, keepdims=True), 0) * (shares[0] - shares[1])
+        return found
 
     def _rows(
         self, cells: Mapping[str, Whole], weights: Array, below: Below, cliques: Sequence[Clique], size: int

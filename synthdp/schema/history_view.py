@@ -3,8 +3,11 @@
 All of it follows from the schema, so it is public; the cells of one unit follow from that unit's records alone.
 """
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +25,7 @@ Cells = Mapping[str, NDArray[Any]]
 Whole = NDArray[np.int64]
 
 NUMBER, PLACE, LEFT, FIRST, GAP = "number of records", "place", "records left", "first", "gap"
-PACE, WEEKDAY, ALIKE = "pace", "weekday", "as before"
+PACE, WEEKDAY, ALIKE, MANY = "pace", "weekday", "as before", "many or few"
 PREVIOUS, EARLIER = "previous ", "earlier "
 LONGEST = 2  # times max_records_per_unit: the most records that a drawn unit has
 EXACT_GAPS, MOST_GAPS = 8, 20  # gaps of so few steps are told apart; codes of gaps beside these
@@ -33,6 +36,7 @@ LEAST_ALIKE, MOST_ALIKE = 3, 2  # codes of columns that are told apart by whethe
 MOST_TOGETHER = 1000  # cells of two columns that tell a third one together
 TOLD = 4  # columns whose earlier values are counted where the schema has no target
 UNIT_WEIGHT = 1 << 20
+MOST_PAIRED = 32  # records of a unit that are compared with one another
 ROWS, ROW, LAST = " rows", " row", " last"  # of a table below visits
 MOST_RELATED = 256  # codes of a table below visits whose relations to one another are counted
 DAY, WEEK, THURSDAY = 86_400_000_000, 7, 3  # microseconds; the first day of 1970, counted from Monday
@@ -81,10 +85,11 @@ class View:
     `gap` to the previous record, 0 for the first; `pace`, the gap by which the records that are left would reach the order column's upper
     bound; `weekday`; `previous c`, one more where there is none; `earlier c`, how many
     earlier records have a value of a target, from 0 to 3 or more; and `as before`, which of the columns `alike` are as they were in the
-    record before (bits, one more where there is none). Of each table in `below`, `own` has the number of rows, `t rows`; its
-    columns have as many codes of a record as it has rows, in an array (records, places) with -1 beyond them; a record without rows has
-    one code, that of none. A row has its place, `t row`, and the code of the row before it, `t last`. `numbers` and `gaps` are the least
-    values of their codes; numbers begin at 1, and of linked tables, where a unit may have no record, at 0.
+    record before (bits, one more where there is none); and `many or few`, the class of the unit's number of records. Of each table in
+    `below`, `own` has the number of rows, `t rows`; its columns have as many codes of a record as it has rows, in an array
+    (records, places) with -1 beyond them; a record without rows has one code, that of none. A row has its place, `t row`, and the code of
+    the row before it, `t last`. `numbers` and `gaps` are the least values of their codes; numbers begin at 1, and of linked tables, where a
+    unit may have no record, at 0.
     """
 
     order: str
@@ -165,7 +170,21 @@ class View:
             sizes |= {name: dates.get(name) or codes[f"{name} 1"] for name in each.further}
             sizes |= {PREVIOUS + name: sizes[name] + 1 for name in each.further}
         sizes |= {f"{EARLIER}{name} {code}": MOST_EARLIER + 1 for name, code in self.counted}
-        return sizes | ({ALIKE: 2 ** len(self.alike) + 1} if self.alike else {})
+        sizes |= {ALIKE: 2 ** len(self.alike) + 1} if self.alike else {}
+        return sizes | {MANY: len(self.classes)}  # new columns stand last: models know columns by their places
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """The least numbers of records of the classes of units: 1, 2, 3, 5, 9 and so on up to half of those that count, then more than
+        count."""
+        most = self.numbers[-1] - 1
+        found = [2**power + 1 for power in range(1, most.bit_length()) if 2**power + 1 <= most / 2]
+        return tuple(dict.fromkeys((1, *([2] if most > 1 else []), *found, most + 1)))
+
+    def many(self, numbers: Whole) -> Whole:
+        """The classes of units, by the codes of their numbers of records."""
+        found: Whole = np.searchsorted(self.classes, self.numbers, side="right") - 1
+        return np.maximum(found, 0)[numbers]
 
     @property
     def alike(self) -> list[str]:
@@ -272,6 +291,20 @@ class View:
         others = [each.code for each in self.below[: self.below.index(below)] if each.related]
         return (*self.of_unit, self.order, *record, *place, below.table + LAST, PREVIOUS + below.code, *others)
 
+    def apart(self, cliques: Iterable[Sequence[str]], rows: str) -> dict[tuple[str, ...], int]:
+        """By which columns two records lie in different cells of tables, as far as a unit's weight may tell, and of how many tables; by
+        none where a column has several codes of a record, or the tables are of `rows`. Targets and what is told by them are left out:
+        otherwise units whose outcomes differ would weigh more than others, and a model that knows too little of what a unit's records have
+        in common would not make up for it. Taking several cells for one only makes a norm larger."""
+        several = {start + name for each in self.below for name in each.columns for start in ("", PREVIOUS)}
+        told = {start + name for name in self.targets for start in ("", PREVIOUS)}
+        told |= {f"{EARLIER}{name} {code}" for name, code in self.counted if name in self.targets}
+        found: Counter[tuple[str, ...]] = Counter()
+        for clique in cliques:
+            alone = rows or several & set(clique)
+            found[() if alone else tuple(sorted(set(clique) - told))] += 1
+        return dict(found)
+
     def rows(self, cells: Cells, below: Below, names: Iterable[str]) -> tuple[dict[str, Whole], Whole]:
         """Some columns of every row of a table below records, (rows,) each, and whose record's it is."""
         codes = cells[below.code]
@@ -335,6 +368,7 @@ class View:
             so_far = np.cumsum(held) - held
             found[f"{EARLIER}{name} {code}"] = np.minimum(so_far - so_far[starts], MOST_EARLIER)
         found |= {NUMBER: self.number(number), PLACE: self.place(place)}
+        found[MANY] = self.many(found[NUMBER])
         found[LEFT] = np.minimum(number - place - 1, MOST_LEFT)
         found[FIRST] = np.where(later, sizes[FIRST] - 1, found[self.order])
         found[GAP] = np.where(later, self.gap(points - points[before]), 0)
@@ -397,7 +431,7 @@ def hindrance(schema: Schema) -> str:
         return f"histories counts at most {MOST_RECORDS:,} records of a unit: lower max_records_per_unit"
     if schema.rules and not schema.tables and schema.settled().honoured:
         return "histories keeps no rules by construction: give honoured: [] in the schema, and evaluate counts how often they break"
-    made = {NUMBER, PLACE, LEFT, FIRST, GAP, PACE, WEEKDAY, ALIKE}
+    made = {NUMBER, PLACE, LEFT, FIRST, GAP, PACE, WEEKDAY, ALIKE, MANY}
     taken = [name for name in schema.names if name in made or name.startswith((PREVIOUS, EARLIER))]
     return f"column {taken[0]!r} has a name that histories gives to one of its own: rename it" if taken else ""
 
@@ -514,7 +548,38 @@ def cell(cells: Cells, clique: Sequence[str], sizes: Mapping[str, int]) -> Whole
     return np.where(gone, -1, found) if several else found
 
 
-def weights(numbers: Whole, clip: float) -> Whole:
-    """What a record of a unit with so many records weighs, in millionths (2^-20): a unit weighs at most `clip`, rounded down."""
-    found: Whole = np.floor(np.minimum(1.0, clip / np.maximum(numbers, 1)) * UNIT_WEIGHT).astype(np.int64)
-    return found
+def squares(cells: Cells, owner: Whole, count: Whole, apart: Mapping[tuple[str, ...], int]) -> Whole:
+    """(units,): the largest that the squared L2 norm can be of what each unit's records add to some tables, where every record counts 1 in
+    each of them: see `View.apart`. `cells` are those of records unit by unit, `owner` says whose each is and `count` how many a unit has.
+
+    The squares of a table are the number of pairs of a unit's records, of one record with itself too, that lie in the same cell. Of units
+    with more than `MOST_PAIRED` records every pair is taken to lie in one cell; of all others at least half of the pairs of different
+    records. So most weights are told by the number of records alone, which a model knows; only units whose records are more alike weigh
+    less.
+    """
+    number, tables = count.astype(np.int64), sum(apart.values())
+    found: Whole = apart.get((), 0) * number**2 + (tables - apart.get((), 0)) * number
+    few = number <= MOST_PAIRED
+    names = dict.fromkeys(name for clique in apart for name in clique)
+    for after in range(1, min(MOST_PAIRED, int(number.max(initial=0))) if names else 1):
+        first = np.flatnonzero((owner[after:] == owner[:-after]) & few[owner[after:]])
+        same = {name: cells[name][first] == cells[name][first + after] for name in names}
+        pairs = np.zeros(len(first), np.int64)
+        for clique, often in apart.items():
+            if clique:
+                pairs += often * np.logical_and.reduce([same[name] for name in clique])
+        np.add.at(found, owner[first], 2 * pairs)
+    return np.where(few, np.maximum(found, tables * number * (number + 1) // 2), tables * number**2)
+
+
+def largest(clip: float, tables: int) -> int:
+    """The square of the largest norm of a unit in so many tables, clip * sqrt(tables), in millionths (2^-20), rounded down."""
+    return math.floor(Fraction(clip) ** 2 * tables * UNIT_WEIGHT**2)
+
+
+def weights(squared: Whole, most: int) -> Whole:
+    """What each record of a unit weighs, in millionths (2^-20), if the squared norm of its unweighted records is `squared`: at most 1, and
+    no more than makes the weighted norm `largest` at most; the roots of whole numbers, rounded down."""
+    norms, place = np.unique(squared, return_inverse=True)
+    found = [min(UNIT_WEIGHT, math.isqrt(most // max(1, int(each)))) for each in norms]
+    return np.array(found, np.int64)[place].reshape(squared.shape)

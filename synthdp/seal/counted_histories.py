@@ -1,11 +1,12 @@
 """Histories that are counted in DuckDB and PostgreSQL: the cells of `history_records.Histories`, by group-by statements.
 
-Only how many records have the same cell and the same weight leaves the database. These whole numbers are weighed and summed here, so that
-the tables are those in memory, to the last digit.
+Records are weighed there, in whole numbers, and only the sums of cells leave the database: the tables are those in memory, to the last
+digit.
 """
 
+import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -16,10 +17,10 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
-from synthdp.schema.history_view import LAST, PREVIOUS, ROW, View, hindrance
+from synthdp.schema.history_view import LAST, MOST_PAIRED, PREVIOUS, ROW, UNIT_WEIGHT, View, hindrance
 from synthdp.schema.schema import Schema
 from synthdp.seal.database import ALONE, MOST_CELLS, TOGETHER, CountedTable
-from synthdp.seal.history_statements import Making, keyed
+from synthdp.seal.history_statements import Making, keyed, label
 from synthdp.seal.records import lots
 from synthdp.tables import coded, source
 
@@ -75,7 +76,7 @@ class OrderedTable(CountedTable):
     def _make(self, codec: Codec) -> None:
         view, unit = View.of(codec), None if self.schema.tables else self._unit().cast("uuid")
         kept = Making(self.table, self.cells, unit, self.key, codec, view).kept()
-        self._made["histories"] = CountedHistories(view, self.table, self.max_records, **kept)
+        self._made["histories"] = CountedHistories(view, self.table, **kept)
         self.table.check_unchanged()
 
     def _asked(self, cliques: Any, sizes: Sequence[int], groups: Any) -> Any:
@@ -90,40 +91,78 @@ class OrderedTable(CountedTable):
 
 @dataclass(frozen=True, eq=False)
 class CountedHistories:
-    """Temporary tables: of `units` what is drawn of them; `records` that count, with `rid`, that of the record before (`prev`), and how
-    many of the unit count (`kept`); and `below` them their rows, also those of records that do not count. `names` are the columns there."""
+    """Temporary tables: of `units` what is drawn of them; `records` that count, with `rid`, that of the record before (`prev`), whose each
+    is, its place, and how many of the unit count (`kept`); and `below` them their rows, also those of records that do not count. `names`
+    are the columns there, `columns` those of `records`."""
 
     view: View
     table: source.Opened
-    most: int
     names: Mapping[str, str]
+    columns: Collection[str]
     units: str
     records: str
     below: Mapping[str, str]
 
     def tables(self, cliques: Sequence[tuple[str, ...]], clip: float | None, rows: str) -> list[Whole]:
         """See `Histories.tables`."""
-        weights = np.ones(1, np.int64) if clip is None else history_view.weights(np.arange(self.most + 1), clip)
-        asked = [self._asked(clique, clip is not None, rows) for clique in cliques]
         sizes = self.view.sizes
         found = [np.zeros([sizes[name] for name in clique], np.int64) for clique in cliques]
+        weighed = None if clip is None else self.table.keep(self.table.sql(self._weighed(cliques, clip, rows)))
+        asked = [self._asked(clique, None if weighed is None else label(weighed), rows) for clique in cliques]
         for number, cell, count in self._counted(asked):
-            *_, shape = asked[number]
-            *_, kept, rows_there, several = places = np.unravel_index(cell, shape)
-            share = weights[kept] // np.maximum(rows_there, 1) // np.maximum(several, 1)
-            np.add.at(found[number], places[:-3], share * count)
+            found[number].flat[cell] = count
+        if weighed is not None:
+            self.table.drop(weighed)
         return found
 
-    def _asked(self, clique: tuple[str, ...], weighed: bool, rows: str) -> tuple[str, str, tuple[int, ...]]:
-        """Where a clique is counted, the number of its cell there, and the shape that numbers cells: the clique's columns, how many
-        records of the unit count, and how many rows share a record's weight, twice."""
-        view, sizes, kept, here, several = self.view, self.view.sizes, "0", "0", "0"
+    def _weighed(self, cliques: Sequence[tuple[str, ...]], clip: float, rows: str) -> str:
+        """What is counted of the records, with what each weighs: `history_view.squares` and `history_view.weights` of whole numbers, of
+        which roots of floating-point numbers are only where to look."""
+        most, wide = history_view.largest(clip, len(cliques)), "hugeint" if self.table.engine == "duckdb" else "numeric"
+        apart = self.view.apart(cliques, rows)
+        same_cell = apart.pop((), 0)
+        names = dict.fromkeys(self.names[name] for clique in apart for name in clique)
+        same = ", ".join(f"CAST(a.{name} = b.{name} AS integer) AS {name}" for name in names)
+        pairs = " + ".join(f"{often}*{'*'.join(self.names[name] for name in each)}" for each, often in apart.items())
+        norm, held = f"{len(cliques)} * h.kept * h.kept", f"{self.records} AS h"
+        if apart:
+            two = f"{self.records} AS a JOIN {self.records} AS b ON b.whose = a.whose AND b.place > a.place"
+            inner = f"SELECT a.whose, {same} FROM {two} WHERE a.kept <= {MOST_PAIRED}"
+            held += f" LEFT JOIN (SELECT whose, sum({pairs}) AS pairs FROM ({inner}) AS s GROUP BY whose) AS p ON p.whose = h.whose"
+            few = f"{same_cell} * h.kept * h.kept + {len(cliques) - same_cell} * h.kept + 2 * coalesce(p.pairs, 0)"
+            least = self._over(f"{len(cliques)} * h.kept * (h.kept + 1)", "2")
+            norm = f"CASE WHEN h.kept <= {MOST_PAIRED} THEN greatest({few}, {least}) ELSE {norm} END"
+        columns = dict.fromkeys(
+            name
+            for clique in cliques
+            for name in (self.names.get(each) for each in clique)
+            if name is not None and name in self.columns
+        )
+        root = f"least(CAST(floor(sqrt(CAST({most} AS double precision) / norm)) AS bigint), {UNIT_WEIGHT})"
+        largest, one = f"CAST('{most}' AS {wide})", f"CAST(1 AS {wide})"
+        weight = (
+            f"CASE WHEN {one} * root * root * norm > {largest} THEN root - 1 "
+            f"WHEN root < {UNIT_WEIGHT} AND {one} * (root + 1) * (root + 1) * norm <= {largest} THEN root + 1 ELSE root END"
+        )
+        every = ", ".join(("rid", "prev", *columns))
+        inner = ", ".join(f"h.{name}" for name in ("rid", "prev", *columns))
+        return (
+            f"SELECT {every}, CAST({weight} AS integer) AS weight FROM (SELECT *, {root} AS root FROM "
+            f"(SELECT {inner}, CAST({norm} AS bigint) AS norm FROM {held}) AS s) AS t"
+        )
+
+    def _asked(self, clique: tuple[str, ...], weighed: str | None, rows: str) -> tuple[str, str, str, int]:
+        """Where a clique is counted, the number of its cell there, what a row adds to it, and how many cells there are. Rows of a record
+        share its weight, and so do several codes of it."""
+        view, sizes, weight = self.view, self.view.sizes, "1"
         where = f"{self.units} AS h"
-        if weighed:
-            where, kept = f"{self.records} AS h", "h.kept"
+        if weighed is not None:
+            where, weight = f"{weighed} AS h", "h.weight"
         if rows:
-            where, here = f"{self.below[rows]} AS k JOIN {where} ON h.rid = k.rid", "k.n"
-        columns = []
+            where = f"{self.below[rows]} AS k JOIN {where} ON h.rid = k.rid"
+            weight = self._over(weight, "greatest(k.n, 1)")
+        columns: list[str] = []
+        several = False
         for name in clique:
             of = view.of_row(name.removeprefix(PREVIOUS))
             column, before = self.names.get(name.removeprefix(PREVIOUS), ""), name.startswith(PREVIOUS)
@@ -135,36 +174,41 @@ class CountedHistories:
                 code = self.names[of.code]
                 where += f" LEFT JOIN {self.below[rows]} AS p ON p.rid = h.prev AND p.{code} = k.{code} AND p.nth = 1"
                 columns.append(f"coalesce(p.{column}, {sizes[name] - 1})")
-            elif several != "0":
+            elif several:
                 raise ValueError("one column of a table may have several codes of a record")
             else:
                 outer = "LEFT JOIN" if column == self.names[of.code] else "JOIN"
                 where += f" {outer} {self.below[of.table]} AS b ON b.rid = {'h.prev' if before else 'h.rid'}"
                 columns.append(f"coalesce(b.{column}, {of.none})")
-                several = "coalesce(b.n, 1)"
-        most = 1 + max((each.places for each in view.below), default=0)
-        shape = (*(sizes[name] for name in clique), self.most + 1, most, most)
-        if np.prod([float(each) for each in shape]) > MOST_CELLS // TOGETHER:
+                several, weight = True, self._over(weight, "coalesce(b.n, 1)")
+        cells = math.prod(sizes[name] for name in clique)
+        if cells > MOST_CELLS // TOGETHER:
             raise BadInput("a table with so many cells cannot be counted: ask for fewer columns together")
-        places = zip((*columns, kept, here, several), shape, strict=True)
+        places = zip(columns, (sizes[name] for name in clique), strict=True)
         cell = reduce(lambda found, place: f"({found}) * {place[1]} + {place[0]}", places, "CAST(0 AS bigint)")
-        return where, cell, shape
+        return where, cell, weight, cells
 
-    def _counted(self, asked: Sequence[tuple[str, str, tuple[int, ...]]]) -> Iterator[tuple[int, Whole, Whole]]:
-        """(number of a clique, its cells that hold records, how many each): group-by statements, of several cliques where a start is
-        dear."""
+    def _over(self, dividend: str, divisor: str) -> str:
+        return f"({dividend}) {'//' if self.table.engine == 'duckdb' else '/'} {divisor}"
+
+    def _counted(self, asked: Sequence[tuple[str, str, str, int]]) -> Iterator[tuple[int, Whole, Whole]]:
+        """(number of a clique, its cells that hold records, how much these weigh): group-by statements, of several cliques where a start
+        is dear."""
         alike = defaultdict(list)
-        for number, (where, _, _) in enumerate(asked):
-            alike[where].append(number)
+        for number, (where, _, weight, _) in enumerate(asked):
+            alike[where, weight].append(number)
         together = 1 if self.table.engine in ALONE else TOGETHER
-        for where, numbers in alike.items():
+        for (where, weight), numbers in alike.items():
             for start in range(0, len(numbers), together):
                 part, ends = numbers[start : start + together], [0]
                 for number in part:
-                    ends.append(ends[-1] + int(np.prod(asked[number][2])))
+                    ends.append(ends[-1] + asked[number][3])
                 cells = [f"{asked[number][1]} + {end}" for number, end in zip(part, ends, strict=False)]
                 every = cells[0] if len(part) == 1 else f"unnest(ARRAY[{', '.join(cells)}])"
-                text = f"SELECT cell, count(*) AS number FROM (SELECT {every} AS cell FROM {where}) AS s GROUP BY cell"
+                text = (
+                    f"SELECT cell, CAST(sum(weight) AS bigint) AS number FROM (SELECT {every} AS cell, "
+                    f"CAST({weight} AS bigint) AS weight FROM {where}) AS s GROUP BY cell"
+                )
                 found = self.table.rows(self.table.sql(text, cell="int64", number="int64"))
                 cell, count = (np.asarray(found[name], np.int64) for name in ("cell", "number"))
                 which = np.searchsorted(ends, cell, side="right") - 1

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.schema import history_view
-from synthdp.schema.history_view import NUMBER, View, Whole, hindrance
+from synthdp.schema.history_view import MANY, NUMBER, View, Whole, hindrance
 from synthdp.schema.joined_tables import joined, lot
 from synthdp.seal import records
 from synthdp.seal.records import Records, lots
@@ -62,6 +62,7 @@ class Histories:
         rows, number = np.bincount(owner, minlength=len(names)), np.bincount(owner[is_record], minlength=len(names))
         starts = np.cumsum(rows) - rows
         cells[NUMBER] = view.number(number)[owner]
+        cells[MANY] = view.many(cells[NUMBER])
         place, most = np.arange(len(owner)) - starts[owner], schema.max_records_per_unit
         first = np.array([int(name[:8], 16) for name in names], np.int64) % np.maximum(1, number - most + 1)
         counts, sizes = is_record & (place >= first[owner]) & (place < first[owner] + most), view.sizes
@@ -79,7 +80,8 @@ class Histories:
         cells = self.firsts if clip is None else self.cells
         weights = np.ones(len(self.count), np.int64)
         if clip is not None:
-            weights = history_view.weights(self.count, clip)[self.owner]
+            squares = history_view.squares(cells, self.owner, self.count, self.view.apart(cliques, rows))
+            weights = history_view.weights(squares, history_view.largest(clip, len(cliques)))[self.owner]
         if rows:
             below = next(each for each in self.view.below if each.table == rows)
             named = dict.fromkeys(name for clique in cliques for name in clique)

@@ -23,6 +23,7 @@ from synthdp.schema.history_view import (
     GAP,
     LAST,
     LEFT,
+    MANY,
     MOST_EARLIER,
     MOST_LEFT,
     NUMBER,
@@ -78,8 +79,14 @@ class Making:
         made_of = (people, records, *items.values(), linked, every, *chosen)
         self.table.drop(*(each for each in made_of if each is not None))
         names = {name: f"h{place}" for name, place in self._places.items()}
-        below_names = {name: _name(each) for name, each in below.items()}
-        return {"names": names, "below": below_names, **{name: _name(each) for name, each in found.items()}}
+        below_names = {name: label(each) for name, each in below.items()}
+        columns = found["records"].columns
+        return {
+            "names": names,
+            "columns": columns,
+            "below": below_names,
+            **{name: label(each) for name, each in found.items()},
+        }
 
     # ---- What is read of the source: codes, dates, keyed names.
 
@@ -174,7 +181,7 @@ class Making:
         drawn = f"md5({_hex('unit')} || '/' || {_text(codes)})"
         named = _as(codes, [f"h{self._places[name]}" for name in self.view.unit])
         ranked = f"row_number() OVER (PARTITION BY unit ORDER BY CAST({drawn} AS uuid)) AS drawn"
-        return f"SELECT unit, {named} FROM (SELECT *, {ranked} FROM {_name(people)} WHERE unit IS NOT NULL) AS s WHERE drawn = 1"
+        return f"SELECT unit, {named} FROM (SELECT *, {ranked} FROM {label(people)} WHERE unit IS NOT NULL) AS s WHERE drawn = 1"
 
     def _chosen(self, below: Below, items: "ibis.Table") -> str:
         """At most so many rows under each key, in the order of their content."""
@@ -187,7 +194,7 @@ class Making:
             moment = f"moment{place}"
             points.append(f"{self._point(moment, f'{name} 1', items[moment].type(), first - 1)} AS d{place}")
             columns[name] = f"d{place}"
-        inner = f"SELECT {', '.join(['*', *points])} FROM {_name(items)}"
+        inner = f"SELECT {', '.join(['*', *points])} FROM {label(items)}"
         order = [self._ranked(self.codec.schema.column(f"{name} 1"), at) for name, at in columns.items()]
         names = "".join(f"{_hex(key)} || '/' || " for key in keys)
         drawn = f"md5({names}{_text(list(columns.values()))})"
@@ -216,7 +223,7 @@ class Making:
         visit = ["v.visit"] if "visit" in records.columns else []
         first, _ = self.codec.numeric(view.order).span
         point = f"{self._point('v.moment0', view.order, records['moment0'].type(), first)} AS point"
-        where = f"{_name(records)} AS v" + ("" if linked is None else f" JOIN {_name(linked)} AS u ON u.unit = v.unit")
+        where = f"{label(records)} AS v" + ("" if linked is None else f" JOIN {label(linked)} AS u ON u.unit = v.unit")
         inner = f"SELECT v.unit, {', '.join([*visit, point, *columns])} FROM {where}"
         beside = "row_number() OVER () AS rid, count(*) OVER (PARTITION BY unit, point) AS alike"
         return f"SELECT *, {beside} FROM ({inner}) AS s"
@@ -240,7 +247,7 @@ class Making:
             for name in starts
         ]
         own = [f"j.h{places[name]}" for name in below.columns]
-        inner = f"SELECT {', '.join(['e.rid', 'j.place', 'j.n', *own, *gaps])} FROM {_name(every)} AS e JOIN {_name(chosen)} AS j ON {on}"
+        inner = f"SELECT {', '.join(['e.rid', 'j.place', 'j.n', *own, *gaps])} FROM {label(every)} AS e JOIN {label(chosen)} AS j ON {on}"
         code, size = f"h{places[below.code]}", self.view.sizes[below.code]
         last = f"coalesce(lag({code}) OVER (PARTITION BY rid ORDER BY place), {below.none})"
         beside = [
@@ -256,16 +263,16 @@ class Making:
         them."""
         places, view = self._places, self.view
         plain = [f"e.h{places[name]}" for name in (*view.unit, *self._own, view.order)]
-        text, where, numbers = _text(plain), f"{_name(every)} AS e", []
+        text, where, numbers = _text(plain), f"{label(every)} AS e", []
         for place, each in enumerate(view.below):
-            rows, row = _name(below[each.table]), f"h{places[each.table + ROW]}"
+            rows, row = label(below[each.table]), f"h{places[each.table + ROW]}"
             content = _text([f"r.h{places[name]}" for name in each.columns])
             where += (
                 f" LEFT JOIN (SELECT rid, max(n) AS n FROM {rows} GROUP BY rid) AS n{place} ON n{place}.rid = e.rid"
             )
             where += (
                 f" LEFT JOIN (SELECT r.rid, string_agg({content} || ';', '' ORDER BY r.{row}) AS text FROM {rows} AS r "
-                f"JOIN {_name(every)} AS a ON a.rid = r.rid WHERE a.alike > 1 GROUP BY r.rid) AS t{place} ON t{place}.rid = e.rid"
+                f"JOIN {label(every)} AS a ON a.rid = r.rid WHERE a.alike > 1 GROUP BY r.rid) AS t{place} ON t{place}.rid = e.rid"
             )
             numbers.append(f"coalesce(n{place}.n, 0) AS h{places[each.table + ROWS]}")
             text += f" || '|' || coalesce(t{place}.text, '')"
@@ -280,7 +287,7 @@ class Making:
         inner = ["rid", "unit", "point", *(f"h{places[name]}" for name in own)]
         inner += [f"first_value(h{places[name]}) OVER w AS h{places[name]}" for name in view.unit]
         inner += ["row_number() OVER w - 1 AS place", "count(*) OVER (PARTITION BY unit) AS number"]
-        inner += ["lag(rid) OVER w AS prev", "lag(point) OVER w AS before"]
+        inner += ["lag(rid) OVER w AS prev", "lag(point) OVER w AS before", "first_value(rid) OVER w AS whose"]
         inner += [f"lag(h{places[name]}) OVER w AS h{places[PREVIOUS + name]}" for name in own]
         for name, code in view.counted:
             held_before = f"sum(CASE WHEN h{places[name]} = {code} THEN 1 ELSE 0 END) OVER"
@@ -305,6 +312,7 @@ class Making:
                 for name, code in view.counted
             },
             NUMBER: f"least(number, {most + 1}) - {first}",
+            MANY: f"{_steps('number', view.classes)} - 1",
             PLACE: f"least(place + 1, {most + 1}) - 1",
             LEFT: f"least(number - place - 1, {MOST_LEFT})",
             FIRST: f"CASE WHEN place > 0 THEN {sizes[FIRST] - 1} ELSE h{places[view.order]} END",
@@ -315,8 +323,9 @@ class Making:
         }
         columns = [_narrow(made[name], sizes[name], f"h{places[name]}") for name in sizes if name in made]
         kept = _narrow(f"least(number, {most})", most, "kept")
+        every = ", ".join(["rid", "prev", "whose", "place", kept, *columns])
         return (
-            f"SELECT {', '.join(['rid', 'prev', kept, *columns])} FROM (SELECT *, {', '.join(between)} FROM ({walked}) AS s) AS t "
+            f"SELECT {every} FROM (SELECT *, {', '.join(between)} FROM ({walked}) AS s) AS t "
             f"WHERE place >= start AND place < start + {most}"
         )
 
@@ -326,8 +335,8 @@ class Making:
         number = _narrow(f"least(coalesce(number, 0), {most + 1}) - {view.numbers[0]}", most, f"h{places[NUMBER]}")
         columns = ", ".join([*(f"h{places[name]}" for name in view.unit), number])
         if linked is not None:
-            numbers = f"SELECT unit AS whose, count(*) AS number FROM {_name(every)} GROUP BY unit"
-            return f"SELECT {columns} FROM {_name(linked)} AS u LEFT JOIN ({numbers}) AS n ON n.whose = u.unit"
+            numbers = f"SELECT unit AS whose, count(*) AS number FROM {label(every)} GROUP BY unit"
+            return f"SELECT {columns} FROM {label(linked)} AS u LEFT JOIN ({numbers}) AS n ON n.whose = u.unit"
         ranked = "row_number() OVER (PARTITION BY unit ORDER BY point, lot, rid) AS place"
         inner = f"SELECT *, {ranked}, count(*) OVER (PARTITION BY unit) AS number FROM ({told}) AS s"
         return f"SELECT {columns} FROM ({inner}) AS t WHERE place = 1"
@@ -354,7 +363,8 @@ def _within(column: Any, cell: Any) -> Any:
     return ibis.cases((cell < low, low), (cell > high, high), else_=cell)
 
 
-def _name(table: "ibis.Table") -> str:
+def label(table: "ibis.Table") -> str:
+    """A table as statements name it."""
     return f'"{str(table.get_name()).rpartition(".")[2]}"'
 
 

@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 class HistoryTables:
     """One table per clique of a history's columns, every cell plus N(0, deviation^2) noise.
 
-    With `clip` a record counts, and each one of a unit with r records that count weighs min(1, clip / r), rounded down to a public
-    grid: a unit adds at most `clip` to the cells of a table, whatever they are, so that the stacked vector of m tables moves by at
-    most clip * sqrt(m) in L2. The weights are whole numbers of millionths and add up exactly. Without `clip` a unit counts, once, as its
-    first record tells it: sqrt(m).
+    With `clip` a record counts. A unit's records add up to one vector, stacked over all m tables, whose entries are how many of them lie in
+    each cell; its norm is at least sqrt(m) and at most sqrt(m) times their number. All records of a unit weigh the same, min(1, C / n)
+    with C = clip * sqrt(m), rounded down to whole millionths, where n is no less than that norm: so a unit more or less moves the tables by
+    a vector of norm (C / n) * norm <= C. The square of n is a whole number, and so is what it is held against (`history_view.squares`,
+    `weights`): nothing of this hangs on rounding, and the weighted counts add up exactly. n is a function of that unit's records alone. It
+    takes cells that differ only in a target, or in what one was before, for one (`View.apart`), and those of at least half of the pairs of
+    records too, which makes n larger, never less: squares of counts add up to no more than the square of their sum.
 
     Where a column has several codes of a record, they share its weight, rounded down. With `rows` the rows of that table below records
-    count, and those of a record share its weight in the same way. A unit adds no more by this.
+    count, and those of a record share its weight in the same way. What a unit adds to such a table is at most its number of records, in L1
+    and so in L2, which n takes for the norm. Without `clip` a unit counts, once, as its first record tells it: sqrt(m).
     """
 
     additive: ClassVar[bool] = True  # a sum over units

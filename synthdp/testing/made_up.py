@@ -15,7 +15,7 @@ SIDE = 8  # of a picture
 SMALL: dict[str, dict[str, dict[str, Any]]] = {
     "table": {
         "aim": {"rounds": 4, "iterations": 30, "last": 100},
-        "dpgan": {"steps": 30, "batch": 64, "hidden": (32,)},
+        "dpgan": {"start": "label", "steps": 30, "batch": 64, "hidden": (32,)},
         "dpgan:mixture": {"start": "mixture", "steps": 30, "batch": 64, "hidden": (32,)},
         "dpmerf": {"features": 100, "steps": 20, "batch": 50, "hidden": (32,)},
         "imle": {"rounds": 4, "generated": 10, "steps": 10, "hidden": (32,)},

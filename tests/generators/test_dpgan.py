@@ -78,12 +78,14 @@ def test_gumbel_draws_follow_the_softmax():
 
 
 def test_the_tables_hold_their_share_of_the_precision():
-    settings, schema = DPGAN(tables=0.3, steps=200, batch=40), make_schema()
-    tables, steps = settings.plan(schema, 2.0)
-    assert isinstance(tables.event, Gaussian)
-    assert isinstance(steps.event, Sampled)
-    precision = steps.count * (steps.event.rate / steps.event.queries[0].noise) ** 2
-    assert tables.event.noise**-2 / (tables.event.noise**-2 + precision) == pytest.approx(0.3)
+    schema = make_schema()
+    for settings, share in (({"start": "label", "tables": 0.3}, 0.3), ({"start": "label"}, 0.25), ({}, 0.5)):
+        *tables, steps = DPGAN(**settings, steps=200, batch=40).plan(schema, 2.0)
+        assert all(isinstance(table.event, Gaussian) for table in tables)
+        assert isinstance(steps.event, Sampled)
+        precision = steps.count * (steps.event.rate / steps.event.queries[0].noise) ** 2
+        start = sum(table.count * table.event.noise**-2 for table in tables)
+        assert start / (start + precision) == pytest.approx(share)
     assert len(DPGAN(start="none").plan(schema, 2.0)) == 1
 
 
@@ -106,7 +108,9 @@ def test_label_tables_carry_the_relation_to_the_label():
     frame = make_frame(3000)
     schema = make_schema(units=3000)
     budget = Budget(10.0, 1e-5)
-    release = Synthesizer("dpgan", schema=schema, budget=budget, steps=5, batch=64, tables=0.9).fit(frame, seed=1)
+    release = Synthesizer("dpgan", schema=schema, budget=budget, start="label", steps=5, batch=64, tables=0.9).fit(
+        frame, seed=1
+    )
     sample = release.sample(6000, seed=1)
     gap = frame.groupby("ill")["age"].mean().diff().iloc[-1]
     assert sample.groupby("ill")["age"].mean().diff().iloc[-1] == pytest.approx(gap, rel=0.25)

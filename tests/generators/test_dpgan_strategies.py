@@ -25,7 +25,7 @@ from synthdp.seal.gradients import MARGIN, Gradients, clipped_gradient_sum, per_
 from synthdp.seal.gradients.question import Counted
 from synthdp.seal.replay import Recorder
 
-QUICK = {"steps": 30, "batch": 64, "hidden": (32,)}
+QUICK = {"start": "label", "steps": 30, "batch": 64, "hidden": (32,)}
 WAYS = {name: {"clipping": name} for name in STRATEGIES} | {
     "per_group by dimension": {"clipping": "per_group", "clip_shares": (2.0, 1.0), "clip_allocation": "dimension"},
     "per_group, bounds by dimension": {"clipping": "per_group", "clip_bounds": "dimension", "clip_noises": (1.0, 3.0)},
@@ -362,7 +362,7 @@ def test_classes_asked_beside_gradients_are_what_rows_are_labelled_by():
     ways = {"asked": ("classes",), "not asked": ()}
     found = {}
     for name, asked in ways.items():
-        generator = DPGAN(**QUICK, start="none", condition="stage", statistics=asked)
+        generator = DPGAN(**(QUICK | {"start": "none"}), condition="stage", statistics=asked)
         _, model = run(generator, frame, make_schema(), budget=Budget(5.0, 1e-5))
         found[name] = model.sample(2000, seed=1)["stage"].value_counts(normalize=True)
     assert found["asked"]["I"] == pytest.approx(0.75, abs=0.1)
@@ -491,7 +491,12 @@ def test_an_adaptive_clip_without_an_expected_batch_asks_for_its_noise():
     generator = DPGAN(rate=0.1, clipping="adaptive")
     with pytest.raises(BadInput, match=r"generator\.clip_count_noise"):
         generator.validate(make_schema(units=None), BUDGET)
-    assert len(DPGAN(rate=0.1, clipping="adaptive", clip_count_noise=5.0).plan(make_schema(units=None), 1.0)) == 2
+    assert (
+        len(
+            DPGAN(start="label", rate=0.1, clipping="adaptive", clip_count_noise=5.0).plan(make_schema(units=None), 1.0)
+        )
+        == 2
+    )
 
 
 def test_a_count_too_dear_for_the_budget_is_refused():

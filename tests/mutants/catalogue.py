@@ -699,10 +699,38 @@ AUDITS = (
 HISTORIES = (
     Mutant(
         "a unit weighs as much as it has records",
-        "synthdp.schema.history_view:weights",
-        "np.minimum(1.0, clip / np.maximum(numbers, 1))",
-        "np.minimum(1.0, clip / np.minimum(numbers, 1))",
+        f"{SEAL}.history_records:Histories.tables",
+        "weights = history_view.weights(squares, history_view.largest(clip, len(cliques)))[self.owner]",
+        "weights = np.full(len(self.owner), history_view.UNIT_WEIGHT)",
         (f"{HISTORY_TABLES}::test_no_unit_moves_the_tables_by_more_than_the_sensitivity[clip 2.0]",),
+    ),
+    Mutant(
+        "a unit's norm is that of its rows, not of the cells in which they add up",
+        "synthdp.schema.history_view:squares",
+        "np.add.at(found, owner[first], 2 * pairs)",
+        "np.add.at(found, owner[first], 0 * pairs)",
+        (f"{HISTORY_TABLES}::test_no_unit_moves_the_tables_by_more_than_the_sensitivity[clip 2.0]",),
+    ),
+    Mutant(
+        "a unit's norm is that of one table, not of all",
+        "synthdp.schema.history_view:View.apart",
+        "return dict(found)",
+        "return dict(list(found.items())[-1:])",
+        (f"{HISTORY_TABLES}::test_no_unit_moves_the_tables_by_more_than_the_sensitivity[clip 2.0]",),
+    ),
+    Mutant(
+        "several codes of a visit are taken for one cell each",
+        "synthdp.schema.history_view:View.apart",
+        "alone = rows or several & set(clique)",
+        "alone = False",
+        (f"{LINKED}::test_no_person_moves_the_tables_by_more_than_the_sensitivity[rows, clip 2.0]",),
+    ),
+    Mutant(
+        "in a database a unit's norm is that of its rows",
+        f"{COUNTED}:CountedHistories._weighed",
+        'f"{same_cell} * h.kept * h.kept + {len(cliques) - same_cell} * h.kept + 2 * coalesce(p.pairs, 0)"',
+        'f"{same_cell} * h.kept * h.kept + {len(cliques) - same_cell} * h.kept"',
+        (f"{COUNTED_TESTS}::test_tables_of_nasty_people_are_those_in_memory[duckdb-1.0]",),
     ),
     Mutant(
         "noise of one history table for all of them",
@@ -777,8 +805,8 @@ HISTORIES = (
     Mutant(
         "in a database an orphan counts for somebody",
         f"{SEAL}.history_statements:Making._every",
-        'f" JOIN {_name(linked)} AS u ON u.unit = v.unit"',
-        'f" LEFT JOIN {_name(linked)} AS u ON u.unit = v.unit"',
+        'f" JOIN {label(linked)} AS u ON u.unit = v.unit"',
+        'f" LEFT JOIN {label(linked)} AS u ON u.unit = v.unit"',
         (f"{COUNTED_TESTS}::test_tables_of_nasty_people_are_those_in_memory[duckdb-1.0]",),
     ),
     Mutant(
@@ -805,8 +833,8 @@ HISTORIES = (
     Mutant(
         "in a database a person counts once for each row",
         f"{SEAL}.history_statements:Making._people",
-        'f"SELECT unit, {named} FROM (SELECT *, {ranked} FROM {_name(people)} WHERE unit IS NOT NULL) AS s WHERE drawn = 1"',
-        'f"SELECT unit, {named} FROM (SELECT *, {ranked} FROM {_name(people)} WHERE unit IS NOT NULL) AS s WHERE drawn > 0"',
+        'f"SELECT unit, {named} FROM (SELECT *, {ranked} FROM {label(people)} WHERE unit IS NOT NULL) AS s WHERE drawn = 1"',
+        'f"SELECT unit, {named} FROM (SELECT *, {ranked} FROM {label(people)} WHERE unit IS NOT NULL) AS s WHERE drawn > 0"',
         (f"{COUNTED_TESTS}::test_no_person_moves_the_tables_by_more_than_the_sensitivity",),
     ),
     Mutant(
@@ -818,9 +846,9 @@ HISTORIES = (
     ),
     Mutant(
         "in a database rows below a record each weigh as much as the record",
-        f"{COUNTED}:CountedHistories.tables",
-        "weights[kept] // np.maximum(rows_there, 1)",
-        "weights[kept]",
+        f"{COUNTED}:CountedHistories._asked",
+        'self._over(weight, "greatest(k.n, 1)")',
+        "weight",
         (f"{COUNTED_TESTS}::test_no_person_moves_the_tables_by_more_than_the_sensitivity",),
     ),
     Mutant(

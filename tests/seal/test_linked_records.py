@@ -75,7 +75,9 @@ def test_no_person_moves_the_tables_by_more_than_the_sensitivity(question):
         return
     one = sealed(without(frames, "P0000"), of=LABS)
     for table, before in zip(question.bounded(one), whole, strict=True):
-        assert np.abs(before - table).sum() <= question.clip, "no table of a person weighs more than the clip"
+        assert not question.rows or np.abs(before - table).sum() <= question.clip, (
+            "no table of rows weighs more than the clip"
+        )
 
 
 @EACH

@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from synthdp.generators.marginals.mixture_model import MixtureModel, beside
-from synthdp.generators.mixture import Mixture
 from synthdp.generators.parts import devices, noisy_tables, training_state
 from synthdp.generators.parts.gan_model import Shape, network
 from synthdp.generators.parts.noisy_tables import Tables
@@ -24,6 +22,8 @@ from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
+    from synthdp.generators.marginals.mixture_model import MixtureModel
+    from synthdp.generators.mixture import Mixture
     from synthdp.seal import Sensitive
 
 STARTS = ("mixture", *noisy_tables.STARTS)
@@ -222,12 +222,14 @@ def begin(data: "Sensitive", start: str, network: TableGeneratorNetwork, noise: 
     network.start(*of_mixture(model, network.label, total))
 
 
-def mixture() -> Mixture:
+def mixture() -> "Mixture":
     """In the declared bins, as networks see columns."""
+    from synthdp.generators.mixture import Mixture
+
     return Mixture(cells=0)
 
 
-def of_mixture(model: MixtureModel, label: int | None, total: float) -> tuple[Tables, Mixed]:
+def of_mixture(model: "MixtureModel", label: int | None, total: float) -> tuple[Tables, Mixed]:
     """The mixture's tables of every column and the label at this place, (labels, width), and the mixture as a network begins at it.
     Where several columns make its label together, a component becomes one for each of their values."""
     weights, columns = _spread(model)
@@ -246,8 +248,10 @@ def of_mixture(model: MixtureModel, label: int | None, total: float) -> tuple[Ta
     return Tables(columns=torch.from_numpy(shares).float(), labels=chances, joint=True, total=total), Mixed(logs, ends)
 
 
-def _spread(model: MixtureModel) -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
+def _spread(model: "MixtureModel") -> tuple[NDArray[np.float64], list[NDArray[np.float64]]]:
     """Weights (components,) and, in the order of the codes, distributions (components, codes) of the columns."""
+    from synthdp.generators.marginals.mixture_model import beside
+
     names, products = model.codec.names, model.products
     sizes = [model.groups[names.index(name)].count for name in model.labels]
     weights, groups = products.weights, dict(zip(beside(model.schema, model.labels), products.columns, strict=True))

@@ -23,6 +23,7 @@ from synthdp.schema.history_view import (
     LAST,
     LEFT,
     LONGEST,
+    MANY,
     MOST_LEFT,
     NUMBER,
     PACE,
@@ -233,6 +234,7 @@ class HistoryModel:
         view, codec = self.view, self.codec
         sizes, order = view.sizes, codec.numeric(view.order)
         people = self.people(units, rng) if people is None else people
+        people = {**people, MANY: view.many(people[NUMBER])}
         spans = self.spans(people, rng) if spans is None else spans
         if spans.empty.any():
             people = {**people, NUMBER: np.where(spans.empty, 0, people[NUMBER])}
@@ -618,6 +620,8 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
             cliques = tuple(tuple(names[int(i)] for i in row if i >= 0) for row in by)
             cells = sum(math.prod(sizes[each] for each in clique) for clique in cliques) or 1
             allowed = view.of_unit[:place] if kind == "unit" else (*view.before(name),)
+            if kind == "record" and name == view.target:
+                allowed = (*allowed, MANY)
             if any(not clique or not set(clique) <= set(allowed) for clique in cliques):
                 raise BadInput("the model's columns do not fit its schema; the release was altered")
             shapes |= {key: (cells, sizes[name]), f"{key}.alone": (sizes[name],), f"{key}.by": by.shape}
