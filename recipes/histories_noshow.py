@@ -2,8 +2,9 @@
 
 `histories` at epsilon 1 and 3 per patient, three seeds, beside `mixture` at the same guarantee, which knows no order and learns from one
 appointment of each patient, and beside real records. 20 % of the patients are held out. Each fit has a process of its own, and its row is
-kept in outputs/, so that a run that was stopped goes on; rows of another commit are made anew.
-Run: python recipes/histories_noshow.py (about twenty CPU minutes; needs the data set noshow).
+kept in outputs/, so that a run that was stopped goes on; rows of another commit are made anew, or recalled from the report where `--only`
+names other generators. Peers' rows are made where `recipes/peers/install.py` was run.
+Run: python recipes/histories_noshow.py [--only GENERATOR ...] (about twenty CPU minutes; needs the data set noshow).
 """
 
 import argparse
@@ -19,14 +20,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import record
+from peers import bridge
+from trials import Trial, report_of
 
 from synthdp import Budget, NotEntered, Schema, Synthesizer
+from synthdp.errors import BadInput
 from synthdp.evaluate import history_fidelity
 from synthdp.schema.codec import Codec
 from synthdp.sets import named
 
 EPSILONS, SEEDS, DELTA, RECORDS = (1.0, 3.0), (0, 1, 2), 1e-5, 10
 GENERATORS, SHUFFLED = ("histories", "mixture"), "real records, dealt at random"
+# Peers' generator, and epsilon (0: no guarantee), with its settings, what the report calls it, and its seeds.
+PEERS: dict[tuple[str, float], tuple[dict[str, Any], str, tuple[int, ...]]] = {
+    ("mostly_histories", 1.0): (
+        {"minutes": 3},
+        "MOSTLY AI's engine, epsilon 1 claimed, half an epoch in three CPU minutes",
+        (0,),
+    ),
+    ("sdv_par", 0.0): ({"units": 1_000}, "SDV's PAR on 1,000 of the patients, no guarantee", (0,)),
+}
+LIMIT = 480.0  # seconds of CPU of a peer's fit
 KEPT = record.HOME / "outputs" / "histories_noshow.jsonl"
 OF_PATIENTS = ("Gender", "Age", "Neighbourhood", "Scholarship", "Hipertension", "Diabetes", "Alcoholism", "Handcap")
 TARGET = "No-show"
@@ -75,20 +89,26 @@ def one(generator: str, epsilon: float, seed: int) -> dict[str, Any]:
     """A fit, a sample of as many records, and what they are worth."""
     chosen = named.load("noshow")
     schema, train, test = schema_of(chosen.schema), chosen.train, chosen.test
-    start = time.process_time()
+    start, costs = time.process_time(), dict[str, Any]()
     if generator == SHUFFLED:
         sample = train.sample(frac=1, random_state=seed, ignore_index=True)
+    elif bridge.peer_of(generator):
+        settings = PEERS[generator, epsilon][0]
+        asked = {"data": "noshow", "generator": generator, "settings": settings, "epsilon": epsilon, "delta": DELTA}
+        sample, costs = bridge.histories(Trial(label=generator, seed=seed, **asked), train, schema, LIMIT)
     else:
         declared = schema if generator == "histories" else chosen.schema
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", NotEntered)
             release = Synthesizer(generator, schema=declared, budget=Budget(epsilon, DELTA)).fit(train, seed=seed)
         sample = release.sample(len(train), seed=seed)
-    seconds = time.process_time() - start
-    if generator != "histories":
+    seconds = costs["fit_cpu_seconds"] if costs else time.process_time() - start
+    if generator != "histories" and not costs:
         sample = apart(sample, train, seed)
     found = history_fidelity.judge(sample, train, test, schema)
     told, moved = found["told"][TARGET], found["transitions"][TARGET]
+    if moved is None:
+        raise BadInput(f"{generator} made one record of each patient: there is no history to judge")
     return {
         "generator": generator,
         "epsilon": epsilon,
@@ -100,6 +120,7 @@ def one(generator: str, epsilon: float, seed: int) -> dict[str, Any]:
         "records": found["records_per_unit"]["tvd"],
         "gaps": found["gaps"]["tvd"],
         **singly(sample, train, schema),
+        **{name: costs[name] for name in ("epsilon_spent", "fit_peak_mib") if name in costs},
         "real": {
             "all": told["trtr"]["all"],
             "later": told["trtr"]["later"],
@@ -158,7 +179,7 @@ PAGE = """# Histories: appointments that patients keep or miss
   by which a patient weighs.
 - A fit of `histories` takes {seconds:.0f} CPU seconds (median), with its sample.
 {asked}
-
+{peers}
 Code of commit {commit}, on {processor}.
 """
 
@@ -180,8 +201,11 @@ def report(rows: list[dict[str, Any]], provenance: dict[str, Any]) -> str:
     named_rows = [
         (f"`{generator}`, epsilon {each:g}", of(generator, each)) for generator in GENERATORS for each in EPSILONS
     ]
+    named_rows += [(what, of(*place)) for place, (_, what, _) in PEERS.items() if of(*place)]
     for what, figures in ((SHUFFLED, of(SHUFFLED, 0.0)), *named_rows):
-        lines.append(line(what, {name: f"{each['mean']:.4f} ± {each['sd']:.4f}" for name, each in figures.items()}))
+        means = {name: f"{each['mean']:.4f}" for name, each in figures.items()}
+        spreads = {name: f" ± {each['sd']:.4f}" if each["n"] > 1 else " (n = 1)" for name, each in figures.items()}
+        lines.append(line(what, {name: means[name] + spreads[name] for name in figures}))
     asked = []
     for epsilon, bars in ASKED.items():
         reached = {name: each["mean"] for name, each in of("histories", epsilon).items()}
@@ -202,23 +226,50 @@ def report(rows: list[dict[str, Any]], provenance: dict[str, Any]) -> str:
         rows="\n".join(lines),
         asked="\n".join(asked),
         seconds=np.median(seconds),
-        commit=(provenance["commit"] or "unknown")[:7],
+        peers=_peers(rows),
+        commit=", ".join(sorted({(row["commit"] or "unknown")[:7] for row in rows})),
         processor=provenance["processor"],
     )
+
+
+def _peers(rows: list[dict[str, Any]]) -> str:
+    """What the peers' rows are, and what is not so of what the peers claim."""
+    of_peers = [row for row in rows if (row["generator"], row["epsilon"]) in PEERS]
+    said = [
+        f"- {PEERS[row['generator'], row['epsilon']][1]}, seed {row['seed']}: a fit of {row['seconds']:.0f} CPU seconds and at most "
+        f"{row['fit_peak_mib']:.0f} MiB"
+        + (f"; its accountant says epsilon {row['epsilon_spent']:.2f}." if row["epsilon"] else ".")
+        for row in of_peers
+    ]
+    made = {(row["generator"], row["epsilon"]) for row in of_peers}
+    said += [f"- Not run: {what}." for place, (_, what, _) in PEERS.items() if place not in made]
+    return "\n".join([*said, *(f"\n{each}" for each in bridge.facts(row["generator"] for row in of_peers)), ""])
 
 
 def main() -> None:
     """Fit, judge, write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--one", nargs=3, metavar=("GENERATOR", "EPSILON", "SEED"))
-    given = parser.parse_args().one
+    parser.add_argument("--only", nargs="*", default=None, help="generators to run; the report's other rows stay")
+    arguments = parser.parse_args()
+    given, only = arguments.one, arguments.only
     if given:
         print(json.dumps(one(given[0], float(given[1]), int(given[2]))))
         return
     provenance = record.provenance()
     wanted = [(generator, epsilon, seed) for generator in GENERATORS for epsilon in EPSILONS for seed in SEEDS]
     wanted += [(SHUFFLED, 0.0, seed) for seed in SEEDS]
-    rows = [alone(*each, provenance) for each in wanted]
+    wanted += [(*place, seed) for place, (_, _, seeds) in PEERS.items() for seed in seeds]
+    held = {
+        (row["generator"], row["epsilon"], row["seed"]): row for row in report_of("histories_noshow").get("rows", ())
+    }
+    rows = []
+    for each in wanted:
+        absent = bridge.peer_of(each[0]) is not None and not bridge.present(each[0])
+        if absent or (only is not None and each[0] not in only):
+            rows += [held[each]] if each in held else []
+        else:
+            rows.append(alone(*each, provenance))
     result = {
         "rows": rows,
         "asked": {f"{epsilon:g}": figures for epsilon, figures in ASKED.items()},

@@ -1,4 +1,4 @@
-"""Ten tables, every generator of tables and dpmm's, at epsilon 0.1 to 10: train on synthetic, test on real; distances; cost.
+"""Ten tables, every generator of tables and some of others, at epsilon 0.1 to 10: train on synthetic, test on real; distances; cost.
 
     SYNTHDP_DATA=/path/to/data OMP_NUM_THREADS=1 python recipes/tabular.py [--data stroke meps ...] [--only mixture aim ...]
         [--epsilons 1] [--seeds 3] [--minutes 20]
@@ -7,7 +7,7 @@ Writes reports/tabular.{json,md,png}; the report is made of everything that the 
 without a scratch file it goes on from the report.
 A trial is one seeded fit with the generator's defaults, as many synthetic rows as there are training rows, and three models that
 learn from them and are scored on the real test rows. A fit of more than `--minutes` of CPU is stopped and recorded as such.
-The peers (dpmm_aim, dpmm_mst) need `python recipes/peers/install.py`, and run only where they are named in `--only`.
+The peers (`PEERS`) need `python recipes/peers/install.py`, and run only where they are named in `--only`.
 """
 
 import argparse
@@ -44,17 +44,23 @@ DATA = (
     "nhanes_2017_2018",
 )  # fmt: skip
 COSTS = ("fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")
-# Label -> generator and settings. AIM as in its paper has a model of at most 80 MiB; without that dpmm's outgrows memory.
+# Label -> generator and settings. AIM as in its paper has a model of at most 80 MiB; without that dpmm's outgrows memory. dpsynth's
+# documentation advises 1 MiB for trials; SWIFT at its defaults had not ended on Adult after four minutes of CPU.
 PEERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "dpmm aim": (f"{bridge.PREFIX}aim", {"max_model_size": 80}),
-    "dpmm aim, 30 x 250": (f"{bridge.PREFIX}aim", {"max_model_size": 80, "rounds": 30, "n_iters": 250}),
-    "dpmm mst": (f"{bridge.PREFIX}mst", {}),
+    "dpmm aim": ("dpmm_aim", {"max_model_size": 80}),
+    "dpmm aim, 30 x 250": ("dpmm_aim", {"max_model_size": 80, "rounds": 30, "n_iters": 250}),
+    "dpmm mst": ("dpmm_mst", {}),
+    "dpsynth aim": ("dpsynth_aim", {"max_model_size": 1}),
+    "dpsynth swift": ("dpsynth_swift", {"max_clique_size": 1e5, "pgm_iters": 1000}),
+    "mostly argn": ("mostly_argn", {"minutes": 6}),
+    "smartnoise aim": ("smartnoise_aim", {}),
+    "smartnoise mst": ("smartnoise_mst", {}),
 }
 
 
 def one(trial: Trial, limit: float | None = None) -> Figures:
     """A trial of ours or of a peer's."""
-    maker = bridge.fitted if trial.generator.startswith(bridge.PREFIX) else fitted
+    maker = bridge.fitted if bridge.peer_of(trial.generator) else fitted
     return judged(trial, maker, limit)
 
 
@@ -76,7 +82,12 @@ def chosen(trial: Trial, arguments: argparse.Namespace) -> bool:
         asked = trial.label not in PEERS
     else:
         asked = trial.generator in REFERENCES or any(name in arguments.only for name in names)
-    return asked and (arguments.epsilons is None or trial.epsilon is None or trial.epsilon in arguments.epsilons)
+    seeded = arguments.run_seeds is None or trial.seed in arguments.run_seeds
+    return (
+        asked
+        and seeded
+        and (arguments.epsilons is None or trial.epsilon is None or trial.epsilon in arguments.epsilons)
+    )
 
 
 def section(
@@ -114,24 +125,28 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=None, help="generators or peers to run; default: all of ours")
     parser.add_argument("--epsilons", type=float, nargs="*", default=None, help="run these now; default: all")
     parser.add_argument("--seeds", type=int, default=3, help="fits of each kind")
+    parser.add_argument("--run-seeds", type=int, nargs="*", default=None, help="run these seeds now; default: all")
     parser.add_argument("--minutes", type=float, default=20, help="of CPU that one fit may take")
-    parser.add_argument("--forget", nargs="*", default=(), help="generators whose kept trials are run anew")
+    parser.add_argument(
+        "--forget", nargs="*", default=(), help="generators whose kept trials are run anew, of --data and --epsilons"
+    )
     parser.add_argument("--scratch", type=Path, default=HOME / "outputs" / "tabular.json")
     arguments = parser.parse_args()
-    special = {*REFERENCES, *(name for name, _ in PEERS.values() if bridge.present())}
+    special = {*REFERENCES, *(name for name, _ in PEERS.values() if bridge.present(name))}
     groups = {data: groups_of(data, arguments.seeds) for data in DATA}
     if not arguments.scratch.exists():
         tables = trials.report_of("tabular").get("tables", ())
         found = (trials.recalled(trials.held(table), groups[table["data"]]) for table in tables)
         trials.save({key: figures for each in found for key, figures in each.items()}, arguments.scratch)
     for name in arguments.forget:
-        print(trials.forget(name, arguments.scratch), "trials forgotten")
+        print(trials.forget(name, arguments.scratch, arguments.data, arguments.epsilons), "trials forgotten")
     for data in arguments.data or DATA:
         run(groups[data], arguments, special)
     known = trials.kept((), one, arguments.scratch)
     sections = [part for data in DATA if (part := section(data, groups[data], known))["rows"]]
     result = {
-        "delta": DELTA, "models": list(MODELS), "minutes": arguments.minutes, "tables": sections, **provenance(),
+        "delta": DELTA, "models": list(MODELS), "minutes": arguments.minutes, "tables": sections, "peers": list(PEERS),
+        "facts": bridge.facts(name for name, _ in PEERS.values()), **provenance(),
     }  # fmt: skip
     write("tabular", result, tabular_page.page(result))
     tabular_page.figure(result, HOME / "reports" / "tabular.png")

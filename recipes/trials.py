@@ -147,10 +147,17 @@ def report_of(name: str) -> Figures:
     return found
 
 
-def forget(generator: str, scratch: Path) -> int:
-    """Take a generator's trials out of the scratch file; how many there were."""
+def forget(
+    generator: str, scratch: Path, data: Iterable[str] | None = None, epsilons: Iterable[float] | None = None
+) -> int:
+    """Take a generator's trials out of the scratch file, all or those of some data sets and epsilons; how many there were."""
     known = json.loads(scratch.read_text(encoding="utf-8")) if scratch.exists() else {}
-    left = {key: figures for key, figures in known.items() if json.loads(key)["generator"] != generator}
+    asked = {"generator": {generator}, "data": data and {*data}, "epsilon": epsilons and {*epsilons}}
+    left = {
+        key: figures
+        for key, figures in known.items()
+        if not all(allowed is None or json.loads(key)[name] in allowed for name, allowed in asked.items())
+    }
     save(left, scratch)
     return len(known) - len(left)
 

@@ -67,13 +67,13 @@ class Mixture:
     def codes(self, values: Array, labels: Labels) -> NDArray[Any]:
         """The codes that vectors stand for."""
         pixels = self.vectors.pixels
-        greys = self.greys.astype(np.uint8)[_steps(values[:, :pixels])]
+        greys = self.greys.astype(np.uint8)[_steps(self.vectors.placed(values))]
         offsets = self.offsets[labels]
         chosen = [
             (values[:, block] + offsets[:, block.start - pixels : block.stop - pixels]).argmax(1)
             for block in self.vectors.blocks
         ]
-        return self.vectors.codes(self.vectors.placed(greys, values), chosen, labels)
+        return self.vectors.codes(greys, chosen, labels)
 
     def tensors(self) -> Tensors:
         """The arrays above, and the standard that pictures are moved to."""
@@ -125,7 +125,7 @@ def agreed(mixture: Mixture, greys: Array, tables: Array, rows: int, rng: np.ran
     vectors = mixture.vectors
     labels = rng.choice(len(mixture.labels), size=rows, p=probabilities(mixture.labels))
     if vectors.pixels:
-        values = mixture.drawn(labels, rng)[:, : vectors.pixels]
+        values = vectors.placed(mixture.drawn(labels, rng))
         mixture = replace(mixture, greys=_matched(values, greys))
     if not vectors.blocks:
         return mixture

@@ -218,12 +218,11 @@ def sizes(data: "Sensitive", vectors: Vectors, found: Middle, quantile: float, n
     ends, levels = ENDS * 2 * vectors.bound, len(GREYS) - 1 if vectors.pixels else 0
 
     def told(codes: NDArray[Any]) -> Array:
-        own = vectors.of(codes)
-        lengths = np.sqrt(np.square(own - found.centre).sum(1))
+        lengths = np.sqrt(np.square(vectors.of(codes) - found.centre).sum(1))
         rows = np.zeros((len(codes), len(ends) + levels))
         rows[np.arange(len(codes)), np.searchsorted(ends[:-1], lengths)] = 1
         if levels:
-            cells = LEVELS[vectors.greys(own)] + levels * np.arange(len(codes))[:, None]
+            cells = LEVELS[codes[:, vectors.image]] + levels * np.arange(len(codes))[:, None]
             counts = np.bincount(cells.ravel(), minlength=levels * len(codes))
             rows[:, len(ends) :] = counts.reshape(len(codes), levels) / vectors.pixels
         return rows

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Pictures = NDArray[np.uint8]  # (rows, height, width, channels)
 FRAME = 5  # numbers that tell a frame
-LOWEST = np.array(
-    [-0.25, -0.25, -1.0, 0.0, 0.0]
-)  # of a centre (shares of the sides), a slant, and sizes (shares of the sides)
+# Of a centre (shares of the sides), a slant, and sizes (shares of the sides).
+LOWEST = np.array([-0.25, -0.25, -1.0, 0.0, 0.0])
 HIGHEST = np.array([0.25, 0.25, 1.0, 0.5, 0.5])
 STRETCH = (0.6, 1.6)  # how far sizes may lie from the standard's
 SMALLEST = 1 / 16  # of the sides: the least size of a standard

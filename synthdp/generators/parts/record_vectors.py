@@ -63,16 +63,18 @@ class Vectors:
         found: Labels = codes[:, self.label].astype(np.int64)
         return found
 
-    def greys(self, rows: Array) -> NDArray[np.uint8]:
-        """The grey values (rows, pixels) that vectors of records hold."""
-        return np.rint((rows[:, : self.pixels] + 0.5) * 255).astype(np.uint8)
-
-    def placed(self, greys: NDArray[np.uint8], rows: Array) -> NDArray[np.uint8]:
-        """Grey values (rows, pixels), moved back to where the vectors say that their pictures were."""
+    def placed(self, rows: Array) -> Array:
+        """The pixels (rows, pixels) of vectors, moved back to where the vectors say that their pictures were."""
+        pixels = rows[:, : self.pixels]
         if self.alignment is None:
-            return greys
-        entries = rows[:, -self.frame :] / self.scale
-        return self.alignment.moved(greys.reshape(len(greys), *self.alignment.shape), entries).reshape(greys.shape)
+            return pixels
+        greys = (
+            np.clip(np.rint((pixels + 0.5) * 255), 0, 255).astype(np.uint8).reshape(len(rows), *self.alignment.shape)
+        )
+        moved: Array = (
+            self.alignment.moved(greys, rows[:, -self.frame :] / self.scale).reshape(pixels.shape) / 255 - 0.5
+        )
+        return moved
 
     def codes(self, greys: NDArray[np.uint8], chosen: Sequence[Labels], labels: Labels) -> NDArray[Any]:
         """Codes of grey values (rows, pixels), of a category (rows,) for each block, and of labels (rows,)."""
