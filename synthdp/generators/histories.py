@@ -29,7 +29,7 @@ from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Wh
 from synthdp.generators.marginals.history_model import LEAST_SHARE, MOST_UNITS, HistoryModel, draw, restored
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
-from synthdp.options import check, fraction, option, positive, whole
+from synthdp.options import check, fraction, number, option, positive, whole
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN, Categorical, Continuous, Datetime, Integer, Ordinal
@@ -104,7 +104,7 @@ class HistoriesSettings:
         1.5,
         "largest weight of a unit whose records are alike, in records; if it has more, or different ones, they weigh as much in all tables "
         "together",
-        positive(1000),
+        number("[0.001, 1000]"),
     )
     spread: float = option(
         0.25,

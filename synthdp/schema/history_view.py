@@ -258,10 +258,10 @@ class View:
         past += [f"{EARLIER}{each} {code}" for each, code in self.counted]
         past = [*self.of_unit, PLACE, LEFT, *past]
         if name == GAP:
-            return (*past, PREVIOUS + self.order, PACE, *(PREVIOUS + each for each in self.alike))
+            return tuple(dict.fromkeys((*past, PREVIOUS + self.order, PACE, *(PREVIOUS + each for each in self.alike))))
         if name == ALIKE:
             held = [each for each in past if each not in self.unit]
-            return (*held, GAP, *(PREVIOUS + each for each in self.alike))
+            return tuple(dict.fromkeys((*held, GAP, *(PREVIOUS + each for each in self.alike))))
         here = [GAP, *([ALIKE] if self.alike else []), self.order, *([WEEKDAY] if self.period else [])]
         if name == self.target:
             here += [code for each in self.below for code in (each.code, PREVIOUS + each.code)]

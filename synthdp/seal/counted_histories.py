@@ -124,13 +124,14 @@ class CountedHistories:
         names = dict.fromkeys(self.names[name] for clique in apart for name in clique)
         same = ", ".join(f"CAST(a.{name} = b.{name} AS integer) AS {name}" for name in names)
         pairs = " + ".join(f"{often}*{'*'.join(self.names[name] for name in each)}" for each, often in apart.items())
-        norm, held = f"{len(cliques)} * h.kept * h.kept", f"{self.records} AS h"
+        kept = "CAST(h.kept AS bigint)"  # products of narrow numbers overflow
+        norm, held = f"{len(cliques)} * {kept} * {kept}", f"{self.records} AS h"
         if apart:
             two = f"{self.records} AS a JOIN {self.records} AS b ON b.whose = a.whose AND b.place > a.place"
             inner = f"SELECT a.whose, {same} FROM {two} WHERE a.kept <= {MOST_PAIRED}"
             held += f" LEFT JOIN (SELECT whose, sum({pairs}) AS pairs FROM ({inner}) AS s GROUP BY whose) AS p ON p.whose = h.whose"
-            few = f"{same_cell} * h.kept * h.kept + {len(cliques) - same_cell} * h.kept + 2 * coalesce(p.pairs, 0)"
-            least = self._over(f"{len(cliques)} * h.kept * (h.kept + 1)", "2")
+            few = f"{same_cell} * {kept} * {kept} + {len(cliques) - same_cell} * {kept} + 2 * coalesce(p.pairs, 0)"
+            least = self._over(f"{len(cliques)} * {kept} * ({kept} + 1)", "2")
             norm = f"CASE WHEN h.kept <= {MOST_PAIRED} THEN greatest({few}, {least}) ELSE {norm} END"
         columns = dict.fromkeys(
             name
@@ -172,7 +173,8 @@ class CountedHistories:
                 columns.append(f"h.{self.names[name]}")
             elif rows == of.table and before and name != PREVIOUS + of.code:
                 code = self.names[of.code]
-                where += f" LEFT JOIN {self.below[rows]} AS p ON p.rid = h.prev AND p.{code} = k.{code} AND p.nth = 1"
+                first = f" LEFT JOIN {self.below[rows]} AS p ON p.rid = h.prev AND p.{code} = k.{code} AND p.nth = 1"
+                where += "" if first in where else first
                 columns.append(f"coalesce(p.{column}, {sizes[name] - 1})")
             elif several:
                 raise ValueError("one column of a table may have several codes of a record")

@@ -14,6 +14,8 @@ from synthdp.errors import BadInput
 from synthdp.generators.histories import GENERATOR, HistoriesSettings
 from synthdp.generators.marginals import mixed_model_fit
 from synthdp.generators.marginals.conditional_fit import drawn, evenly, fit, softmax
+from synthdp.schema.codec import Codec
+from synthdp.schema.history_view import View
 from synthdp.seal import Sensitive
 from synthdp.testing.made_up import SMALL
 
@@ -263,6 +265,21 @@ def test_what_only_a_target_would_make_read_is_refused_without_one():
     with pytest.raises(BadInput, match=r"generator\.pairs applies"):
         Synthesizer("histories", schema=schema(100, targets=[]), budget=Budget(1.0, 1e-6), pairs=3)
     Synthesizer("histories", schema=schema(100, targets=[]), budget=Budget(1.0, 1e-6))
+
+
+def test_a_clip_that_is_lost_in_rounding_is_refused():
+    with pytest.raises(BadInput, match=r"generator\.clip must be a number in \[0\.001, 1000\]"):
+        HistoriesSettings(clip=1e-7)
+
+
+def test_no_column_is_told_twice_by_another():
+    """Without a target what a flag was before tells; one that may be missing has three codes, so whether it stays is told apart, too."""
+    columns = {name: MADE_UP["DECLARED"]["columns"][name] for name in ("patient", "admitted")}
+    columns["again"] = {"kind": "boolean", "missing": True}
+    view = View.of(Codec(schema(60, columns=columns, targets=[], per_unit=[])))
+    assert view.told == tuple(view.alike) == ("again",)
+    for name in view.drawn:
+        assert len(set(view.before(name))) == len(view.before(name)), name
 
 
 def test_a_stopped_fit_gives_the_answers_that_were_kept_again(tmp_path, monkeypatch):

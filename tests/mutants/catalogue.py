@@ -728,9 +728,16 @@ HISTORIES = (
     Mutant(
         "in a database a unit's norm is that of its rows",
         f"{COUNTED}:CountedHistories._weighed",
-        'f"{same_cell} * h.kept * h.kept + {len(cliques) - same_cell} * h.kept + 2 * coalesce(p.pairs, 0)"',
-        'f"{same_cell} * h.kept * h.kept + {len(cliques) - same_cell} * h.kept"',
+        'f"{same_cell} * {kept} * {kept} + {len(cliques) - same_cell} * {kept} + 2 * coalesce(p.pairs, 0)"',
+        'f"{same_cell} * {kept} * {kept} + {len(cliques) - same_cell} * {kept}"',
         (f"{COUNTED_TESTS}::test_tables_of_nasty_people_are_those_in_memory[duckdb-1.0]",),
+    ),
+    Mutant(
+        "in a database numbers of records are squared in the width of their column",
+        f"{COUNTED}:CountedHistories._weighed",
+        "'CAST(h.kept AS bigint)'",
+        "'h.kept'",
+        (f"{COUNTED_TESTS}::test_tables_of_people_with_thousands_of_records_are_those_in_memory[duckdb]",),
     ),
     Mutant(
         "noise of one history table for all of them",

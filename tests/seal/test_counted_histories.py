@@ -65,6 +65,7 @@ def questions(view, clip=2.0):
     for each in view.below:
         told = [(name,) for name in each.columns]
         told += [(other, name) for name in each.columns for other in view.before(name) if other != name]
+        told += [tuple(f"previous {name}" for name in each.further[:2])] if each.further else []
         yield HistoryTables(view, tuple(told), 1.0, clip, each.table)
 
 
@@ -132,6 +133,22 @@ def single(rows=90):
 
 def test_tables_of_one_table_are_those_in_memory(load):
     compare(load, single(), SINGLE)
+
+
+def test_tables_of_people_with_thousands_of_records_are_those_in_memory(load):
+    """Their squares in all tables together are no small numbers."""
+    count = (1, 30, 40, 300, 10_001)
+    frame = make_frame(sum(count)).assign(patient=np.repeat([f"P{each}" for each in count], count))
+    of = make_schema(**{**ORDERED, "max_records_per_unit": 10_000}).settled()
+    view = View.of(Codec(of))
+    few = [name for name, size in view.sizes.items() if size < 100]
+    question = HistoryTables(
+        view, tuple((name, other) for name in few for other in ("stage", "ill", "gap")), 1.0, 1000.0
+    )
+    assert len(question.cliques) * 10_000**2 > 2**31
+    found = there(load(frame), of, question.bounded)
+    for one, other in zip(found, question.bounded(in_memory(frame, of)), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
