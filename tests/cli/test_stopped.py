@@ -20,7 +20,13 @@ from synthdp.seal.resume import Answers
 
 def command(folder, *more):
     words = ["fit", f"data.path={folder / 'train.csv'}", f"data.schema={folder / 'schema.yaml'}", "generator=dpgan"]
-    words += ["generator.steps=1600", "generator.batch=64", "generator.hidden=[16]", "budget.delta=1e-5"]
+    words += [
+        "generator.start=label",
+        "generator.steps=1600",
+        "generator.batch=64",
+        "generator.hidden=[16]",
+        "budget.delta=1e-5",
+    ]
     return [*words, f"out={folder / 'run'}", *more]
 
 

@@ -119,7 +119,7 @@ def done(capsys, *words):
 
 
 @pytest.mark.heavy
-@pytest.mark.filterwarnings("ignore:at this noise and generator.pairs")
+@pytest.mark.filterwarnings("ignore:at this noise the fit of the mixture")
 def test_forty_columns_go_all_the_way(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     real = export(tmp_path / "export.csv")

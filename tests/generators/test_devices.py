@@ -81,8 +81,14 @@ CHECKS = {  # of a loss on made-up rows, once for each event
     "buckets.py:_tried",
     "buckets.py:<genexpr>",
 }
+MIXTURE = {
+    "mixture.py:_show",
+    "product_mixture.py:cells",
+    "product_mixture.py:fit_once",
+    "product_mixture.py:<listcomp>",
+}
 PLACES = {
-    "dpgan": STEPS - {"diffusion.py:turned"} | CHECKS | SHOWN | ENDS,
+    "dpgan": STEPS - {"diffusion.py:turned"} | CHECKS | SHOWN | ENDS | MIXTURE,
     "dpgan_images": STEPS - {"diffusion.py:turned"} | CHECKS | SHOWN | ENDS,
     "kernel_teachers": ROUNDS | SHOWN | ENDS | BEGINNINGS,
     "kernel_teachers_images": ROUNDS | SHOWN | ENDS | {"image_kernel_rounds.py:finish"},
@@ -90,12 +96,7 @@ PLACES = {
     "pategan_original": ROUNDS | SHOWN | ENDS,
     "dpmerf": SHOWN | ENDS,
     "dpdm": STEPS | CHECKS | ENDS,
-    "mixture": {
-        "mixture.py:_show",
-        "product_mixture.py:cells",
-        "product_mixture.py:fit_once",
-        "product_mixture.py:<listcomp>",
-    },
+    "mixture": MIXTURE,
 }
 
 

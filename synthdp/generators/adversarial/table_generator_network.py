@@ -51,6 +51,8 @@ class Settings(Shape, Protocol):
     def average(self) -> float: ...
     @property
     def temperature(self) -> float: ...
+    @property
+    def device(self) -> str: ...
 
 
 class TableGeneratorNetwork:
@@ -218,15 +220,15 @@ def begin(data: "Sensitive", start: str, network: TableGeneratorNetwork, noise: 
         network.start(noisy_tables.ask(data, network.blocks, network.label, start, network.labels, noise))
         return
     seed = int(torch.randint(2**62, (1,), generator=network.random))
-    model, total = mixture().learn(data, noise, seed=seed)
+    model, total = mixture(network.settings.device).learn(data, noise, seed=seed)
     network.start(*of_mixture(model, network.label, total))
 
 
-def mixture() -> "Mixture":
+def mixture(device: str = "auto") -> "Mixture":
     """In the declared bins, as networks see columns."""
     from synthdp.generators.mixture import Mixture
 
-    return Mixture(cells=0)
+    return Mixture(cells=0, device=device)
 
 
 def of_mixture(model: "MixtureModel", label: int | None, total: float) -> tuple[Tables, Mixed]:
