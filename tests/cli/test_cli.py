@@ -330,7 +330,10 @@ def test_a_wrong_setting_is_refused_before_anything_is_opened(files, tmp_path, c
     for wrong, said in (
         (["generator=dpgan", "generator.condition=nosuch"], "generator.condition: no modelled column named 'nosuch'"),
         (["generator.starts=0"], "generator.starts must be a whole number"),
-        (["generator=kernel_teachers", "generator.start=gauss"], "generator.start must be one of mixture, label, columns, none"),
+        (
+            ["generator=kernel_teachers", "generator.start=gauss"],
+            "generator.start must be one of mixture, label, columns, none",
+        ),
         (["generator=dpdm"], "generator dpdm does not learn tables"),
         (["generator=pategan_original", "generator.gamma=9"], "generator.gamma fixes the noise"),
         (["generator=independent", "fitness=0.6"], "fitness must be a share"),
