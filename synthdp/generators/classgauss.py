@@ -93,8 +93,10 @@ class ClassGauss:
             )
 
     def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
-        """The label is a column, and there is another one."""
+        """The label is a column, and there is another one; only pictures are aligned."""
         check_label(self.condition, schema, beside=True)
+        if self.align is not None and schema.image is None:
+            raise BadInput("generator.align moves pictures, but the schema has no image column: leave it out")
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """One Gaussian per question, each with its share of 1 / noise^2."""

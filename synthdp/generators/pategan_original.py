@@ -21,15 +21,16 @@ from torch.nn import functional
 
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
+from synthdp.generators.adversarial import table_generator_network
 from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
-from synthdp.generators.parts import devices, noisy_tables, training_state
+from synthdp.generators.parts import devices, training_state
 from synthdp.generators.parts.gan_model import NetworkModel, check_label, label_place, restored
 from synthdp.generators.parts.noisy_tables import STARTS
 from synthdp.generators.parts.setting_checks import refuse_dear, refuse_ignored
 from synthdp.generators.parts.table_networks import SLOPE, WIDTH, Discriminator, random
 from synthdp.generators.parts.training_state import BETAS
 from synthdp.ledger.budget import Budget
-from synthdp.ledger.events import Entry, Event, Gaussian, Plan
+from synthdp.ledger.events import Entry, Event, Plan
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
 from synthdp.schema.schema import Schema
 from synthdp.seal import LNMax, Stacked
@@ -182,8 +183,8 @@ class PATEGANOriginal:
         """The start, one Gaussian for all tables; then one vote a labelled row. With `gamma` and without `rounds` those of one
         round, of which a fit asks as many as the budget buys."""
         votes = math.prod(self.student_steps_at(schema, noise))
-        tables = () if self.start == "none" else (Entry(Gaussian(self.table_noise(noise, votes))),)
-        return (*tables, Entry(self.vote(noise), votes))
+        start = table_generator_network.plan(self.start, schema, self.table_noise(noise, votes))
+        return (*start, Entry(self.vote(noise), votes))
 
     def aggregator(self, noise: float) -> LNMax:
         """Of noise multiplier 1 / (2 gamma)."""
@@ -210,9 +211,8 @@ class PATEGANOriginal:
         rounds = math.ceil(total / self.student_steps)
         network = TableGeneratorNetwork(self, data.codec, label, rounds * self.steps, random(seed), device)
         saved = data.restored()
-        if saved is None and self.start != "none":
-            deviation = self.table_noise(noise, total * each)
-            network.start(noisy_tables.ask(data, network.blocks, label, self.start, network.labels, deviation))
+        if saved is None:
+            table_generator_network.begin(data, self.start, network, self.table_noise(noise, total * each))
         game = Original(self, data, count, (total, each), self.aggregator(noise), network, saved)
         for step in data.steps(self.vote(noise), total, game.state, times=each):
             game.step(step)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from clinic import make_pictures, picture_schema
+from clinic import make_pictures, make_schema, picture_schema
 
 from synthdp import BadInput, Budget, Schema, Synthesizer, load
 from synthdp.generators.classgauss import LEAST_SIDE, ClassGauss
@@ -137,6 +137,11 @@ def test_the_default_follows_from_the_number_of_pixels(side):
     assert ClassGauss().aligns(schema) == (side >= LEAST_SIDE)
     assert ClassGauss(align=True).aligns(schema)
     assert not ClassGauss(align=False).aligns(schema)
+
+
+def test_what_moves_pictures_is_refused_for_a_table():
+    with pytest.raises(BadInput, match=r"generator\.align moves pictures"):
+        ClassGauss(align=True).validate(make_schema(), EXACT)
 
 
 def pictures_frame(pictures, kind="a"):
