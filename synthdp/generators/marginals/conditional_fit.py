@@ -29,6 +29,7 @@ LEAST_CHANCE = 1e-300  # of a code that a rule leaves: something is drawn
 ALIKE = 2.0**30  # of a code's place: means that differ by less than a part of so many are alike
 IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
+PULL, TOGETHER = 1.5, 32  # of codes that came too often, for each of their deviations in a cell; rows that are pulled alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +65,47 @@ class Conditional:
             found[start : start + step] = drawn(self.probabilities(part, sizes), rng)
         return found
 
+    def draw_balanced(
+        self,
+        cells: Mapping[str, Whole],
+        sizes: Mapping[str, int],
+        rng: np.random.Generator,
+        surplus: Array,
+        varied: Array,
+    ) -> Whole:
+        """A code for each row of `cells`, of which the tables lie nearer to the rows' chances than those of independent rows would: where a
+        code came more often in the cells of a row than its chances said, it becomes less likely. `surplus` (cells of all cliques and one
+        for none, codes) are counts beyond the chances, and `varied` the variances of independent counts, of rows drawn before; both go on
+        here. In the spirit of balanced samples (Deville & Tille 2004), one row after another."""
+        chances, places = self.probabilities(cells, sizes), _placed(cells, self.cliques, sizes)
+        for code, some in enumerate((chances * (1 - chances)).T):
+            several = np.repeat(some, places.shape[1])
+            varied[:, code] += np.bincount(places.ravel(), weights=several, minlength=len(varied))
+        weight = 1 / np.sqrt(varied + 1)
+        weight[-1] = 0.0
+        found, numbers, order = np.empty(len(chances), np.int64), evenly(len(chances), rng), rng.permutation(len(chances))
+        for start in range(0, len(order), TOGETHER):
+            rows = order[start : start + TOGETHER]
+            there, here = places[rows], chances[rows]
+            pull = (surplus[there] * weight[there]).sum(1)
+            pull -= (here * pull).sum(1, keepdims=True)
+            ends = (here * np.maximum(1 - PULL * pull, 0)).cumsum(1)
+            found[rows] = (ends > numbers[rows, None] * ends[:, -1:]).argmax(1)
+            np.add.at(surplus, there, ((found[rows, None] == np.arange(here.shape[1])) - here)[:, None, :])
+        return found
+
 
 def halfway(one: Conditional, other: Conditional) -> Conditional:
     """The conditional between two of the same cliques."""
     return Conditional((one.margin + other.margin) / 2, other.cliques, (one.theta + other.theta) / 2)
+
+
+def _placed(cells: Mapping[str, Whole], cliques: Sequence[Clique], sizes: Mapping[str, int]) -> Whole:
+    """(rows, tables, or more where a row lies in several cells of one): the cells of all cliques, end to end, and after them one for none."""
+    starts = np.cumsum([0, *(math.prod(sizes[name] for name in clique) for clique in cliques)])
+    found = [cell(cells, clique, sizes) for clique in cliques]
+    several = [each[:, None] if each.ndim == 1 else each for each in found]
+    return np.concatenate([np.where(each >= 0, each + start, starts[-1]) for each, start in zip(several, starts, strict=False)], 1)
 
 
 def _shares(found: Whole) -> Array:

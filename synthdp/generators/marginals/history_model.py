@@ -251,6 +251,11 @@ class HistoryModel:
                 past[PREVIOUS + name] = np.full((units, below.places), -1, np.int32)
             past[PREVIOUS + below.code][:, 0] = below.none
         points, on_points = np.zeros(units, np.int64), self.point_shares()
+        told = {name: each for name in view.targets if (each := self.of_record[name]).cliques}
+        balances = {
+            name: tuple(np.zeros((len(each.theta) + 1, len(each.margin))) for _ in range(2))
+            for name, each in told.items()
+        }
         while len(alive) or not parts:
             cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
             cells[PLACE] = np.full(len(alive), int(view.place(np.array([place]))[0]))
@@ -295,7 +300,9 @@ class HistoryModel:
                 if name in view.targets[:1]:
                     self._below(cells, points[alive], alive, spans, rng)
                 excluded = view.excluded(name, cells)
-                if excluded is None:
+                if name in balances:
+                    cells[name] = self.of_record[name].draw_balanced(cells, sizes, rng, *balances[name])
+                elif excluded is None:
                     cells[name] = draw(self.of_record[name], cells, sizes, len(alive), rng)
                 else:
                     chances = np.maximum(self.of_record[name].probabilities(cells, sizes), LEAST_CHANCE)
