@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors, check_tensors
 from synthdp.generators.marginals.conditional_fit import CLOSED, LEAST_CHANCE, Conditional, Whole, drawn, softmax
+from synthdp.generators.marginals.mixed_model_fit import MOST_CODES
 from synthdp.schema import linked_tables
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import MICROSECONDS, Datetime
@@ -251,10 +252,10 @@ class HistoryModel:
                 past[PREVIOUS + name] = np.full((units, below.places), -1, np.int32)
             past[PREVIOUS + below.code][:, 0] = below.none
         points, on_points = np.zeros(units, np.int64), self.point_shares()
-        told = {name: each for name in view.targets if (each := self.of_record[name]).cliques}
         balances = {
-            name: tuple(np.zeros((len(each.theta) + 1, len(each.margin))) for _ in range(2))
-            for name, each in told.items()
+            name: (np.zeros((len(each.theta) + 1, len(each.margin))), np.zeros((len(each.theta) + 1, len(each.margin))))
+            for name in view.targets
+            if (each := self.of_record[name]).cliques and len(each.margin) <= MOST_CODES
         }
         while len(alive) or not parts:
             cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
