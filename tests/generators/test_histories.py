@@ -13,7 +13,7 @@ from synthdp import Budget, NotEntered, Schema, Synthesizer, testing
 from synthdp.errors import BadInput
 from synthdp.generators.histories import GENERATOR, HistoriesSettings
 from synthdp.generators.marginals import mixed_model_fit
-from synthdp.generators.marginals.conditional_fit import Conditional, drawn, evenly, fit, softmax
+from synthdp.generators.marginals.conditional_fit import drawn, evenly, fit, softmax
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import View
 from synthdp.seal import Sensitive
@@ -183,34 +183,6 @@ def test_rows_of_like_chances_have_the_codes_in_their_shares():
     counts = np.array([np.eye(3)[drawn(few, rng)] for _ in range(8000)]).mean(0)
     assert counts == pytest.approx(few, abs=0.03), "each row has its own chances all the same"
     assert [len(drawn(np.ones((rows, 2)), rng)) for rows in (0, 1, 3)] == [0, 1, 3]
-
-
-def test_balanced_rows_have_the_tables_of_their_chances():
-    """Two columns tell a third, and one of them has several codes of a row, or none."""
-    rng, sizes, rows = np.random.default_rng(0), {"a": 5, "b": 4}, 4000
-    cells = {"a": rng.integers(0, 5, rows), "b": rng.integers(-1, 4, (rows, 2))}
-    conditional = Conditional(np.log([0.2, 0.5, 0.3]), (("a",), ("b",)), rng.normal(size=(9, 3)))
-    chances = conditional.probabilities(cells, sizes)
-
-    def found(number):
-        sums = np.zeros((10, 3)), np.zeros((10, 3))
-        halves = [{name: each[half::2] for name, each in cells.items()} for half in (0, 1)]
-        drawn_codes = np.empty(rows, np.int64)
-        for half, part in enumerate(halves):  # what was drawn before counts, too
-            drawn_codes[half::2] = conditional.draw_balanced(part, sizes, np.random.default_rng(number), *sums)
-        return np.eye(3)[drawn_codes]
-
-    every = np.array([found(number) for number in range(300)])
-    assert np.abs(every.mean(0) - chances).max() < 0.15, "each row has its own chances all the same: four deviations"
-    for code in range(4):
-        there = (cells["b"] == code).any(1)
-        beyond = (every - chances)[:, there].sum(1).std(0)
-        alone = np.sqrt((chances * (1 - chances))[there].sum(0))
-        assert (beyond < 0.5 * alone).all(), "independent rows would have 1"
-    few = {name: each[:1] for name, each in cells.items()}
-    for some in (few, {name: each[:0] for name, each in cells.items()}):
-        sums = np.zeros((10, 3)), np.zeros((10, 3))
-        assert len(conditional.draw_balanced(some, sizes, rng, *sums)) == len(some["a"])
 
 
 def test_records_of_units_with_many_of_them_do_not_pile_up_at_the_end():

@@ -29,8 +29,6 @@ LEAST_CHANCE = 1e-300  # of a code that a rule leaves: something is drawn
 ALIKE = 2.0**30  # of a code's place: means that differ by less than a part of so many are alike
 IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
-PULL = 1.5  # of the chances of a code, for each deviation by which it came too often in a cell
-TOGETHER = 32  # rows that are drawn before the next counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,52 +64,10 @@ class Conditional:
             found[start : start + step] = drawn(self.probabilities(part, sizes), rng)
         return found
 
-    def draw_balanced(
-        self,
-        cells: Mapping[str, Whole],
-        sizes: Mapping[str, int],
-        rng: np.random.Generator,
-        surplus: Array,
-        varied: Array,
-    ) -> Whole:
-        """A code for each row of `cells`: where one has come more often in the cells of a row than its chances said, it is less likely
-        there. So tables of the rows are nearer to what is expected of them than those of independent rows, as balanced samples are (Deville
-        & Tille 2004). `surplus` (cells of all cliques and one for none, codes) are counts so far beyond the chances, and `varied` variances
-        of independent counts; both go on here."""
-        chances, places = self.probabilities(cells, sizes), _placed(cells, self.cliques, sizes)
-        held = places[places >= 0]
-        for code, each in enumerate((chances * (1 - chances)).T):
-            shared = np.broadcast_to(each[:, None], places.shape)[places >= 0]
-            varied[:, code] += np.bincount(held, weights=shared, minlength=len(varied))
-        weight = 1 / np.sqrt(varied + 1)
-        weight[-1] = 0.0  # of no cell, -1
-        numbers, order = evenly(len(chances), rng), rng.permutation(len(chances))
-        found = np.empty(len(chances), np.int64)
-        for start in range(0, len(order), TOGETHER):
-            rows = order[start : start + TOGETHER]
-            there, here = places[rows], chances[rows]
-            pull = (surplus[there] * weight[there]).sum(1)
-            pull -= (here * pull).sum(1, keepdims=True)
-            ends = (here * np.maximum(1 - PULL * pull, 0)).cumsum(1)
-            found[rows] = (ends > numbers[rows, None] * ends[:, -1:]).argmax(1)
-            np.add.at(surplus, there, ((found[rows, None] == np.arange(here.shape[1])) - here)[:, None, :])
-        return found
-
 
 def halfway(one: Conditional, other: Conditional) -> Conditional:
     """The conditional between two of the same cliques."""
     return Conditional((one.margin + other.margin) / 2, other.cliques, (one.theta + other.theta) / 2)
-
-
-def _placed(cells: Mapping[str, Whole], cliques: Sequence[Clique], sizes: Mapping[str, int]) -> Whole:
-    """(rows, cliques, or more where a row lies in several cells of one): the cells of all cliques, numbered end to end; -1 for none."""
-    found, start = [], 0
-    for clique in cliques:
-        each = cell(cells, clique, sizes)
-        each = each[:, None] if each.ndim == 1 else each
-        found.append(np.where(each >= 0, each + start, -1))
-        start += math.prod(sizes[name] for name in clique)
-    return np.concatenate(found, 1)
 
 
 def _shares(found: Whole) -> Array:

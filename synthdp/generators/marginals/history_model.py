@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors, check_tensors
 from synthdp.generators.marginals.conditional_fit import CLOSED, LEAST_CHANCE, Conditional, Whole, drawn, softmax
-from synthdp.generators.marginals.mixed_model_fit import MOST_CODES
 from synthdp.schema import linked_tables
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import MICROSECONDS, Datetime
@@ -252,11 +251,6 @@ class HistoryModel:
                 past[PREVIOUS + name] = np.full((units, below.places), -1, np.int32)
             past[PREVIOUS + below.code][:, 0] = below.none
         points, on_points = np.zeros(units, np.int64), self.point_shares()
-        balances = {
-            name: (np.zeros((len(each.theta) + 1, len(each.margin))), np.zeros((len(each.theta) + 1, len(each.margin))))
-            for name in view.targets
-            if (each := self.of_record[name]).cliques and len(each.margin) <= MOST_CODES
-        }
         while len(alive) or not parts:
             cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
             cells[PLACE] = np.full(len(alive), int(view.place(np.array([place]))[0]))
@@ -301,9 +295,7 @@ class HistoryModel:
                 if name in view.targets[:1]:
                     self._below(cells, points[alive], alive, spans, rng)
                 excluded = view.excluded(name, cells)
-                if name in balances:
-                    cells[name] = self.of_record[name].draw_balanced(cells, sizes, rng, *balances[name])
-                elif excluded is None:
+                if excluded is None:
                     cells[name] = draw(self.of_record[name], cells, sizes, len(alive), rng)
                 else:
                     chances = np.maximum(self.of_record[name].probabilities(cells, sizes), LEAST_CHANCE)
