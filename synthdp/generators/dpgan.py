@@ -95,7 +95,7 @@ class DPGAN(GanSettings):
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights and the label's distribution."""
         check_label(self.condition, schema)
-        return restored(self, schema, tensors, self.label(schema))
+        return restored(self, schema, tensors, self.label(schema), mixed=self.start == "mixture")
 
 
 class TableGame(Game):

@@ -170,7 +170,7 @@ class PATEGAN:
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights and the label's distribution."""
-        return restored(self, schema, tensors, self.label(schema))
+        return restored(self, schema, tensors, self.label(schema), mixed=self.start == "mixture")
 
 
 class Game:
