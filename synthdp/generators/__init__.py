@@ -134,7 +134,7 @@ class Traits:
     conditional: bool = False
     """Its models are `Conditional`."""
     chooses: bool = False
-    """Its model's shape is itself a charged answer."""
+    """Its model's shape is itself a charged answer, or follows from one."""
 
 
 class Generator(Protocol):

@@ -44,7 +44,7 @@ class KernelTeachers(KernelSettings):
     """Settings of the kernel teachers."""
 
     name: ClassVar[str] = "kernel_teachers"
-    traits: ClassVar[Traits] = Traits()
+    traits: ClassVar[Traits] = Traits(chooses=True)
     records: ClassVar[int] = RECORDS
 
     teachers: int | None = option(None, f"number of teachers; default: units / {RECORDS}", whole())

@@ -60,7 +60,7 @@ class PATEGAN:
     """Settings of the PATE-GAN."""
 
     name: ClassVar[str] = "pategan"
-    traits: ClassVar[Traits] = Traits()
+    traits: ClassVar[Traits] = Traits(chooses=True)
 
     teachers: int | None = option(
         None, f"number of teachers; default: units / {RECORDS}; the paper: units / 1000", whole()
