@@ -16,6 +16,7 @@ import numpy as np
 import record
 import torch
 import torch.nn.functional as F  # noqa: N812
+import trials
 from torch import Tensor, nn
 
 from synthdp.noise.noise import Noise
@@ -226,12 +227,23 @@ def main() -> None:
         )
     config = {"clip": CLIP, "noise": MULTIPLIER, "optimiser": "SGD", "threads": torch.get_num_threads(), "quick": quick}
     seen = record.provenance()
-    record.write("bench_step", {"config": config, "results": results, "provenance": seen}, text(results, seen))
+    result = {"config": config, "results": results, "provenance": seen, "elsewhere": elsewhere(seen["processor"])}
+    record.write("bench_step", result, text(result))
     print("\n" + table(results))
 
 
-def text(results: list[dict[str, Any]], seen: dict[str, Any]) -> str:
+def elsewhere(processor: str) -> list[dict[str, Any]]:
+    """What the report has of other processors, the last run of each."""
+    last = trials.report_of("bench_step")
+    runs = [{"results": last["results"], "provenance": last["provenance"]}, *last.get("elsewhere", ())] if last else []
+    return [run for run in runs if run["provenance"]["processor"] != processor]
+
+
+def text(result: dict[str, Any]) -> str:
     """The report, in words."""
+    runs = "\n\n".join(
+        f"{table(run['results'])}\n\n{where(run['provenance'])}" for run in (result, *result["elsewhere"])
+    )
     return f"""# One DP-SGD step against one plain SGD step
 
 Ratios of processor time: forward, backward, per-unit norms, clipping, weighted sum, noise on every parameter and the SGD
@@ -241,11 +253,19 @@ the batch being just the expected one; "float64" is what they use elsewhere. Ask
 256 and 1.9 at 1,024 for the MLPs, 2.8 for the DCGAN. "torch's noise alone" is the part of it that nothing but fewer normals could save
 (four nanoseconds or so for each). The fallback keeps every per-unit gradient; microbatches of one are the definition, in a loop.
 
-{table(results)}
+{runs}
 
-torch {seen["versions"]["torch"]}, Python {seen["python"]}, {seen["processor"]}, commit {seen["commit"] or "unknown"}\
-{" with uncommitted changes" if seen["uncommitted_changes"] else ""}. Written by `recipes/bench_step.py`.
+Written by `recipes/bench_step.py`.
 """
+
+
+def where(seen: dict[str, Any]) -> str:
+    """Machine and code of a run, in a line."""
+    changed = " with uncommitted changes" if seen["uncommitted_changes"] else ""
+    return (
+        f"torch {seen['versions']['torch']}, Python {seen['python']}, {seen['processor']}, "
+        f"commit {seen['commit'] or 'unknown'}{changed}."
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""What a fit costs as a table grows: `make bench` -> reports/growth.{json,md,png}.
+"""What a fit costs as a table grows, and a draw: `make bench` -> reports/growth.{json,md,png}.
 
-    OMP_NUM_THREADS=1 python recipes/growth.py [--only rows columns units] [--forget]
+    OMP_NUM_THREADS=1 python recipes/growth.py [--only rows columns units drawn] [--forget]
 
-Three questions: rows from 10^4 to 10^7 at fifteen columns (counted in DuckDB from Parquet beyond 10^6), columns from 10 to 200 at ten
-thousand rows, and 1, 5 or 20 records a unit at 10^5 rows. Each fit has a process of its own, whose CPU seconds and peak memory are
-what is shown; what a process costs before its fit is taken off the seconds, never off the memory. Records are made up and no folder
-of data is needed. Budget: 25 CPU minutes; a fit that takes more than ten is stopped and listed.
+Four questions: rows from 10^4 to 10^7 at fifteen columns (counted in DuckDB from Parquet beyond 10^6), columns from 10 to 200 at ten
+thousand rows, 1, 5 or 20 records a unit at 10^5 rows, and up to 10^6 rows drawn of a fit of 10^5. Each has a process of its own, whose CPU
+seconds and peak memory are what is shown; what a process costs before is taken off the seconds, never off the memory. Records are
+made up and no folder of data is needed. Budget: 25 CPU minutes; a fit that takes more than ten is stopped and listed.
 """
 
 import argparse
@@ -34,9 +34,19 @@ KEPT = record.HOME / "outputs" / "growth.jsonl"
 BUDGET = Budget(epsilon=1.0, delta=1e-9)
 LIMIT = 600  # CPU seconds of one fit
 IN_MEMORY = 1_000_000  # rows: beyond, DuckDB counts them where they lie
-GENERATORS = {"rows": ("independent", "mixture"), "columns": ("mixture", "aim", "mst"), "units": ("mixture", "aim")}
-SIZES = {"rows": (10**4, 10**5, 10**6, 10**7), "columns": (10, 20, 50, 100, 200), "units": (1, 5, 20)}
-WHAT = {"rows": "rows", "columns": "columns", "units": "records a unit"}
+GENERATORS = {
+    "rows": ("independent", "mixture"),
+    "columns": ("mixture", "aim", "mst"),
+    "units": ("mixture", "aim"),
+    "drawn": ("independent", "mixture", "aim"),
+}
+SIZES = {
+    "rows": (10**4, 10**5, 10**6, 10**7),
+    "columns": (10, 20, 50, 100, 200),
+    "units": (1, 5, 20),
+    "drawn": (10**4, 10**5, 10**6),
+}
+WHAT = {"rows": "rows", "columns": "columns", "units": "records a unit", "drawn": "rows drawn"}
 
 
 def wide(columns: int, rows: int) -> tuple[Schema, pd.DataFrame]:
@@ -64,7 +74,7 @@ def repeated(records: int, rows: int) -> tuple[Schema, pd.DataFrame]:
 
 
 def measured(question: str, size: int, generator: str) -> dict[str, float]:
-    """One fit, in this process."""
+    """One fit, or one draw, in this process."""
     with tempfile.TemporaryDirectory() as home:
         data: Any
         if question == "columns":
@@ -72,14 +82,20 @@ def measured(question: str, size: int, generator: str) -> dict[str, float]:
         elif question == "units":
             schema, data = repeated(size, 100_000)
         else:
-            schema = toy_schema(size)
-            data = toy_records(min(size, IN_MEMORY))
-            if size > IN_MEMORY:
-                for part in range(size // IN_MEMORY):
+            rows = 10**5 if question == "drawn" else size
+            schema = toy_schema(rows)
+            data = toy_records(min(rows, IN_MEMORY))
+            if rows > IN_MEMORY:
+                for part in range(rows // IN_MEMORY):
                     data.to_parquet(Path(home) / f"{part}.parquet")
                 data = source.parquet(Path(home), folder=Path(home))
+        synthesizer = Synthesizer(generator, schema=schema, budget=BUDGET)
+        release = synthesizer.fit(data) if question == "drawn" else None
         start, clock = time.process_time(), time.monotonic()
-        Synthesizer(generator, schema=schema, budget=BUDGET).fit(data)
+        if release is None:
+            synthesizer.fit(data)
+        else:
+            release.sample(size)
         return {
             "cpu": time.process_time() - start,
             "seconds": time.monotonic() - clock,
@@ -95,11 +111,12 @@ def exponent(sizes: list[int], costs: list[float]) -> float:
 def page(found: dict[tuple[str, int, str], dict[str, Any]], about: dict[str, Any]) -> str:
     """The report."""
     lines = [
-        "# What a fit costs as a table grows",
+        "# What a fit costs as a table grows, and a draw",
         "",
         "<!-- written by recipes/growth.py -->",
         "",
-        "CPU seconds of the fit, and the peak memory of its process in GiB (Python, libraries and the table included). One fit each, "
+        "CPU seconds of the fit (of rows drawn, of the draw alone), and the peak memory of its process in GiB (Python, libraries and "
+        "the table included). One each, "
         f"at epsilon {BUDGET.epsilon:g}; made-up records. The exponent is that of the last two sizes: 1 is linear.",
         "",
         "![CPU seconds by size](growth.png)",
@@ -111,7 +128,8 @@ def page(found: dict[tuple[str, int, str], dict[str, Any]], about: dict[str, Any
         for generator in GENERATORS[question]:
             curve = [(size, found[question, size, generator]) for size in sizes if (question, size, generator) in found]
             for size, cost in curve:
-                told = f"{cost['cpu']:.1f} | {cost['peak']:.2f}" if "cpu" in cost else f"{cost['ended']} | -"
+                digits = 1 if cost.get("cpu", 1) >= 1 else 2
+                told = f"{cost['cpu']:.{digits}f} | {cost['peak']:.2f}" if "cpu" in cost else f"{cost['ended']} | -"
                 lines.append(f"| {size:,} | {generator} | {told} |")
         lines.append("")
         for generator in GENERATORS[question]:

@@ -103,7 +103,8 @@ class Noise:
         return noisy
 
     def added_flat(self, sums: torch.Tensor, deviation: float) -> torch.Tensor:
-        """`sums` (n,), float32 or float64, noised as by `added`, as float32 on the device of `sums`."""
+        """`sums` (n,), noised as by `added`, as float32 on the device of `sums`. Whether they come in float32 or float64 makes
+        no difference to the answer, only to its cost."""
         here = sums.detach().cpu()
         if not gaussian.fits(deviation):
             here = here.double()

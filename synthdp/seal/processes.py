@@ -83,14 +83,19 @@ class Together:
         torch.distributed.barrier()
 
     def total(self, values: Any) -> Any:
-        """One all-reduce, in float64; each leaf's sum is on the leaf's device."""
+        """One all-reduce, in float64, which real sums stay in; each leaf's sum is on the leaf's device."""
         leaves: list[torch.Tensor] = []
         _walk(values, lambda leaf: _kept(leaves, leaf))
         flat = torch.cat([torch.zeros(0, dtype=torch.float64), *(leaf.reshape(-1).double().cpu() for leaf in leaves)])
         flat = flat.to(self._device)
         torch.distributed.all_reduce(flat)
         parts = iter(torch.split(flat.cpu(), [leaf.numel() for leaf in leaves]))
-        return _walk(values, lambda leaf: next(parts).to(leaf.device, leaf.dtype).reshape(leaf.shape))
+
+        def summed(leaf: torch.Tensor) -> torch.Tensor:
+            kept = torch.float64 if leaf.is_floating_point() else leaf.dtype
+            return next(parts).to(leaf.device, kept).reshape(leaf.shape)
+
+        return _walk(values, summed)
 
     def told(self, values: Any) -> Any:
         """One broadcast per array."""

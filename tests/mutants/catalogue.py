@@ -134,6 +134,13 @@ CLIPPING = (
         (f"{BUCKETS}::test_a_unit_more_changes_one_part_or_splits_it_in_two[400-2-16]",),
     ),
     Mutant(
+        "noise by the type of a sum",
+        f"{SEAL}.gradients.question:Gradient.noised",
+        "bounded.flat.double()",
+        "bounded.flat",
+        (f"{BUCKETS}::test_noise_does_not_tell_in_which_type_a_sum_came[rule1]",),
+    ),
+    Mutant(
         "divisor is the batch that came",
         f"{SEAL}.gradients.question:Gradient.bounded",
         "return self.measured(records, counting=False)[0]",

@@ -326,6 +326,21 @@ def test_every_deviation_and_every_sum_is_answered(deviation):
     assert not bool(torch.isnan(small).any())
 
 
+@pytest.mark.parametrize(
+    "deviation", [5e-324, 1e-40, 2.0**-119, 1e-30, 1e-3, 1.0, 1.99, 1e6, 1e30, 2.0**120, 1e38, 1e200]
+)
+def test_noise_is_the_same_whichever_type_the_sums_come_in(deviation):
+    """The type of a sum of gradients depends on how many parts the units fell into, so it must not show."""
+    bits = np.random.default_rng(20).integers(0, 2**32, 60_000, dtype=np.uint32).view(np.float32)  # every exponent
+    bits = np.where(
+        np.isnan(bits), np.float32(np.nan), bits
+    )  # a signalling one is no result of arithmetic, and numpy warns of it
+    near = np.random.default_rng(21).normal(size=60_000) * min(deviation, 1e30)
+    sums = torch.from_numpy(np.concatenate([bits, near.astype(np.float32), np.float32([0.0, -0.0, 1e-45, 3.4e38])]))
+    short, wide = (Noise(22).added_flat(each, deviation).numpy().tobytes() for each in (sums, sums.double()))
+    assert short == wide
+
+
 @pytest.mark.parametrize("dtype", TYPES)
 def test_a_sum_that_is_not_finite_says_nothing(dtype):
     broken = torch.tensor([float("nan"), float("inf"), -float("inf")] * 200, dtype=dtype)

@@ -12,9 +12,10 @@ from torch import nn
 from torch.nn import functional
 
 from synthdp.errors import BadInput, InFloat64
+from synthdp.noise.noise import Noise
 from synthdp.seal.clipping import Automatic, Flat, PerGroup
 from synthdp.seal.gradients import MARGIN, buckets, clipped_gradient_sum, per_unit_reference, sum_and_count
-from synthdp.seal.gradients.bound import Bound
+from synthdp.seal.gradients.bound import Bound, Gradients
 from synthdp.seal.gradients.buckets import STEP, Buckets, Moved, mixed, prepared, probed
 from synthdp.seal.gradients.question import Gradient
 from synthdp.seal.records import Records
@@ -103,7 +104,6 @@ def test_equals_one_unit_at_a_time(name, units):
             reference = per_unit_reference(module, loss, records[:units], None, within, rule)
             ours = total(module, records[:units], keys(units), made, clip, rule=rule)
             assert gap(ours, reference) < 1e-5
-            assert ours.flat.dtype == torch.float64
 
 
 @pytest.mark.parametrize("name", sorted(set(MODULES) - set(FOLLOWED) | SUMS))
@@ -455,6 +455,19 @@ def test_a_question_is_answered_in_buckets_only_after_its_probe(monkeypatch):
     assert float((rounded - exact).norm()) < 0.02 * float(exact.norm())  # the margin
     assert torch.equal(question(module, 1e9).bounded(data).flat, exact)  # other buckets, never probed
     assert torch.equal(question(deep(12), 90).bounded(data).flat, exact)  # another module
+
+
+@pytest.mark.parametrize("rule", [Flat(), PerGroup(shares=(0.3, 1.0)), PerGroup(noise="dimension")])
+def test_noise_does_not_tell_in_which_type_a_sum_came(rule):
+    """A sum of one part is float32, of two float64: whether a bucket was overfull is the records' secret."""
+    asked = Gradient(deep(12), coded, 0.5, 1.0, expected=90.0, rule=rule)
+    for _, _, answer in asked.by_row:
+        answer(sample(12).codes)
+    short = asked.bounded(sample(90))
+    wide = Gradients(short.flat.double(), short)
+    assert short.flat.dtype == torch.float32
+    assert torch.equal(*(asked.noised(each, Noise(seed=5)).flat for each in (short, wide)))
+    assert asked.noised(short, Noise(seed=5)).flat.dtype == torch.float32
 
 
 def test_units_of_several_records_and_microbatches_take_float64():

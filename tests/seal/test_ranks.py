@@ -22,6 +22,7 @@ BUDGET = Budget(2.0, 1e-5)
 TWO = """
 import os, sys
 import numpy as np
+import torch
 from clinic import make_frame, make_schema, quick
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.seal.charging import Account
@@ -44,7 +45,8 @@ data = Sensitive(make_frame(300), make_schema(), Account(budget), ranks=ranks)
 noise = data.commit(lambda z: (Entry(Gaussian(z)), Entry(Gaussian(2 * z))))
 zeros = data.sum(lambda codes: np.zeros((len(codes), 40000)), 40000, 1.0, noise)
 ones = data.sum(lambda codes: np.ones((len(codes), 1)), 1, 1.0, 2 * noise)
-np.savez(f"{out}/answers{ranks.rank}.npz", zeros=zeros, ones=ones, noise=noise)
+near = ranks.total(torch.tensor([2.0 ** (-30 * rank)]))
+np.savez(f"{out}/answers{ranks.rank}.npz", zeros=zeros, ones=ones, noise=noise, near=near)
 
 try:
     Synthesizer("independent", schema=make_schema(), budget=budget).fit(make_frame(300 + ranks.rank), ranks=ranks)
@@ -118,6 +120,10 @@ def test_noise_is_drawn_once_and_every_unit_counts_once(together):
     deviation = float(first["noise"])
     assert np.std(first["zeros"]) == pytest.approx(deviation, rel=0.02)  # 40,000 draws: 5.6 standard errors
     assert first["ones"][0] == pytest.approx(300, abs=6 * 2 * deviation)
+
+
+def test_sums_of_shards_add_up_in_float64(together):
+    assert all(np.load(together / f"answers{rank}.npz")["near"].tolist() == [1 + 2.0**-30] for rank in (0, 1))
 
 
 def test_bought_figures_of_fitness_are_those_of_one_process(together):

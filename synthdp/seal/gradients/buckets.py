@@ -143,11 +143,11 @@ class Prepared:
     given: Collection[nn.Module]  # layers whose inputs are made float32, with aligned rows
 
     def sums(self, module: nn.Module, loss: Loss, records: Tensor, keys: NDArray[np.uint64], bound: Bound) -> Gradients:
-        """The clipped gradients of `records` (units, ...), each bucket computed by itself, added up in float64."""
+        """The clipped gradients of `records` (units, ...), each bucket computed by itself, added up in float64. The sum of a single
+        bucket stays in float32, which holds the same numbers: noise is the same whichever type they come in."""
         if module is not self.module:
             raise BadInput("another module was prepared than the one whose gradients are asked for")
-        numbers = sum(parameter.numel() for parameter in self.trained.values())
-        total = torch.zeros(0 if len(records) else numbers, dtype=torch.float64, device=records.device)
+        total: Tensor | None = None
         lookups: list[Lookup] = []
         with kernels(records.device):
             for units in self.buckets.parts(keys):
@@ -163,10 +163,12 @@ class Prepared:
                     found, tables = Contributions(seen or [], self.layers).sums(len(units), bound)
                     lookups += tables
                     flat = torch.cat([self._piece(name, found) for name in self.trained])
-                    total = total.add_(flat) if len(total) else flat.double()
-        if not len(records):
+                    total = flat if total is None else total.double().add_(flat)
+        if total is None:  # of no units
             bound.count(torch.zeros(0))
-        sums = Gradients(total, self.trained)
+            numbers = sum(parameter.numel() for parameter in self.trained.values())
+            total = torch.zeros(numbers, dtype=torch.float64, device=records.device)
+        sums = Gradients(total.double() if lookups else total, self.trained)
         for table in lookups:
             sums[table.name].index_add_(0, table.index, table.rows.double())
         return sums

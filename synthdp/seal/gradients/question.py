@@ -130,7 +130,7 @@ class Gradient:
         groups = self._layout(bounded)
         if set(groups.scales) == {1.0}:
             return add_noise(bounded, deviation, noise)
-        noisy = add_noise(_scaled(bounded, groups, -1), deviation, noise)
+        noisy = add_noise(_scaled(Gradients(bounded.flat.double(), bounded), groups, -1), deviation, noise)
         return _scaled(noisy, groups, 1)  # post-processing
 
     def movement(self, one: Gradients, other: Gradients) -> float:

@@ -166,13 +166,11 @@ class Contributions:
 def _measured(parts: Sequence[Part], n: int) -> tuple[Tensor, Tensor]:
     """Of the first n units, float64: squared norms over all parts, and the largest norm of what they are made of (NaN wins)."""
     outer = [part for part in parts if isinstance(part, Outer)]
-    sides = [*(part.a for part in outer), *(part.g for part in outer)]
-    norms = torch.stack(
-        [
-            *(_norms([side], n) for side in sides),
-            *(_norms(part.explicit, n) for part in parts if not isinstance(part, Outer)),
-        ]
-    )
+    sides = [[side] for side in (*(part.a for part in outer), *(part.g for part in outer))]
+    sides += [part.explicit for part in parts if not isinstance(part, Outer)]
+    most = max(block.numel() for blocks in sides for block in blocks)
+    wide = torch.empty(most, dtype=torch.float64, device=sides[0][0].device)  # one for all: it stays in the cache
+    norms = torch.stack([_norms(blocks, n, wide) for blocks in sides])
     squares, count = norms.square(), len(outer)
     if not outer:
         return squares.sum(0), norms.amax(0)
@@ -181,12 +179,13 @@ def _measured(parts: Sequence[Part], n: int) -> tuple[Tensor, Tensor]:
     return total if len(norms) == 2 * count else total.add_(squares[2 * count :].sum(0)), norms.amax(0)
 
 
-def _norms(blocks: Sequence[Tensor], n: int) -> Tensor:
-    """(n,) L2 norms of the first n rows, in float64."""
+def _norms(blocks: Sequence[Tensor], n: int, wide: Tensor) -> Tensor:
+    """(n,) L2 norms of the first n rows, in float64, for which `wide` has room."""
     if len(blocks) == 1:
-        found: Tensor = torch.linalg.vector_norm(blocks[0][:n], dim=1, dtype=torch.float64)
+        rows = blocks[0][:n]
+        found: Tensor = torch.linalg.vector_norm(wide[: rows.numel()].view_as(rows).copy_(rows), dim=1)
         return found
-    return torch.cat([_norms([block], len(block)) for block in blocks])[:n]
+    return torch.cat([_norms([block], len(block), wide) for block in blocks])[:n]
 
 
 @functools.lru_cache(maxsize=64)
