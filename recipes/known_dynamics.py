@@ -2,11 +2,13 @@
 
 `histories` at epsilon 1 and 3 per patient with its defaults, three seeds, beside another hospital made up from another seed. Each figure is
 a contrast that is zero where the dependence is lost; "kept" is the synthetic one as a share of the real one. Then one fit of more patients
-at epsilon 1. Run: OMP_NUM_THREADS=1 python recipes/known_dynamics.py (no data needed; about half an hour of CPU).
+at epsilon 1. Run: OMP_NUM_THREADS=1 python recipes/known_dynamics.py (no data needed; about half an hour of CPU). `--peers` adds what
+generators of other houses keep, where `recipes/peers/install.py` was run, to a report that is there.
 """
 
 import argparse
 import json
+import math
 import resource
 import subprocess
 import sys
@@ -17,11 +19,19 @@ from typing import Any
 import made_up_hospital
 import pandas as pd
 import record
+import trials
+from peers import bridge
 
 from synthdp import Budget, NotEntered, Synthesizer
 
 PATIENTS, EPSILONS, SEEDS, DELTA = 100_000, (1.0, 3.0), (0, 1, 2), 1e-7
 SIZES = (100_000, 1_000_000)
+# Generator -> settings, epsilon, what the report calls it. One seed.
+PEERS: dict[str, tuple[dict[str, Any], float, str]] = {
+    "mostly_histories": ({"minutes": 3}, 1.0, "MOSTLY AI's engine, epsilon 1 claimed, three CPU minutes"),
+    "sdv_par": ({"units": 1_000}, 0.0, "SDV's PAR on 1,000 of the patients, no guarantee"),
+}
+LIMIT = 600.0  # seconds of CPU of a peer's fit
 KEPT, LOST = 0.8, 0.3  # shares from which on a dependence is called kept, and below which lost
 
 
@@ -104,6 +114,18 @@ def one(patients: int, epsilon: float, seed: int, *, drawn: bool) -> dict[str, A
     return result | ({"contrasts": contrasts(fitted.sample(len(stays), seed=seed))} if drawn else {})
 
 
+def of_peer(generator: str) -> dict[str, Any]:
+    """What a peer's sample keeps, and what its fit cost."""
+    settings, epsilon, _ = PEERS[generator]
+    asked = {"data": "made_up_hospital", "label": generator, "generator": generator, "settings": settings}
+    trial = trials.Trial(**asked, epsilon=epsilon, delta=DELTA, seed=0)
+    stays, told = made_up_hospital.stays(PATIENTS, 0), made_up_hospital.schema(PATIENTS)
+    sample, costs = bridge.histories(trial, stays, told, LIMIT)
+    found = contrasts(sample.sort_values([told.unit, told.order], kind="stable"))
+    held = {name: None if math.isnan(value) else value for name, value in found.items()}  # of no rows there is no mean
+    return {"generator": generator, "contrasts": held, **costs, "commit": record.provenance()["commit"]}
+
+
 def alone(*words: str) -> dict[str, Any]:
     """One fit in a process of its own, whose memory is its own."""
     done = subprocess.run([sys.executable, __file__, "--one", *words], stdout=subprocess.PIPE, text=True, check=True)
@@ -115,25 +137,28 @@ def page(
     rows: list[dict[str, Any]],
     costs: list[dict[str, Any]],
     real: dict[str, float],
-    other: dict[str, float],
-    told: dict[str, Any],
+    another: dict[str, float],
+    provenance: dict[str, Any],
+    peers: list[dict[str, Any]],
 ) -> str:
     """The report."""
     columns = " | ".join(f"epsilon {each:g} | kept" for each in EPSILONS)
+    columns += "".join(f" | {PEERS[each['generator']][2]} | kept" for each in peers)
     lines = [
         f"# Known dynamics: what synthetic histories keep of a made-up hospital\n\n{PATIENTS:,} patients, epsilon per patient at delta "
         f"{DELTA:g}, {len(SEEDS)} seeds, mean ± standard deviation.\n",
         f"| dependence (difference of means or shares) | real | another hospital | {columns} |",
-        f"|{'---|' * (3 + 2 * len(EPSILONS))}",
+        f"|{'---|' * (3 + 2 * len(EPSILONS) + 2 * len(peers))}",
     ]
     for name, value in real.items():
         cells = []
         for epsilon in EPSILONS:
             found = record.spread([row["contrasts"][name] for row in rows if row["epsilon"] == epsilon])
-            share = found["mean"] / value
-            word = "kept" if share >= KEPT else "lost" if share < LOST else "in part"
-            cells += [f"{found['mean']:.3f} ± {found['sd']:.3f}", f"{share:.0%}, {word}"]
-        lines.append(f"| {name} | {value:.3f} | {other[name]:.3f} | {' | '.join(cells)} |")
+            cells += [f"{found['mean']:.3f} ± {found['sd']:.3f}", kept(found["mean"] / value)]
+        for each in peers:
+            reached = each["contrasts"][name]
+            cells += ["-", "-"] if reached is None else [f"{reached:.3f}", kept(reached / value)]
+        lines.append(f"| {name} | {value:.3f} | {another[name]:.3f} | {' | '.join(cells)} |")
     lines += [
         f"\nA dependence is called kept from {KEPT:.0%} of the real difference on, and lost below {LOST:.0%}.\n",
         "## What a fit costs\n",
@@ -144,25 +169,46 @@ def page(
             for each in costs
         ),
         "\nOne fit each, in memory, with the making of the records.",
-        f"\nCode of commit {(told['commit'] or 'unknown')[:7]}, on {told['processor']}.",
     ]
+    if peers:
+        lines.append("\n## Generators of other houses\n")
+    for each in peers:
+        said = f"; its accountant says epsilon {each['epsilon_spent']:.2f}" if each["epsilon_spent"] else ""
+        lines.append(
+            f"- {PEERS[each['generator']][2]}, seed 0: a fit of {each['fit_cpu_seconds']:.0f} CPU seconds and at most "
+            f"{each['fit_peak_mib']:.0f} MiB{said}."
+        )
+    lines += [f"\n{each}" for each in bridge.facts(each["generator"] for each in peers)]
+    commits = sorted({(each["commit"] or "unknown")[:7] for each in (provenance, *peers)})
+    lines.append(f"\nCode of commit {', '.join(commits)}, on {provenance['processor']}.")
     return "\n".join(lines) + "\n"
+
+
+def kept(share: float) -> str:
+    """A share of the real difference, and what we call it."""
+    return f"{share:.0%}, {'kept' if share >= KEPT else 'lost' if share < LOST else 'in part'}"
 
 
 def main() -> None:
     """Fit, count, write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--one", nargs=4, metavar=("PATIENTS", "EPSILON", "SEED", "DRAWN"))
-    given = parser.parse_args().one
-    if given:
-        print(json.dumps(one(int(given[0]), float(given[1]), int(given[2]), drawn=given[3] == "yes")))
+    parser.add_argument("--peers", action="store_true", help="run the peers alone")
+    given = parser.parse_args()
+    if given.one:
+        patients, epsilon, seed, drawn = given.one
+        print(json.dumps(one(int(patients), float(epsilon), int(seed), drawn=drawn == "yes")))
         return
-    real, other = (contrasts(made_up_hospital.stays(PATIENTS, seed)) for seed in (0, 999))
-    rows = [alone(str(PATIENTS), str(epsilon), str(seed), "yes") for epsilon in EPSILONS for seed in SEEDS]
-    costs = [alone(str(patients), "1", "0", "no") for patients in SIZES]
-    told = record.provenance()
-    result = {"rows": rows, "costs": costs, "real": real, "another": other, "provenance": told}
-    record.write("known_dynamics", result, page(rows, costs, real, other, told))
+    result = trials.report_of("known_dynamics")
+    if given.peers:
+        result["peers"] = [of_peer(generator) for generator in PEERS if bridge.present(generator)]
+    else:
+        real, another = (contrasts(made_up_hospital.stays(PATIENTS, seed)) for seed in (0, 999))
+        rows = [alone(str(PATIENTS), str(epsilon), str(seed), "yes") for epsilon in EPSILONS for seed in SEEDS]
+        costs = [alone(str(patients), "1", "0", "no") for patients in SIZES]
+        result |= {"rows": rows, "costs": costs, "real": real, "another": another, "provenance": record.provenance()}
+    result.setdefault("peers", [])
+    record.write("known_dynamics", result, page(**result))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ GENERATORS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("real training rows", REAL, {}),
     ("independent", "independent", {}),
     ("dpgan", "dpgan", {}),
+    ("dpgan from label x column", "dpgan", {"start": "label"}),
     ("kernel_teachers", "kernel_teachers", {}),
     ("pategan", "pategan", {}),
     ("pategan_original", "pategan_original", {}),

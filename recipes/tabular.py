@@ -68,6 +68,7 @@ def groups_of(data: str, seeds: int) -> dict[tuple[str, float | None], list[Tria
     """(report's name, epsilon) -> the same trial over the seeds."""
     found = references(data, seeds)
     makers: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in of_tables()}
+    makers["dpgan from label x column"] = ("dpgan", {"start": "label"})
     for label, (name, settings) in (makers | PEERS).items():
         for epsilon in EPSILONS:
             made = {"generator": name, "settings": settings, "epsilon": epsilon, "delta": DELTA}
