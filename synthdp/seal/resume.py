@@ -176,7 +176,15 @@ class Answers:
             return not asked
         try:
             facts, of, kept, shown = _read(found, {line: key for line, (_, _, key) in ledger.asked().items()})
-        except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, SafetensorError) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RecursionError,
+            TypeError,
+            ValueError,
+            SafetensorError,
+        ) as error:
             raise BadInput(
                 f"{self._path} does not contain answers in the form that synthdp keeps ({type(error).__name__}); it was altered"
             ) from None
