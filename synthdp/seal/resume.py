@@ -134,6 +134,7 @@ class Checkpoint:
 
 SAID, SEALED = "synthdp", "sealed"
 LENGTH = 8  # bytes that say how long a record is
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, SafetensorError)
 LEAST_TEXT = 4096  # characters to which the text of an answer is filled up
 Digest = Mapping[str, str]  # of each thing that a question is made of, by name
 
@@ -176,15 +177,7 @@ class Answers:
             return not asked
         try:
             facts, of, kept, shown = _read(found, {line: key for line, (_, _, key) in ledger.asked().items()})
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            RecursionError,
-            TypeError,
-            ValueError,
-            SafetensorError,
-        ) as error:
+        except UNREADABLE as error:
             raise BadInput(
                 f"{self._path} does not contain answers in the form that synthdp keeps ({type(error).__name__}); it was altered"
             ) from None
