@@ -271,10 +271,12 @@ class _OnlyTheFirst(Answers):
         super().__init__(path)
         self._full = path.exists()
 
-    def keep(self, *arguments: Any) -> None:
+    def keep(self, ledger: Ledger, line: int | None, *arguments: Any) -> None:
         """The first, as ever."""
         if not self._full:
-            super().keep(*arguments)
+            super().keep(ledger, line, *arguments)
+        elif line is None:
+            ledger.asking()
         self._full = True
 
 

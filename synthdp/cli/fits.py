@@ -167,7 +167,7 @@ def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
     from synthdp.report import fitness_words, information_loss
     from synthdp.report.manifest import TABLES
-    from synthdp.schema.schema import CLAMPED
+    from synthdp.schema.schema import clamping
     from synthdp.seal.processes import joined
 
     options: settings.Fit = config["options"]
@@ -189,7 +189,7 @@ def fit(config: Config) -> None:
     for line in foretold(schema, config["budget"]):
         print(line)
     if options.invalid == "clamp":
-        print(f"clamped    {CLAMPED}; the statement says so")
+        print(f"clamped    {clamping(below=len(schema.tables) > 2)}; the statement says so")
     with database_url.closing(frame) if isinstance(frame, Query) else nullcontext():
         release = fitted(config, schema, frame, out, account, ranks)
     statement = release.statement

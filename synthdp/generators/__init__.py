@@ -134,7 +134,7 @@ class Traits:
     conditional: bool = False
     """Its models are `Conditional`."""
     chooses: bool = False
-    """Its model's shape is itself a charged answer."""
+    """Its model's shape is itself a charged answer, or follows from one."""
 
 
 class Generator(Protocol):
@@ -246,6 +246,7 @@ def default(schema: Schema) -> str:
 
 
 DPGAN_TABLES = 0.25  # a default that older releases hold, with start=none too, which does not read it
+DPGAN_START = "label"  # what None stood for in older releases
 
 
 def renamed(name: str, settings: Mapping[str, Any], schema: Schema | None = None) -> tuple[str, Mapping[str, Any]]:
@@ -257,8 +258,11 @@ def renamed(name: str, settings: Mapping[str, Any], schema: Schema | None = None
         settings = {key: value for key, value in settings.items() if key != "tables"}
     if name not in IMAGE_HALVES:
         return name, settings
+    pictures = schema is not None and schema.image is not None
+    if name == "dpgan" and not pictures and settings.get("start", "") is None:
+        settings = {**settings, "start": DPGAN_START}
     settings = {key: value for key, value in settings.items() if value is not None}  # which stood for a default
-    if schema is None or schema.image is None:
+    if not pictures:
         return name, settings
     return IMAGE_HALVES[name], _of_images(name, settings)
 

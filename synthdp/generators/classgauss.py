@@ -181,7 +181,12 @@ class ClassGauss:
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The arrays of the mixture."""
-        vectors = Vectors(Codec(schema), label_place(self.condition, schema), standard_of(tensors))
+        standard = standard_of(tensors)
+        if (self.align and standard is None) or (standard is not None and not self.aligns(schema)):
+            raise BadInput(
+                "the model and generator.align differ about whether pictures are moved; the release was altered"
+            )
+        vectors = Vectors(Codec(schema), label_place(self.condition, schema), standard)
         components = self.components or held(tensors, "weights", -1, MOST_COMPONENTS)
         return restored(schema, vectors, self.held_axes(vectors, tensors), components, tensors)
 

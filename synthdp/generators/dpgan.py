@@ -37,7 +37,7 @@ class DPGAN(GanSettings):
     """Settings of the DP-GAN."""
 
     name: ClassVar[str] = "dpgan"
-    traits: ClassVar[Traits] = Traits()
+    traits: ClassVar[Traits] = Traits(chooses=True)
 
     steps: int = option(3000, "discriminator steps, each charged as one sample", whole())
     batch: int = option(384, "expected units per sample, so that the rate is batch / units", whole(most=10**9))
@@ -95,7 +95,7 @@ class DPGAN(GanSettings):
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights and the label's distribution."""
         check_label(self.condition, schema)
-        return restored(self, schema, tensors, self.label(schema))
+        return restored(self, schema, tensors, self.label(schema), mixed=self.start == "mixture")
 
 
 class TableGame(Game):

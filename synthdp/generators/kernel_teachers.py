@@ -44,7 +44,7 @@ class KernelTeachers(KernelSettings):
     """Settings of the kernel teachers."""
 
     name: ClassVar[str] = "kernel_teachers"
-    traits: ClassVar[Traits] = Traits()
+    traits: ClassVar[Traits] = Traits(chooses=True)
     records: ClassVar[int] = RECORDS
 
     teachers: int | None = option(None, f"number of teachers; default: units / {RECORDS}", whole())
@@ -108,7 +108,7 @@ class KernelTeachers(KernelSettings):
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights and the label's distribution."""
-        return restored(self, schema, tensors, self.label(schema))
+        return restored(self, schema, tensors, self.label(schema), mixed=self.start == "mixture")
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ class Mixture:
     """Settings of the mixture."""
 
     name: ClassVar[str] = "mixture"
-    traits: ClassVar[Traits] = Traits(counted=True, conditional=True)
+    traits: ClassVar[Traits] = Traits(counted=True, conditional=True, chooses=True)
 
     share: float = option(0.12, "share of the precision spent on single columns, in (0, 1)", fraction())
     cells: int = option(

@@ -60,7 +60,7 @@ class PATEGAN:
     """Settings of the PATE-GAN."""
 
     name: ClassVar[str] = "pategan"
-    traits: ClassVar[Traits] = Traits()
+    traits: ClassVar[Traits] = Traits(chooses=True)
 
     teachers: int | None = option(
         None, f"number of teachers; default: units / {RECORDS}; the paper: units / 1000", whole()
@@ -170,7 +170,7 @@ class PATEGAN:
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights and the label's distribution."""
-        return restored(self, schema, tensors, self.label(schema))
+        return restored(self, schema, tensors, self.label(schema), mixed=self.start == "mixture")
 
 
 class Game:

@@ -20,6 +20,7 @@ GENESIS = "0" * 64
 START = '{"count":'  # how a line that charges begins
 TELLING = 4  # characters by which a line that charges is told from one that does not
 MOST_BYTES = 1 << 28  # of a ledger that is read: a million lines
+UNSEALS = "unseals"  # name, in a line, of the key of a kept answer
 BLOCKS = 32  # lines that a loop of equal questions is charged in
 
 
@@ -226,18 +227,20 @@ class Ledger:
             torn.startswith('{"') and not torn.startswith(START[:TELLING]) and (len(torn) >= TELLING or not self.begun)
         )
 
-    def asking(self, what: str = "question", inner: Iterable[Event] = ()) -> int:
+    def asking(self, what: str = "question", inner: Iterable[Event] = (), key: str = "") -> int:
         """Say, durably, that what was charged last is answered now; returns the line's number.
 
-        `what` is a "question", a "block" of a loop, a "cap" that is opened, or an "inner" question under it with its events.
+        `what` is a "question", a "block" of a loop, a "cap" that is opened, or an "inner" question under it with its events. `key` opens
+        the answer that was kept before. Its name is the last of the line's, so that a torn line does not hold it.
         """
         events = [to_json(event) for event in inner]
-        return self._write({"asked": what, **({"events": events} if events else {})})
+        said = {"asked": what, **({"events": events} if events else {}), **({UNSEALS: key} if key else {})}
+        return self._write(said)
 
-    def asked(self, since: int = 0) -> "dict[int, tuple[str, tuple[Event, ...]]]":
-        """The lines from `since` on that were written before an answer was drawn, outside of blocks: kind and inner events."""
+    def asked(self, since: int = 0) -> "dict[int, tuple[str, tuple[Event, ...], str]]":
+        """The lines from `since` on that say that an answer is given, outside of blocks: kind, inner events, and key."""
         return {
-            number: (line["asked"], tuple(from_json(event) for event in line.get("events", ())))
+            number: (line["asked"], tuple(from_json(event) for event in line.get("events", ())), line.get(UNSEALS, ""))
             for number, line in enumerate(self._lines)
             if number >= since and line.get("asked", "block") != "block"
         }
@@ -365,7 +368,7 @@ def _check(body: Mapping[str, Any], number: int, path: Path) -> None:
             or body.get("line", 0) >= number
         ):
             raise BadInput("it gives back what no line charged")
-        told = [body[name] for name in ("asked", "resumed", "token") if name in body]
+        told = [body[name] for name in ("asked", "resumed", "token", UNSEALS) if name in body]
         if not all(isinstance(value, str) for value in told):
             raise BadInput("its words are not text")
     except (BadInput, TypeError) as error:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from synthdp.errors import BadInput
 from synthdp.omop import cdm
+from synthdp.schema.columns import EXACT
 from synthdp.sets import record_files
 from synthdp.tables import csvfile, database_url, source
 
@@ -331,9 +332,12 @@ def _clean(name: str, table: pa.Table, numbered: Collection[str] = ()) -> pa.Tab
             ) from None
         integer = column in numbered or (field is not None and field.type == "integer")
         if pa.types.is_floating(values.type) and integer:
-            # Cell by cell, since nobody's key may be written otherwise for another one's sake.
-            whole = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 2.0**63))
+            # Cell by cell, since nobody's key may be written otherwise for another one's sake. From EXACT on one float may stand for the
+            # keys of two people, who would be one unit: such a cell is missing.
+            held = pc.less(pc.abs(values), float(EXACT))
+            whole = pc.and_(pc.equal(pc.floor(values), values), held)
             text = pc.if_else(whole, pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.string()), text)
+            text = pc.if_else(held, text, pa.scalar(None, pa.string()))
         if integer:
             text = pc.replace_substring_regex(text, WHOLE, r"\1")
         if field is not None and field.type == "date":

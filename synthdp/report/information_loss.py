@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from synthdp.ledger.events import RECORD
 from synthdp.schema.columns import Categorical, Numeric
 from synthdp.schema.linked_tables import once
-from synthdp.schema.schema import CLAMPED, Schema
+from synthdp.schema.schema import CLAMPED_BELOW, Schema, clamping
 
 if TYPE_CHECKING:
     from synthdp.report.statement import Statement
@@ -219,7 +219,8 @@ def sentences(statement: "Statement") -> Iterator[str]:
             f"there are and how they follow one another.{remedy}"
         )
     if clamped:
-        yield f"Cells that break the schema may have been changed: {CLAMPED}."
+        below = any(CLAMPED_BELOW in sentence for sentence in statement.not_covered)
+        yield f"Cells that break the schema may have been changed: {clamping(below=below)}."
     if lost.empty:
         yield (
             f"The noisy counts show nothing valid in {_listed(lost.empty)}: only what invalid=clamp puts in place of cells that "

@@ -24,8 +24,8 @@ from synthdp.ledger.ledger import Ledger
 from synthdp.report.fitness_words import Fitness
 from synthdp.report.information_loss import Counted, Lost
 from synthdp.schema import linked_tables
-from synthdp.schema.schema import CLAMPED as clamped  # noqa: N811
-from synthdp.schema.schema import Schema, facts_of
+from synthdp.schema.schema import CLAMPED as CLAMPED_CELLS
+from synthdp.schema.schema import CLAMPED_BELOW, Schema, clamping, facts_of
 
 Read = TypeVar("Read")
 SCHEMA_VERSION = 1
@@ -69,7 +69,7 @@ FOLLOWED = (
     "Synthetic people are independent of each other, and keys are fresh: they link the rows of synthetic people, and none leads to a real "
     "one."
 )
-CLAMPED = f"Cells that break the schema. The fit did not refuse them (invalid=clamp): {clamped}."
+CLAMPED = "Cells that break the schema. The fit did not refuse them (invalid=clamp): {what}."
 SELECTED = (
     "How long the selection took: it makes a hidden number of fits, and who timed it knows about how many. The privacy of the best "
     "one rests on that number being unknown."
@@ -298,7 +298,7 @@ def limits(
         *edited(edited_after),
         *broken_rules(schema),
         *(() if processes == 1 else (together(processes),)),
-        *((CLAMPED,) if invalid == "clamp" else ()),
+        *((CLAMPED.format(what=clamping(below=len(schema.tables) > 2)),) if invalid == "clamp" else ()),
         *((SELECTED,) if any(isinstance(entry.event, Selection) for entry in events) else ()),
         *((ROUNDED,) if any(isinstance(entry.event, Sampled) for entry in events) else ()),
     )
@@ -315,6 +315,8 @@ def wording() -> str:
     said = (
         NOT_COVERED,
         CLAMPED,
+        CLAMPED_CELLS,
+        CLAMPED_BELOW,
         SELECTED,
         ROUNDED,
         SHARED,

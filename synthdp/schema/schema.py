@@ -56,9 +56,10 @@ MOST = 10**12  # of units and of records of one; no accountant could tell more f
 # What invalid=clamp does.
 CLAMPED = (
     "a number or date outside its bounds becomes the nearest bound, a number that is not whole or not a multiple of the declared "
-    "step becomes the nearest one that is, an unknown category becomes `other`, and any other cell that breaks the schema counts "
-    "as missing or, where none may be missing, as the lower bound or the first category"
+    "step becomes the nearest one that is, an unknown category becomes `other` where the column has that, and any other cell that breaks "
+    "the schema counts as missing or, where none may be missing, as the lower bound or the first category"
 )
+CLAMPED_BELOW = "in rows below visits it counts as missing in any case, and a row whose first column is missing or unknown does not count"
 MARKS = ("review", "observed")
 OLD_MARK = "# REVIEW:"  # of drafts that held what they had seen
 
@@ -538,3 +539,8 @@ def _few(names: list[str], most: int = 8) -> str:
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(repr(name) for name in names)
+
+
+def clamping(*, below: bool) -> str:
+    """What invalid=clamp does, where there are tables `below` visits or none."""
+    return f"{CLAMPED}; {CLAMPED_BELOW}" if below else CLAMPED

@@ -236,7 +236,7 @@ class Sensitive(AsksTables):
             return cast("Answer", self._answers.again(question, None if sample is None else sample.rate, self._codec))
         for event, count in events:
             self.account.book(event, count)
-        return self._answer(question, sample, asking=None if blocked else self.account.ledger.asking)
+        return self._answer(question, sample, blocked=blocked)
 
     def _capped(self, question: Question[Answer], filtered: Filter) -> Answer:
         """The same under a cap: nothing is charged, but what is asked is on disk before it is answered, and counts as spent."""
@@ -458,14 +458,13 @@ class Sensitive(AsksTables):
         question: Question[Answer],
         sample: Sampled | None = None,
         *,
-        asking: Callable[[], int] | None = None,
+        blocked: bool = False,
         first: Callable[[], int] | None = None,
     ) -> Answer:
-        """The exact value, bounded, with noise; then, by `asking`, a line that says so; then the answer is kept, and given.
+        """The exact value, bounded, with noise; unless it is of a block, the answer is then kept, a line says so, and it is given.
 
         A fit that is stopped before that line gave its answer to nobody: its charge is good for the same question, with other
-        noise. The less there is between the line and the kept answer, the fewer answers are lost. `first` writes its line before
-        noise is drawn: under a cap that line is what counts as spent.
+        noise. `first` writes its line before noise is drawn: under a cap that line is what counts as spent.
         """
         if os.getpid() != self._process:
             raise BadInput(
@@ -476,7 +475,7 @@ class Sensitive(AsksTables):
             records = self._sealed.read()
             bounded = question.bounded(records if sample is None else self._sampled(records, sample))
         line = None if first is None else first()
-        if first is not None or asking is not None:
+        if not blocked:
             self._turn()
         if self._ranks.world > 1:
             answer = cast("Answer", self._ranks.told(question.noised(self._ranks.total(bounded), self._noise)))
@@ -484,10 +483,10 @@ class Sensitive(AsksTables):
             answer = self._recorder.answer(question, bounded, lambda: question.noised(bounded, self._noise))
         else:
             answer = question.noised(bounded, self._noise)
-        if asking is not None:
-            line = asking()
-        if line is not None and self._ranks.world == 1 and self._recorder is None:
-            self._answers.keep(line, question, None if sample is None else sample.rate, self._codec, answer)
+        if not blocked:
+            kept = self._answers if self._ranks.world == 1 and self._recorder is None else Answers()
+            rate = None if sample is None else sample.rate
+            kept.keep(self.account.ledger, line, question, rate, self._codec, answer)
         return answer
 
     def _sampled(self, records: Records, sample: Sampled) -> Records:

@@ -26,6 +26,7 @@ from synthdp.errors import BadInput
 from synthdp.files import strict_json
 from synthdp.ledger.events import Event
 from synthdp.ledger.ledger import Ledger, sync_folder
+from synthdp.noise.stream import Stream
 from synthdp.schema.codec import Codec
 from synthdp.seal.callbacks import made_up
 
@@ -123,10 +124,18 @@ class Checkpoint:
 #
 # The file is a list of records, appended and synced one by one: length, SHA-256, and a safetensors blob whose metadata say the
 # rest. A torn last record was shown to nobody. The first record holds the public facts of the fit (its noise, its own seed).
+#
+# Answer and ledger are two files, and a fit may be killed between any two writes. The answer comes first, encrypted; then the line of the
+# ledger that says that it is given, with the key; then a mark here that this line was written; then the answer is given. So an answer
+# without its line is one that nobody can read, whoever copied the file: it is ignored, and its charge pays for the same question with other
+# noise. A line without its answer, which no kill leaves, means a lost answer, which counts. A mark without its line means a ledger that was
+# cut. (Of an answer without its line the length can be seen. Where it depends on the answer it is rounded up to a power of two.)
 
 
-SAID = "synthdp"
+SAID, SEALED = "synthdp", "sealed"
 LENGTH = 8  # bytes that say how long a record is
+UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, SafetensorError)
+LEAST_TEXT = 4096  # characters to which the text of an answer is filled up
 Digest = Mapping[str, str]  # of each thing that a question is made of, by name
 
 
@@ -167,8 +176,8 @@ class Answers:
         if not found:
             return not asked
         try:
-            facts, of, kept = _read(found)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, SafetensorError) as error:
+            facts, of, kept, shown = _read(found, {line: key for line, (_, _, key) in ledger.asked().items()})
+        except UNREADABLE as error:
             raise BadInput(
                 f"{self._path} does not contain answers in the form that synthdp keeps ({type(error).__name__}); it was altered"
             ) from None
@@ -177,12 +186,12 @@ class Answers:
             raise BadInput(
                 f"{self._path} belongs to another fit, which differs in {', '.join(other)}: resume with what it began with"
             )
-        if not kept.keys() <= ledger.asked().keys():  # each was kept when its line was on disk
+        if not shown <= ledger.asked().keys():  # it was written when their lines were on disk
             raise BadInput(
                 f"{self._path} holds answers of which the ledger has no line: some were cut off. Put that ledger back to continue the fit"
             )
         waiting: deque[Stored | Lost | Opened] = deque()
-        for line, (what, events) in asked.items():
+        for line, (what, events, _) in asked.items():
             if what == "cap":
                 waiting.append(Opened())
             elif line in kept:
@@ -191,6 +200,8 @@ class Answers:
                 waiting.append(Lost(events))
             else:
                 return False
+        for line in sorted(kept.keys() - shown):
+            self._mark(line)
         self.facts, self._waiting = facts, waiting
         return True
 
@@ -238,17 +249,29 @@ class Answers:
             )
         return stored.answer
 
-    def keep(self, line: int, question: Any, rate: float | None, codec: Codec | None, answer: Any) -> None:
-        """Keep an answer durably, before anyone sees it. What cannot be stored (records that were revealed) is lost if the fit stops."""
-        if self._path is None or self.facts is None:
-            return
-        tensors: dict[str, NDArray[Any]] = {}
-        try:
-            told = _packed(answer, tensors)
-        except TypeError:
-            return
-        said = {"line": line, "question": digest(question, rate, codec), "answer": told}
-        _append(self._path, _record(json.dumps(said), tensors))
+    def keep(
+        self, ledger: Ledger, line: int | None, question: Any, rate: float | None, codec: Codec | None, answer: Any
+    ) -> None:
+        """Keep an answer durably, before anyone sees it, under its `line`. Where there is none, that line is written in here, after the
+        answer. What cannot be stored (records that were revealed) is lost if the fit stops."""
+        said = None if self._path is None or self.facts is None else _told(question, rate, codec, answer)
+        if self._path is None or said is None:
+            if line is None:
+                ledger.asking()
+        elif line is not None:
+            _append(self._path, _record(json.dumps({"line": line, **said[0]}), said[1]))
+        else:
+            key, text = secrets.token_bytes(32), json.dumps(said[0])
+            size = len(json.dumps(text))  # within the blob
+            text += " " * (max(LEAST_TEXT, 1 << (size - 1).bit_length()) - size)
+            blob = _ciphered(save(said[1], {SAID: text}), key)
+            _append(self._path, _record(json.dumps({"line": ledger.lines}), {SEALED: blob}))
+            self._mark(ledger.asking(key=key.hex()))
+
+    def _mark(self, line: int) -> None:
+        """Say, durably, that the ledger has this line."""
+        if self._path is not None:
+            _append(self._path, _record(json.dumps({"line": line}), {}))
 
 
 def remove(path: Path) -> None:
@@ -301,6 +324,24 @@ def _fed(found: Any, value: Any) -> None:
         found.update(b"other ")
 
 
+def _told(
+    question: Any, rate: float | None, codec: Codec | None, answer: Any
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+    """What is kept of an answer, as JSON, and its arrays; None where it cannot be stored."""
+    tensors: dict[str, NDArray[Any]] = {}
+    try:
+        told = _packed(answer, tensors)
+    except TypeError:
+        return None
+    return {"question": digest(question, rate, codec), "answer": told}, tensors
+
+
+def _ciphered(blob: bytes, key: bytes) -> NDArray[np.uint8]:
+    """The bytes under a key that is used once; a second time they are in the clear again."""
+    pad = Stream(key, b"synthdp answer").bits(len(blob))
+    return np.frombuffer(blob, np.uint8) ^ np.frombuffer(pad, np.uint8)
+
+
 def _packed(value: Any, tensors: dict[str, NDArray[Any]]) -> Any:
     """The value as JSON, its arrays put among the `tensors`."""
     if isinstance(value, bool | int | str | None):
@@ -338,15 +379,39 @@ def _record(said: str, tensors: Mapping[str, NDArray[Any]]) -> bytes:
     return len(blob).to_bytes(LENGTH, "little") + hashlib.sha256(blob).digest() + blob
 
 
-def _read(found: list[tuple[str, bytes]]) -> tuple[dict[str, Any], dict[str, str], dict[int, Stored]]:
-    """What the fit is, in two parts, and the answers by their ledger's line."""
+def _read(
+    found: list[tuple[str, bytes]], keys: Mapping[int, str]
+) -> tuple[dict[str, Any], dict[str, str], dict[int, Stored], set[int]]:
+    """What the fit is, in two parts; the answers by their ledger's line, as far as `keys` open them; and the lines that were surely
+    written."""
     facts = strict_json.parse(found[0][0].encode(), "answers", infinite=True)
     of = {name: str(value) for name, value in facts.pop("of").items()}
     kept: dict[int, Stored] = {}
+    sealed: dict[int, NDArray[Any]] = {}  # the last one of a line: those before were asked again
+    shown: set[int] = set()
     for said, blob in found[1:]:
-        told = strict_json.parse(said.encode(), "an answer", infinite=True)
-        kept[told["line"]] = Stored(dict(told["question"]), _unpacked(told["answer"], load(blob)))
-    return facts, of, kept
+        told, tensors = strict_json.parse(said.encode(), "an answer", infinite=True), load(blob)
+        if SEALED in tensors:
+            sealed[told["line"]] = tensors[SEALED]
+            continue
+        shown.add(told["line"])
+        if "answer" in told:
+            kept[told["line"]] = _stored(told, tensors)
+    for line in sealed.keys() & keys.keys():
+        if keys[line]:
+            blob = _ciphered(sealed[line].tobytes(), bytes.fromhex(keys[line])).tobytes()
+            kept[line] = _stored(strict_json.parse(_said(blob).encode(), "an answer", infinite=True), load(blob))
+    return facts, of, kept, shown
+
+
+def _stored(told: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Stored:
+    return Stored(dict(told["question"]), _unpacked(told["answer"], tensors))
+
+
+def _said(blob: bytes) -> str:
+    """What the metadata of a safetensors blob say."""
+    header = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])
+    return str(header["__metadata__"][SAID])
 
 
 def _whole(path: Path) -> list[tuple[str, bytes]]:
@@ -363,8 +428,7 @@ def _whole(path: Path) -> list[tuple[str, bytes]]:
         if len(blob) < size or hashlib.sha256(blob).digest() != held[at + LENGTH : start]:
             break
         try:
-            header = json.loads(blob[8 : 8 + int.from_bytes(blob[:8], "little")])
-            found.append((header["__metadata__"][SAID], blob))
+            found.append((_said(blob), blob))
         except (KeyError, RecursionError, TypeError, ValueError):
             break
         at = start + size

@@ -185,15 +185,17 @@ def test_a_fit_that_cannot_go_on_says_what_it_lost_and_not_to_go_on(tmp_path, ca
     plain, kept = Answers.keep, []
 
     def keep(self, *arguments):
+        plain(self, *arguments)
         kept.append(arguments)
         if len(kept) == 2:
             raise KeyboardInterrupt
-        plain(self, *arguments)
 
     monkeypatch.setattr(Answers, "keep", keep)
     assert run(words) == 130
     monkeypatch.setattr(Answers, "keep", plain)
     capsys.readouterr()
+    (answers,) = tmp_path.rglob("*.answers")
+    answers.unlink()
     assert run([*words, "resume=true"]) == 2
     said = capsys.readouterr().err
     assert "answers of the stopped fit are lost but stay charged" in said

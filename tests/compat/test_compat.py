@@ -292,3 +292,8 @@ def test_a_schema_says_what_it_said(folder, name):
         return
     schema = Schema.load(folder / "schemas" / f"{name}.yaml")
     assert holds(plain(schema.to_dict()), EXPECTED[folder]["schemas"][name])
+
+
+def test_a_default_of_before_stays_what_it_was():
+    """None stood for the start at tables of the label, before dpgan started at a mixture."""
+    assert load(HERE / "format1" / "releases" / "dpgan").generator.start == "label"

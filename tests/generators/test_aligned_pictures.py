@@ -198,3 +198,12 @@ def test_an_altered_standard_is_refused_or_brought_into_its_range(standard):
         alignment = generator.restore(schema, tensors).vectors.alignment
         assert (alignment.standard[3:] >= SMALLEST).all()
         assert (alignment.standard <= HIGHEST).all()
+
+
+@pytest.mark.parametrize(("fitted", "told"), [(True, False), (True, None), (False, True), (None, True)])
+def test_a_release_that_says_otherwise_whether_its_pictures_were_moved_is_refused(fitted, told):
+    """By default pictures of 8 x 8 are not."""
+    frame, schema = make_pictures(100), picture_schema()
+    made = Synthesizer(ClassGauss(align=fitted, components=1), schema=schema, budget=EXACT).fit(frame, seed=1)
+    with pytest.raises(BadInput, match="whether pictures are moved"):
+        ClassGauss(align=told, components=1).restore(schema, made.model.tensors())

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from clinic import make_frame, make_schema
+from clinic import make_frame, make_schema, quick
 from sweeps import heavy, sweep
 
 from synthdp import BadInput, Budget, Synthesizer
@@ -114,6 +114,18 @@ def test_label_tables_carry_the_relation_to_the_label():
     sample = release.sample(6000, seed=1)
     gap = frame.groupby("ill")["age"].mean().diff().iloc[-1]
     assert sample.groupby("ill")["age"].mean().diff().iloc[-1] == pytest.approx(gap, rel=0.25)
+
+
+@pytest.mark.parametrize("name", ["dpgan", "kernel_teachers", "pategan"])
+def test_a_release_that_says_otherwise_whether_it_began_at_a_mixture_is_refused(name):
+    tensors = {}
+    for start in ("mixture", "label"):
+        made = Synthesizer(quick(name, start=start), schema=make_schema(), budget=Budget(3.0, 1e-5))
+        tensors[start] = made.fit(make_frame(100), seed=1).model.tensors()
+    with pytest.raises(BadInput, match="the model has no mixture"):
+        quick(name, start="mixture").restore(make_schema(), tensors["label"])
+    with pytest.raises(BadInput, match="its settings imply"):
+        quick(name, start="label").restore(make_schema(), tensors["mixture"])
 
 
 def shares_of(table):

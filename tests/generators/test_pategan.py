@@ -3,11 +3,13 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from clinic import booleans, make_frame, make_schema, quick
+from sweeps import heavy
 
-from synthdp import BadInput, Budget, Synthesizer
+from synthdp import BadInput, Budget, Schema, Synthesizer
 from synthdp.generators.adversarial.pair_kernel import interactions
 from synthdp.generators.adversarial.pair_units import pair_units
 from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
@@ -163,3 +165,13 @@ def test_with_and_without_a_target(targets, changes):
     schema = make_schema(targets=targets)
     release = Synthesizer(quick(NAME, **changes), schema=schema, budget=BUDGET).fit(make_frame(200), seed=1)
     schema.validate(release.sample(50, seed=1), "error")
+
+
+@pytest.mark.parametrize("start", ["label", heavy("mixture")])
+def test_the_label_may_be_the_only_column(start):
+    schema = Schema.from_dict(
+        {"declared_by": "t", "units": 40, "targets": ["ill"], "columns": {"ill": {"kind": "boolean"}}}
+    )
+    made = Synthesizer(quick("pategan", start=start), schema=schema, budget=Budget(20.0, 1e-5))
+    sample = made.fit(pd.DataFrame({"ill": [True] * 30 + [False] * 10}), seed=1).sample(2000, seed=1)
+    assert sample["ill"].mean() == pytest.approx(0.75, abs=0.1)

@@ -57,8 +57,8 @@ def test_a_fit_that_an_older_version_began_goes_on_at_no_charge_without_the_coun
     made = Synthesizer(quick("mixture"), schema=schema(CODES), budget=BUDGET)
     noised, keep = Domain.noised, Answers.keep
 
-    def stopped(self, line, question, *rest):
-        keep(self, line, question, *rest)
+    def stopped(self, ledger, line, question, *rest):
+        keep(self, ledger, line, question, *rest)
         if isinstance(question, Domain):
             raise KeyboardInterrupt
 

@@ -231,7 +231,7 @@ DOOR = (
         "synthdp.seal.door:Sensitive._asked",
         "for event, count in events:\n"
         "    self.account.book(event, count)\n"
-        "return self._answer(question, sample, asking=None if blocked else self.account.ledger.asking)",
+        "return self._answer(question, sample, blocked=blocked)",
         "answer = self._answer(question, sample)\n"
         "for event, count in events:\n"
         "    self.account.book(event, count)\n"
@@ -260,9 +260,23 @@ STOPPED_FITS = (
     Mutant(
         "an answer is seen before it is kept",
         "synthdp.seal.door:Sensitive._answer",
-        "self._answers.keep(line, question, None if sample is None else sample.rate, self._codec, answer)",
+        "kept.keep(self.account.ledger, line, question, rate, self._codec, answer)",
         "pass",
         (f"{ANSWERS}::test_a_stopped_fit_goes_on_from_its_answers_at_no_charge[2]",),
+    ),
+    Mutant(
+        "an answer lies in the clear before the ledger says that it is given",
+        "synthdp.seal.resume:Answers.keep",
+        "_ciphered(save(said[1], {SAID: text}), key)",
+        "np.frombuffer(save(said[1], {SAID: text}), np.uint8)",
+        (f"{ANSWERS}::test_an_answer_without_its_line_can_be_read_by_nobody_and_is_given_to_nobody",),
+    ),
+    Mutant(
+        "a line that was cut off is written again for another answer",
+        "synthdp.seal.resume:Answers.load",
+        "not shown <= ledger.asked().keys()",
+        "False",
+        (f"{ANSWERS}::test_answers_of_lines_that_were_cut_off_are_noticed[2-1]",),
     ),
     Mutant(
         "an answer is given to any question",

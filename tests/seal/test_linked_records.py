@@ -19,6 +19,7 @@ from synthdp.schema import cells
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import View
 from synthdp.schema.joined_tables import joined
+from synthdp.schema.schema import CLAMPED_BELOW, clamping
 from synthdp.schema.trees import Tree
 from synthdp.seal import HistoryTables, Sensitive
 from synthdp.seal.charging import Account
@@ -498,3 +499,23 @@ def test_a_missing_key_makes_no_floats_of_whole_numbers_that_a_file_stores(tmp_p
     for (one, units), (other, more) in zip(told["alone"], told["beside"], strict=True):
         assert more == units + 1
         assert one.items() <= other.items()
+
+
+def test_clamping_does_below_visits_what_it_is_said_to_do():
+    """As `CLAMPED_BELOW` has it, which the statement quotes."""
+    test, value = {"kind": "categorical", "categories": ["CRP", "Hb"]}, {"kind": "integer", "bounds": [4, 9]}
+    own = schema(
+        tables={"lab": {"parent": "visit", "max_rows": 2, "columns": {"test": test, "value": value}}}
+    ).settled()
+    frames = clinic(20)
+    keys = frames["visit"]["visit_id"][:6].tolist()
+    tests = ["CRP", "CRP", "CRP", "CRP", "unheard of", None]
+    values = [5, 44, "no number", None, 5, 5]
+    frames["lab"] = pd.DataFrame({"visit_id": keys, "test": tests, "value": values}).astype(object)
+    told = sealed(own.validate_tables(frames, "clamp"), of=own).histories
+    missing = told.view.sizes["lab.value"] - 1
+    found = told.cells["lab.value"][told.cells["lab rows"] > 0, 0]
+    assert sorted(found.tolist()) == [1, 5, missing, missing]  # 5, the nearest bound, and none of both others
+    assert told.cells["lab rows"].sum() == 4
+    assert CLAMPED_BELOW in clamping(below=True)
+    assert CLAMPED_BELOW not in clamping(below=False)

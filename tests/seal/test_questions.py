@@ -10,11 +10,11 @@ import torch
 from clinic import make_frame, make_schema
 from scipy.stats import kstest, norm
 
-from synthdp import BadInput
+from synthdp import BadInput, Budget, Synthesizer
 from synthdp.ledger.events import Gaussian, Threshold
 from synthdp.noise.noise import Noise
 from synthdp.schema.codec import Codec
-from synthdp.schema.learned import fine_edges, occupied, quantiles
+from synthdp.schema.learned import fine_edges, occupied, quantiles, spikes
 from synthdp.schema.schema import Schema
 from synthdp.schema.trees import Tree
 from synthdp.seal.choice import Chosen, Dependence, Misfit
@@ -276,6 +276,31 @@ def test_bounds_and_quantiles_from_clear_counts():
     assert edges[-1] == 100
     assert quantiles([0.0, 1.0, 2.0], np.array([10.0, 10.0]), [0.25, 0.5, 0.75]) == [0.5, 1.0, 1.5]
     assert quantiles([0.0, 1.0, 2.0], np.array([-5.0, -5.0]), [0.5]) == [1.0]
+
+
+@pytest.mark.parametrize(("value", "side"), [(3.0, 1.0), (3.0, -1.0), (0.0, 1.0)])
+def test_what_many_records_share_has_a_bin_of_its_own(value, side):
+    """Else the bin that reaches to the end of the bounds holds it, and records of it are drawn from all of that bin."""
+    rng = np.random.default_rng(0)
+    values = value + side * np.where(rng.random(4000) < 0.4, 0.0, rng.exponential(4, 4000))
+    edges = np.linspace(value - 16, value + 16, 513)
+    counts = np.histogram(values, edges)[0] + rng.normal(0, 20, 512)
+    (ends,) = {tuple(spikes(edges, counts, 20.0, least)) for least in (0.06, 0.1, 0.13)}
+    assert ends[0] <= value <= ends[-1]
+    assert ends[-1] - ends[0] <= 2 * 32 / 512
+    assert spikes(edges, np.full(512, 8.0) + rng.normal(0, 20, 512), 20.0, 0.1) == []  # spread evenly
+    assert spikes(edges, rng.normal(0, 20, 512), 20.0, 0.0) == []  # nobody
+
+
+def test_learned_bins_keep_a_spike_at_the_end_of_a_column():
+    rng = np.random.default_rng(1)
+    waited = 3.0 + np.where(rng.random(2000) < 0.4, 0.0, rng.exponential(4, 2000))
+    columns = {"waited": {"kind": "continuous", "bounds": "learn"}}
+    schema = Schema.from_dict({"declared_by": "the tests", "units": 2000, "columns": columns})
+    made = Synthesizer("independent", schema=schema, budget=Budget(0.3, 1e-5))
+    for seed in range(3):
+        drawn = made.fit(pd.DataFrame({"waited": waited}), seed=seed).sample(4000, seed=1)["waited"]
+        assert ((drawn - 3).abs() < 0.15).mean() == pytest.approx(((waited - 3) < 0.15).mean(), abs=0.05)
 
 
 def test_bad_arguments_are_named():

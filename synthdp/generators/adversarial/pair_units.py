@@ -70,7 +70,7 @@ def pair_units(space: Interactions, count: int, *, linear: bool, generator: torc
             left.append(_direction(owner, one, generator) * several**-0.5)
             right.append(_direction(owner, other, generator))
     if linear or not left:
-        for place in range(features - 1):
+        for place in range(max(1, features - 1)):  # where the label is the only column, the constant by itself
             left.append(functional.one_hot(torch.tensor(place), features).float())
             right.append(functional.one_hot(torch.tensor(features - 1), features).float())
     return PairUnits(space, _stacked(left), _stacked(right))

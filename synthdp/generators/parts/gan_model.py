@@ -104,15 +104,20 @@ def network(
     return Network(settings.latent, labels, settings.hidden, sum(sizes), generator, components)
 
 
-def restored(settings: Shape, schema: Schema, tensors: Tensors, label: int | None) -> NetworkModel:
-    """The model with these `tensors`; raises `BadInput` where names or shapes do not fit."""
+def restored(
+    settings: Shape, schema: Schema, tensors: Tensors, label: int | None, *, mixed: bool = False
+) -> NetworkModel:
+    """The model with these `tensors`, among which is a mixture that the network retouches if it is `mixed`. Raises `BadInput` where names
+    or shapes do not fit."""
     sizes = Codec(schema).sizes
     widths = tuple(tensors[f"layers.{place}.weight"].shape[0] for place in range(len(settings.hidden)))
     if widths != settings.hidden:  # before anything of these widths is allocated
         raise BadInput(
             f"the model's layers have widths {widths}, but its settings give {settings.hidden}; the release was altered"
         )
-    components = len(tensors["logs"]) if "logs" in tensors and tensors["logs"].ndim == 2 else 0
+    components = len(tensors["logs"]) if mixed and "logs" in tensors and tensors["logs"].ndim == 2 else 0
+    if mixed and not components:
+        raise BadInput("the model has no mixture, with which its settings say that it starts; the release was altered")
     shapes = implied(lambda: network(settings, sizes, label, None, components))
     check_tensors(tensors, {**shapes, "labels": (1 if label is None else sizes[label],)})
     check_distributions(tensors, ["labels"])
