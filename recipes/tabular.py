@@ -57,6 +57,9 @@ PEERS: dict[str, tuple[str, dict[str, Any]]] = {
     "smartnoise mst": ("smartnoise_mst", {}),
 }
 
+# Rows of defaults that were changed since, under what they were.
+OLDER: dict[str, tuple[str, dict[str, Any]]] = {"dpgan from label x column": ("dpgan", {"start": "label"})}
+
 
 def one(trial: Trial, limit: float | None = None) -> Figures:
     """A trial of ours or of a peer's."""
@@ -68,8 +71,7 @@ def groups_of(data: str, seeds: int) -> dict[tuple[str, float | None], list[Tria
     """(report's name, epsilon) -> the same trial over the seeds."""
     found = references(data, seeds)
     makers: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in of_tables()}
-    makers["dpgan from label x column"] = ("dpgan", {"start": "label"})
-    for label, (name, settings) in (makers | PEERS).items():
+    for label, (name, settings) in (makers | OLDER | PEERS).items():
         for epsilon in EPSILONS:
             made = {"generator": name, "settings": settings, "epsilon": epsilon, "delta": DELTA}
             found[label, epsilon] = [Trial(data=data, label=label, seed=seed, **made) for seed in range(seeds)]
@@ -80,7 +82,7 @@ def chosen(trial: Trial, arguments: argparse.Namespace) -> bool:
     """Whether the command line asks for it; peers only by their label or name."""
     names = (trial.label, trial.generator)
     if arguments.only is None:
-        asked = trial.label not in PEERS
+        asked = trial.label not in PEERS | OLDER
     else:
         asked = trial.generator in REFERENCES or any(name in arguments.only for name in names)
     seeded = arguments.run_seeds is None or trial.seed in arguments.run_seeds
@@ -104,7 +106,7 @@ def section(
     lacking = [
         {"generator": label, "epsilon": epsilon}
         for (label, epsilon), group in groups.items()
-        if label not in PEERS and not any(trial.key in known for trial in group)
+        if label not in (PEERS | OLDER) and not any(trial.key in known for trial in group)
     ]
     schema = named.schema_of(data)
     return {
