@@ -1,4 +1,4 @@
-"""SDV's PAR on histories: no guarantee at all, so a ceiling of what a peer's model can do.
+"""SDV's PAR on histories, with no guarantee at all.
 
 `units` drawn at random, and their records, are what it learns from, and as many are drawn: in each of its 128 steps it goes through all
 sequences one by one, 0.15 CPU seconds a unit in all, so that the whole table would take hours.
