@@ -414,6 +414,13 @@ class Leaking(nn.Module):
         return found + 1e-6 * (~found.isfinite()).any()
 
 
+class Unheard:
+    """Noise that lets the last bits of sums be seen."""
+
+    def added_flat(self, sums, deviation):  # noqa: ARG002
+        return sums.double()
+
+
 def question(module, expected):
     return Gradient(module, coded, 0.5, 1.0, expected=expected)
 
@@ -467,6 +474,7 @@ def test_noise_does_not_tell_in_which_type_a_sum_came(rule):
     wide = Gradients(short.flat.double(), short)
     assert short.flat.dtype == torch.float32
     assert torch.equal(*(asked.noised(each, Noise(seed=5)).flat for each in (short, wide)))
+    assert torch.equal(*(asked.noised(each, Unheard()).flat for each in (short, wide)))  # what the noise is added to
     assert asked.noised(short, Noise(seed=5)).flat.dtype == torch.float32
 
 
