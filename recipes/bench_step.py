@@ -241,8 +241,10 @@ def elsewhere(processor: str) -> list[dict[str, Any]]:
 
 def text(result: dict[str, Any]) -> str:
     """The report, in words."""
+    headings = ("The last run", *("Another processor, earlier" for _ in result["elsewhere"]))
     runs = "\n\n".join(
-        f"{table(run['results'])}\n\n{where(run['provenance'])}" for run in (result, *result["elsewhere"])
+        f"## {heading}\n\n{table(run['results'])}\n\n{where(run['provenance'])}"
+        for heading, run in zip(headings, (result, *result["elsewhere"]), strict=True)
     )
     return f"""# One DP-SGD step against one plain SGD step
 
