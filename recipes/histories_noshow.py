@@ -220,9 +220,9 @@ PAGE = """# Histories: appointments that patients keep or miss
 - `histories` with hardly any noise (epsilon {noiseless:,.0f}) shows what it loses all the same, and so about the most that its
   tables and its fit can reach at any epsilon.
 - Noise in the target's tables alone: as much as if all of the precision of that epsilon were spent on them, and hardly any in the
-  others. So about the most that any shares can reach with these tables.
+  others. This is about the most that any division of the budget can reach with these tables.
 - {people:.0f} patients have more than {many} appointments, and {part:.1f} % of the later ones. Leaving them out moves (last, this) of the
-  training records by a TVD of {moved:.4f}. How so few people behave is what the guarantee hides at these epsilons.
+  training records by a TVD of {moved:.4f}. At these epsilons so few people can hardly show in the tables.
 - Used in choosing: where `histories` lost what tells a missed appointment was looked for on these patients, and forms of its fit were
   tried on them, the held-out ones included. Its shares, its clip and its numbers of tables were not. That few patients with very many
   appointments have many of the later ones was seen on them, too; how that is counted was chosen on made-up clinics, and so was the rule

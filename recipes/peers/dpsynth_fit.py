@@ -1,6 +1,6 @@
 """dpsynth's AIM or SWIFT (Google) on a table of numbers, at 32 bins of its private quantiles, as by default.
 
-What it claims is not so where its AIM chooses a table by the exponential mechanism as if adding a record moved all scores the
+Its guarantee does not hold as claimed: its AIM chooses a table by the exponential mechanism as if adding a record moved all scores the
 same way. They are distances, which it moves both ways, so that the choice costs four times what is booked: a tenth of the whole
 is four tenths. `max_records_per_user` is assumed, not held to. Noise is that of numpy's generator in double precision, not
 rounded.

@@ -1,17 +1,17 @@
 """MOSTLY AI's engine (TabularARGN) with differential privacy, on one table or on units and their records as two linked ones.
 
 `max_epsilon` is the total, a tenth of it for its value protection (whose default of 1 would be all of it at epsilon 1). All else is as by
-default; it trains until epsilon is spent, or the `minutes` of its own limit of time, which is told the CPU's clock here.
+default; it trains until epsilon is spent, or for `minutes`, its own time limit, which counts CPU time here.
 
 Of linked tables, half of epsilon, of delta and of the time is for the units, half for the records given their unit.
 
-- Noise is for ten epochs: not one of them would fit into a half at the default. On noshow, a step of 512 histories takes two CPU seconds,
-  so that three minutes end after half an epoch of the records.
-- Three tenths are for values: at a tenth, its protected lengths of histories of 50,000 patients are all 1; at three they end at 3.
+- The noise is set for ten epochs: at its default not even one would fit within half of epsilon. On noshow, a step of 512 histories
+  takes two CPU seconds, so that three minutes end after half an epoch of the records.
+- Three tenths of epsilon protect values: with one tenth, all protected history lengths of 50,000 patients are 1; with three, they reach 3.
 - The clip of the records' gradients is 1 / 512: its code divides a unit's loss by the number of records in the batch of 512 units, so
   that gradients are of norm 0.006, and drown in the noise of the default clip of 1.
 
-What it claims is not so where its code
+Its guarantee does not hold as claimed, since its code
 
 - finds the categories of a column by Laplace noise on the counts of those that occur, kept from a noisy 5 on: at so small a share, a
   category of a single record comes out about every second time, and no delta is booked for it. Signs, missing values, digits and

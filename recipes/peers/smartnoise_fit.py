@@ -1,6 +1,6 @@
 """SmartNoise's MST or AIM on a table of numbers, which it counts in 32 bins of equal width within their public bounds.
 
-What it claims is not so where its code reads categories, and the number of records, off the records and books nothing for
+Its guarantee does not hold as claimed: its code reads categories, and the number of records, off the records and books nothing for
 them. Its noise is OpenDP's, added to counts in double precision.
 """
 

@@ -20,7 +20,7 @@ GENESIS = "0" * 64
 START = '{"count":'  # how a line that charges begins
 TELLING = 4  # characters by which a line that charges is told from one that does not
 MOST_BYTES = 1 << 28  # of a ledger that is read: a million lines
-UNSEALS = "unseals"  # name, in a line, of the key of a kept answer
+UNSEALS = "unseals"  # the field of a line that holds the key to a kept answer
 BLOCKS = 32  # lines that a loop of equal questions is charged in
 
 

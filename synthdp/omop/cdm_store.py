@@ -332,8 +332,8 @@ def _clean(name: str, table: pa.Table, numbered: Collection[str] = ()) -> pa.Tab
             ) from None
         integer = column in numbered or (field is not None and field.type == "integer")
         if pa.types.is_floating(values.type) and integer:
-            # Cell by cell, since nobody's key may be written otherwise for another one's sake. From EXACT on one float may stand for the
-            # keys of two people, who would be one unit: such a cell is missing.
+            # Each cell is read by itself, so that one person's key never changes how another's is written. From EXACT on one float may
+            # stand for the keys of two people, who would be one unit: such a cell is missing.
             held = pc.less(pc.abs(values), float(EXACT))
             whole = pc.and_(pc.equal(pc.floor(values), values), held)
             text = pc.if_else(whole, pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.string()), text)

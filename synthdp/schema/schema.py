@@ -59,7 +59,9 @@ CLAMPED = (
     "step becomes the nearest one that is, an unknown category becomes `other` where the column has that, and any other cell that breaks "
     "the schema counts as missing or, where none may be missing, as the lower bound or the first category"
 )
-CLAMPED_BELOW = "in rows below visits it counts as missing in any case, and a row whose first column is missing or unknown does not count"
+CLAMPED_BELOW = (
+    "in tables below visits it always counts as missing, and a row whose first column is missing or unknown is left out"
+)
 MARKS = ("review", "observed")
 OLD_MARK = "# REVIEW:"  # of drafts that held what they had seen
 

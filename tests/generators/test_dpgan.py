@@ -122,7 +122,7 @@ def test_a_release_that_says_otherwise_whether_it_began_at_a_mixture_is_refused(
     for start in ("mixture", "label"):
         made = Synthesizer(quick(name, start=start), schema=make_schema(), budget=Budget(3.0, 1e-5))
         tensors[start] = made.fit(make_frame(100), seed=1).model.tensors()
-    with pytest.raises(BadInput, match="the model has no mixture"):
+    with pytest.raises(BadInput, match="the model holds no mixture"):
         quick(name, start="mixture").restore(make_schema(), tensors["label"])
     with pytest.raises(BadInput, match="its settings imply"):
         quick(name, start="label").restore(make_schema(), tensors["mixture"])

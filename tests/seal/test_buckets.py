@@ -223,7 +223,7 @@ def neighbours(module, records, names, made, gone, **settings):
     others = torch.arange(len(records)) != gone
     more = total(module, records, names, made, **settings)
     fewer = total(module, records[others], names[others.numpy()], made, **settings)
-    return float((more.flat - fewer.flat).norm())
+    return float((more.flat.double() - fewer.flat.double()).norm())
 
 
 @pytest.mark.parametrize("units", [2048, 20_000, pytest.param(1_000_000, marks=pytest.mark.heavy)])

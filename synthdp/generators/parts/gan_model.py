@@ -117,7 +117,7 @@ def restored(
         )
     components = len(tensors["logs"]) if mixed and "logs" in tensors and tensors["logs"].ndim == 2 else 0
     if mixed and not components:
-        raise BadInput("the model has no mixture, with which its settings say that it starts; the release was altered")
+        raise BadInput("generator.start=mixture, but the model holds no mixture; the release was altered")
     shapes = implied(lambda: network(settings, sizes, label, None, components))
     check_tensors(tensors, {**shapes, "labels": (1 if label is None else sizes[label],)})
     check_distributions(tensors, ["labels"])

@@ -146,10 +146,12 @@ def clipped_gradient_sum(
     `loss(module, flat)` maps (n, ...) to n losses, and loss i may depend on record i alone: no statistics of the batch.
     That cannot be read off a function; compare with `per_unit_reference`, which takes one unit at a time.
 
-    Everything is computed in float64 (`precise`), so one unit more moves the result by at most `clip` (law 12): the
+    Without `prepared` (law 47), everything is computed in float64 (`precise`), so one unit more moves the result by at most `clip`
+    (law 12): the
     loss is given the module with float64 parameters, whose layers also take float32 inputs; float records are converted.
 
-    Returns float64 sums by the name of each parameter that requires a gradient (0 units: zeros), views of one flat tensor.
+    Returns float64 sums (float32 of a single bucket) by the name of each parameter that requires a gradient (0 units: zeros), views of
+    one flat tensor.
     They do not depend on `microbatch`, the units per forward pass, beyond rounding. Units with a non-finite gradient, or a
     norm that overflows, contribute zero. A unit whose positions cancel more than 300-fold is scaled down further.
 
