@@ -236,7 +236,8 @@ class _Asked:
 
 
 def _pairs(view: View, asked: _Asked, most: int) -> list[Clique]:
-    """The previous target with the gap, with what is as before, with both, and with each of the columns that tell most of the target."""
+    """The previous target with the gap, with what is as before, with both, and with each of the columns that tell most of the target; but
+    none that makes the target's tables too many cells for its mixed model, if they are not so without any."""
     target = str(view.target)
     previous, told = PREVIOUS + target, {}
     for name in view.before(target):
@@ -250,7 +251,15 @@ def _pairs(view: View, asked: _Asked, most: int) -> list[Clique]:
     found: list[Clique] = [(previous, name) for name in (*fixed, *best)]
     if ALIKE in told:
         found.insert(2, (previous, ALIKE, GAP))
-    return found[:most]
+    held: list[Clique] = [*((name,) for name in told), (MANY,)]
+    singles = len(held)
+    small = mixed_model_fit.suits(held, view.sizes, view.sizes[target])
+    for pair in found:
+        if len(held) < singles + most and (
+            not small or mixed_model_fit.suits([*held, pair], view.sizes, view.sizes[target])
+        ):
+            held.append(pair)
+    return held[singles:]
 
 
 @dataclass
