@@ -236,8 +236,8 @@ class _Asked:
 
 
 def _pairs(view: View, asked: _Asked, most: int) -> list[Clique]:
-    """The previous target with the gap, with what is as before, with both, and with each of the columns that tell most of the target; but
-    none that makes the target's tables too many cells for its mixed model, if they are not so without any."""
+    """The previous target with the gap, with what is as before, with both, and with each of the columns that tell most of the target. Pairs
+    of so many cells that a mixed model could no longer be fitted are left out; all stay if it cannot be fitted even to one of them."""
     target = str(view.target)
     previous, told = PREVIOUS + target, {}
     for name in view.before(target):
@@ -251,15 +251,11 @@ def _pairs(view: View, asked: _Asked, most: int) -> list[Clique]:
     found: list[Clique] = [(previous, name) for name in (*fixed, *best)]
     if ALIKE in told:
         found.insert(2, (previous, ALIKE, GAP))
-    held: list[Clique] = [*((name,) for name in told), (MANY,)]
-    singles = len(held)
-    small = mixed_model_fit.suits(held, view.sizes, view.sizes[target])
+    singles, kept = [*((name,) for name in told), (MANY,)], list[Clique]()
     for pair in found:
-        if len(held) < singles + most and (
-            not small or mixed_model_fit.suits([*held, pair], view.sizes, view.sizes[target])
-        ):
-            held.append(pair)
-    return held[singles:]
+        if len(kept) < most and mixed_model_fit.suits([*singles, *kept, pair], view.sizes, view.sizes[target]):
+            kept.append(pair)
+    return kept or found[:most]
 
 
 @dataclass

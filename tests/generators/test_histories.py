@@ -11,7 +11,7 @@ import pytest
 
 from synthdp import Budget, NotEntered, Schema, Synthesizer, testing
 from synthdp.errors import BadInput
-from synthdp.generators.histories import GENERATOR, HistoriesSettings
+from synthdp.generators.histories import GENERATOR, HistoriesSettings, _Asked, _pairs
 from synthdp.generators.marginals import mixed_model_fit
 from synthdp.generators.marginals.conditional_fit import drawn, evenly, fit, softmax
 from synthdp.schema.codec import Codec
@@ -280,6 +280,30 @@ def test_no_column_is_told_twice_by_another():
     assert view.told == tuple(view.alike) == ("again",)
     for name in view.drawn:
         assert len(set(view.before(name))) == len(view.before(name)), name
+
+
+def test_a_pair_of_many_cells_leaves_room_for_the_mixed_model():
+    """Even if its column tells most of the target; and if columns alone have too many cells, no pair is left out."""
+
+    def asked(codes):
+        streets = {"kind": "categorical", "categories": [f"street {code}" for code in range(codes)]}
+        columns = {**MADE_UP["DECLARED"]["columns"], "street": streets}
+        per_unit = [*MADE_UP["DECLARED"]["per_unit"], "street"]
+        view = View.of(Codec(schema(9000, columns=columns, per_unit=per_unit)))
+        tables = {(name, view.target): np.full((view.sizes[name], 2), 9.0) for name in view.before(view.target)}
+        tables["street", view.target][::2] *= [0, 2]
+        pairs = _pairs(view, _Asked(tables, 1.0), 12)
+        cliques = [*((name,) for name in view.before(view.target)), *pairs]
+        return pairs, mixed_model_fit.suits(cliques, view.sizes, 2)
+
+    few, many, too_many = asked(50), asked(500), asked(2500)
+    assert ("previous readmitted", "street") in few[0]
+    assert few[1]
+    assert [pair for pair in few[0] if "street" not in pair] == many[0][: len(few[0]) - 1]
+    assert len(many[0]) == 12, "the next one takes its place"
+    assert many[1]
+    assert ("previous readmitted", "street") in too_many[0]
+    assert not too_many[1]
 
 
 def test_a_stopped_fit_gives_the_answers_that_were_kept_again(tmp_path, monkeypatch):
