@@ -777,7 +777,9 @@ def test_unrelated_codes_come_back_unrelated():
     schema = Schema.from_dict({"declared_by": "a test", "units": len(frame), "columns": columns})
 
     def distance(generator):
-        drawn = Synthesizer(generator, schema=schema, budget=Budget(1.0, 1e-5)).fit(frame, seed=0).sample(20_000, seed=0)
+        drawn = (
+            Synthesizer(generator, schema=schema, budget=Budget(1.0, 1e-5)).fit(frame, seed=0).sample(20_000, seed=0)
+        )
         pairs = itertools.combinations(names, 2)
         return np.mean(
             [abs(pd.crosstab(frame[a], frame[b]) - pd.crosstab(drawn[a], drawn[b])).to_numpy().sum() for a, b in pairs]
