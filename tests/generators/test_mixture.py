@@ -496,6 +496,33 @@ def test_the_noise_of_an_empty_range_does_not_draw_records_there():
     assert np.mean(found) < 0.05
 
 
+def test_parts_of_a_bin_differ_only_as_the_noise_lets_them_be_told_apart():
+    """Halves of a bin hold noise, which would come back as a shape that no record has."""
+    schema = make_schema(columns={"age": {"kind": "integer", "bounds": [0, 399], "bins": 4}})
+    codec, column = Codec(schema, 400), schema.column("age")
+    way = codec.coarse()[codec.names.index("age")]
+    rng = np.random.default_rng(0)
+
+    def away(exact):
+        """Mean distance of the shares within bins from the exact ones, and the share of the spike."""
+        told = []
+        for _ in range(20):
+            bins = np.bincount(way, exact) + rng.normal(0, 5, 4)
+            counts = agreed(bins, 5.0, exact + rng.normal(0, 15, 400), 15.0, way)
+            drawn = grouped(counts, column, codec, 20.0, 64, 1e9).within * np.bincount(way, exact)[way]
+            told.append((np.abs(drawn - exact).sum() / exact.sum(), drawn[250] / exact.sum()))
+        return np.mean(told, 0)
+
+    even = np.full(400, 10.0)
+    assert away(even)[0] < 0.3  # 0.55 if each half keeps its count
+    spiked = even + np.where(np.arange(400) == 250, 800.0, 0.0)
+    distance, spike = away(spiked)
+    assert distance < 0.25  # 0.46
+    assert spike == pytest.approx(810 / spiked.sum(), rel=0.05)
+    steep = np.repeat([19.0, 1.0, 10.0, 10.0, 1.0, 19.0, 10.0, 10.0], 50)
+    assert away(steep)[0] < 0.45  # 0.55; the halves of two bins differ by far more than the noise
+
+
 def test_places_follow_their_shares_one_by_one_and_together():
     rng = np.random.default_rng(0)
     shares, first = np.array([0.25, 0.0, 0.75, 2e-30, 6e-30, 1.0, 0.0]), np.array([0, 3, 3, 5, 7])
