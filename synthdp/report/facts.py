@@ -190,6 +190,8 @@ def _columns(held: Held) -> bool:
         items = {"kind": column["kind"], **declared, **bought}
         if set(declared) & set(bought) or set(bought) - BOUGHT or not _same(items, known[column["name"]]):
             return False
+        if "atoms" in bought and not {"bounds", "bins"} & set(bought):  # which a grid finds: zeros are its by-product
+            return False
     return _paid(held)
 
 
