@@ -78,10 +78,10 @@ def check(config: Config) -> None:
             f"no cell is as declared in {', '.join(map(repr, lost))}: a fit would learn nothing there; correct the file or the schema"
         )
     if any(finding.refused for finding in found):
-        print(
-            "refused    a fit refuses the records as they are: correct them or the schema, or let invalid=clamp change such cells"
+        raise BadInput(
+            "a fit refuses the records as they are: correct them or the schema, or let invalid=clamp change such cells"
         )
-    elif data.path is not None and data.schema is not None:
+    if data.path is not None and data.schema is not None:
         asked = {"data__table": data.table, "data__query_file": data.query_file}
         asked |= {} if data.format == "files" else {"data__format": data.format}
         asked |= {"data__schema": data.schema, "budget__epsilon": 1}

@@ -29,7 +29,7 @@ SAME, OTHER = (
     1e-9,
     1e-3,
 )  # how near epsilon comes with the recorded versions and grid of its accountant, and with others (law 34)
-BOUGHT = {"categories", "other", "bounds", "bins"}  # items that can be: see `seal.learn`
+BOUGHT = {"categories", "other", "bounds", "bins", "atoms"}  # items that can be: see `seal.learn`
 ALTERED = "the release was altered or damaged: take a fresh copy"
 
 Limits = Callable[[tuple[str, ...]], tuple[str, ...]]
@@ -189,6 +189,8 @@ def _columns(held: Held) -> bool:
         declared, bought = column["declared"], column["bought"]
         items = {"kind": column["kind"], **declared, **bought}
         if set(declared) & set(bought) or set(bought) - BOUGHT or not _same(items, known[column["name"]]):
+            return False
+        if "atoms" in bought and not {"bounds", "bins"} & set(bought):  # which a grid finds: zeros are its by-product
             return False
     return _paid(held)
 

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 OTHER = "other"
 CELLS = 512  # of the fine grid that quantiles are read from
-FALSE_CELLS = 0.05  # chance that noise alone lifts an empty cell above the threshold
+FALSE_CELLS = 0.005  # chance that noise alone lifts an empty cell above the threshold: bounds that reach to it would lose all detail
+BESIDE = 3.0  # deviations: one to `NEXT` cells beside the bounds so far belong within them too if their sum is clear by so much
+NEXT = 3
 FEW = 0.02  # of the records: what the ends of learned bounds may leave out
 BLOCKS = 32  # of the fine grid, whose sums stand clear of the noise where single cells do not
 
@@ -63,17 +65,20 @@ def asked_for(bought: Iterable[tuple[str, Iterable[str]]], *, units: bool) -> li
 
 
 def settle(column: Column, items: Mapping[str, Any]) -> Column:
-    """The column with `items` (categories, bounds, bins) in the place of `learn`.
+    """The column with `items` (categories, bounds, bins, atoms) in the place of `learn`.
 
     Categories: a declared `other`, else the category "other", takes what the answer left out. Bounds: put in order,
-    widened outward to the column's grid and to hold the atoms. Bins: edges put in order, clipped to the bounds.
+    widened outward to the column's grid and to hold the atoms. Bins: edges put in order, clipped to the bounds. Atoms: as they are.
     Datetimes take numbers: microseconds since 1970-01-01 UTC.
     """
     if isinstance(column, Categorical) and set(items) == {"categories"}:
         other = OTHER if column.other is None else column.other
         listed = tuple(dict.fromkeys(str(category) for category in items["categories"]))
         return replace(column, other=other, categories=listed if other in listed else (*listed, other))
-    if isinstance(column, Integer | Continuous | Datetime) and items and set(items) <= {"bounds", "bins"}:
+    atoms = () if isinstance(column, Datetime) else ("atoms",)
+    if isinstance(column, Integer | Continuous | Datetime) and items and set(items) <= {"bounds", "bins", *atoms}:
+        if "atoms" in items and not isinstance(column, Datetime):
+            column = replace(column, atoms=tuple(items["atoms"]))
         if "bounds" in items:
             # Edges that wait for their bounds would be refused.
             bins = None if "bins" in items or isinstance(column.bins, tuple) else column.bins
@@ -140,14 +145,29 @@ def widened(edges: Sequence[float], low: float, high: float, counts: Numbers, de
 
 
 def occupied(edges: Sequence[float], counts: Numbers, deviation: float) -> tuple[float, float]:
-    """From the lowest edge to the highest edge of the cells whose noisy count stands clear of the noise.
+    """From the lowest edge to the highest edge of the cells whose noisy count stands clear of the noise, and of the tails beside them.
 
     With no such cell, the grid's own ends: an answer is due whatever the records are, and the fullest cell would be noise.
+    `BESIDE`, `NEXT` and `FALSE_CELLS` were chosen on made-up columns: what they cut off fell from 1.7 % of the records to 1.2 %.
     """
     found = clear(counts, deviation)
     if len(found) == 0:
         return float(edges[0]), float(edges[-1])
-    return float(edges[found[0]]), float(edges[found[-1] + 1])
+    low, high = int(found[0]), int(found[-1]) + 1
+    return float(edges[low - _tail(counts[:low][::-1], deviation)]), float(
+        edges[high + _tail(counts[high:], deviation)]
+    )
+
+
+def _tail(counts: Numbers, deviation: float) -> int:
+    """How many cells from the first one on hold the end of a distribution that goes on from before it."""
+    upto = 0
+    while True:
+        sums = np.cumsum(counts[upto : upto + NEXT])
+        full = np.flatnonzero(sums > np.maximum(0.5, BESIDE * deviation * np.sqrt(np.arange(1, len(sums) + 1))))
+        if not len(full):
+            return upto
+        upto += int(full[0]) + 1
 
 
 def fine_edges(low: float, high: float, *, integers: bool) -> tuple[float, ...]:
@@ -157,6 +177,17 @@ def fine_edges(low: float, high: float, *, integers: bool) -> tuple[float, ...]:
         edges = np.arange(low, high + 1 + step, step, dtype=np.float64)
         return tuple(float(edge) for edge in edges)
     return tuple(float(edge) for edge in np.linspace(low, high, CELLS + 1))
+
+
+def around_zero(edges: Sequence[float], step: float) -> tuple[tuple[float, ...], slice | None]:
+    """Edges of a fine grid, with a cell from 0 to `step` which so holds nothing but zeros, and the cells into which it cut one; None
+    where 0 is not between the ends, or the grid's cells are that narrow."""
+    place = int(np.searchsorted(np.asarray(edges), 0.0, side="right")) - 1
+    if not edges[0] <= 0 < edges[-1] or edges[place + 1] - edges[place] <= step:
+        return tuple(edges), None
+    inside = [0.0] if edges[place] < 0 else []
+    inside += [step] if step < edges[place + 1] else []
+    return (*edges[: place + 1], *inside, *edges[place + 1 :]), slice(place, place + 1 + len(inside))
 
 
 def tightened(edges: Sequence[float], counts: Numbers, deviation: float, records: float) -> tuple[float, float]:

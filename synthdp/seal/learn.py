@@ -20,7 +20,17 @@ from synthdp.noise import gaussian
 from synthdp.noise.noise import Noise
 from synthdp.schema import cells, linked_tables
 from synthdp.schema.columns import LEARN, Categorical, Column, Continuous, Datetime, Integer, Numeric, iso, microseconds
-from synthdp.schema.learned import clear, fine_edges, least_clear, occupied, quantiles, spikes, tightened, widened
+from synthdp.schema.learned import (
+    around_zero,
+    clear,
+    fine_edges,
+    least_clear,
+    occupied,
+    quantiles,
+    spikes,
+    tightened,
+    widened,
+)
 from synthdp.schema.schema import Schema
 from synthdp.schema.trees import Tree
 from synthdp.seal.questions import Question
@@ -408,27 +418,53 @@ def _bought_number(column: Numeric, most: int, terms: Purchase, ask: Ask) -> dic
         low, high = (microseconds(end) if dates else float(end) for end in column.bounds)
     if integers:
         low, high = math.floor(low), math.ceil(high)
-    fine = Grid(column.name, fine_edges(low, high, integers=integers), terms.noise, most, dates)
-    counts: Numbers = ask(fine)
-    items: dict[str, Any] = {}
+    edges = fine_edges(low, high, integers=integers)
+    counts, zeros, deviation = _fine(column, edges, most, terms, ask)
+    items: dict[str, Any] = {"atoms": (0,)} if zeros.any() else {}
     tiny = isinstance(column, Continuous) and column.decimals is None and bounds_too and NEAR_ZERO.issuperset(cells)
-    if tiny and counts.max() > max(MOST * records, least_clear(len(counts), fine.deviation)):
-        width = fine.edges[1] - fine.edges[0]
+    if tiny and (counts - zeros).max() > max(MOST * records, least_clear(len(counts), deviation)):
+        width = edges[1] - edges[0]
         warnings.warn(
             f"column {column.name!r}: most values lie within {width:.1g} of each other near 0, where bounds that are bought do not tell "
             "them apart; declare the bounds in the schema",
             stacklevel=2,
         )
     if bounds_too:
-        low, high = tightened(fine.edges, counts, fine.deviation, records)
-        counts = counts * [low <= edge < high for edge in fine.edges[:-1]]
+        low, high = tightened(edges, counts, deviation, records)
+        counts = counts * [low <= edge < high for edge in edges[:-1]]
         items["bounds"] = (
             low,
             max(low, high - 1) if integers else high,
         )  # a cell of integers ends before its upper edge
     if column.bins == LEARN or (bounds_too and column.bins is None):
-        shares = [place / BINS for place in range(1, BINS)]
-        edges = quantiles(fine.edges, counts, shares)
-        edges = sorted({*edges, *spikes(fine.edges, counts, fine.deviation, SPIKE)})
-        items["bins"] = [float(round(edge)) for edge in edges] if integers else edges
+        shares, others = [place / BINS for place in range(1, BINS)], counts - zeros
+        found = sorted({*quantiles(edges, others, shares), *spikes(edges, others, deviation, SPIKE)})
+        items["bins"] = [float(round(edge)) for edge in found] if integers else found
     return items
+
+
+def _least(column: Integer | Continuous) -> float:
+    """The least number above 0 that a column holds."""
+    if isinstance(column, Integer):
+        return float(column.step)
+    return float(np.finfo(np.float64).tiny) if column.decimals is None else 10.0**-column.decimals
+
+
+def _fine(
+    column: Numeric, edges: tuple[float, ...], most: int, terms: Purchase, ask: Ask
+) -> tuple[Numbers, Numbers, float]:
+    """Noisy counts of the cells between these edges, (cells,); how much of each are zeros, where these are so many that they are
+    worth a bin of their own; and the deviation of a count. For the zeros the question has one cell more, or two."""
+    grid, cut = edges, None
+    if not isinstance(column, Datetime) and not column.atoms:
+        grid, cut = around_zero(edges, _least(column))
+    question = Grid(column.name, grid, terms.noise, most, isinstance(column, Datetime))
+    counts: Numbers = ask(question)
+    if cut is None:
+        return counts, np.zeros(len(counts)), question.deviation
+    zero = float(counts[grid.index(0.0)])
+    counts = np.concatenate([counts[: cut.start], [counts[cut].sum()], counts[cut.stop :]])
+    zeros = np.zeros(len(counts))
+    if zero > max(least_clear(len(counts), question.deviation), SPIKE * float(counts.sum())):
+        zeros[cut.start] = zero
+    return counts, zeros, question.deviation

@@ -185,6 +185,7 @@ EDITS = {
         (moved(3, "categories", "declared", "bought"), True),  # two lists were not paid for
         (moved(2, "categories", "bought", "declared"), False),
         (moved(4, "missing", "declared", "bought"), True),  # nobody sells that
+        (moved(4, "atoms", "declared", "bought"), True),  # they come with bounds or bins
         (column(2, bought=None), True),
         (said(columns=5), True),
     ],

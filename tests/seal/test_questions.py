@@ -14,7 +14,7 @@ from synthdp import BadInput, Budget, Synthesizer
 from synthdp.ledger.events import Gaussian, Threshold
 from synthdp.noise.noise import Noise
 from synthdp.schema.codec import Codec
-from synthdp.schema.learned import fine_edges, occupied, quantiles, spikes
+from synthdp.schema.learned import around_zero, fine_edges, occupied, quantiles, spikes
 from synthdp.schema.schema import Schema
 from synthdp.schema.trees import Tree
 from synthdp.seal.choice import Chosen, Dependence, Misfit
@@ -290,6 +290,76 @@ def test_what_many_records_share_has_a_bin_of_its_own(value, side):
     assert ends[-1] - ends[0] <= 2 * 32 / 512
     assert spikes(edges, np.full(512, 8.0) + rng.normal(0, 20, 512), 20.0, 0.1) == []  # spread evenly
     assert spikes(edges, rng.normal(0, 20, 512), 20.0, 0.0) == []  # nobody
+
+
+@pytest.mark.parametrize(
+    ("edges", "step", "expected", "cut"),
+    [
+        ((0.0, 8.0, 16.0), 0.5, (0.0, 0.5, 8.0, 16.0), slice(0, 2)),
+        ((-12.0, -4.0, 4.0), 1.0, (-12.0, -4.0, 0.0, 1.0, 4.0), slice(1, 4)),
+        ((-6.0, 2.0, 10.0), 5.0, (-6.0, 0.0, 2.0, 10.0), slice(0, 2)),  # only multiples of 5
+        ((0.0, 1.0, 2.0), 1.0, (0.0, 1.0, 2.0), None),
+        ((1.0, 8.0), 0.5, (1.0, 8.0), None),
+        ((-8.0, 0.0), 0.5, (-8.0, 0.0), None),
+    ],
+)
+def test_a_cell_of_zeros_is_cut_out_of_a_grid(edges, step, expected, cut):
+    assert around_zero(edges, step) == (expected, cut)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"kind": "continuous"},
+        {"kind": "continuous", "decimals": 1},
+        {"kind": "integer"},
+        {"kind": "integer", "step": 5},
+        {"kind": "continuous", "bounds": [-4000, 4000], "bins": "learn"},
+    ],
+)
+def test_zeros_that_many_records_hold_are_bought(facts):
+    """They were drawn from all of a bin, and few came back."""
+    rng = np.random.default_rng(2)
+    others = 5 * rng.integers(1, 700, 4000) * (1 if facts["kind"] == "integer" else rng.choice([-1, 1], 4000))
+    costs = np.where(rng.random(4000) < 0.4, 0, others)
+    columns = {"costs": {"bounds": "learn"} | facts}
+    schema = Schema.from_dict({"declared_by": "the tests", "units": 4000, "columns": columns})
+    release = Synthesizer("independent", schema=schema, budget=Budget(1.0, 1e-5)).fit(
+        pd.DataFrame({"costs": costs}), seed=1
+    )
+    assert release.schema.columns[0].atoms == (0,)
+    assert (release.sample(4000, seed=1)["costs"] == 0).mean() == pytest.approx((costs == 0).mean(), abs=0.03)
+    (row,) = release.statement.columns
+    assert row["bought"]["atoms"] == [0]
+
+
+def test_few_zeros_are_no_atom():
+    rng = np.random.default_rng(3)
+    costs = np.where(rng.random(4000) < 0.04, 0.0, rng.gamma(2, 300, 4000))
+    columns = {"costs": {"kind": "continuous", "bounds": "learn"}}
+    schema = Schema.from_dict({"declared_by": "the tests", "units": 4000, "columns": columns})
+    made = Synthesizer("independent", schema=schema, budget=Budget(1.0, 1e-5))
+    assert made.fit(pd.DataFrame({"costs": costs}), seed=1).schema.columns[0].atoms == ()
+
+
+def test_bounds_reach_over_a_tail_whose_cells_are_each_hidden():
+    counts = np.array([0, 0, 500, 400, 110, 90, 80, 30, 0, 0, 0, 0], float)
+    edges = list(range(13))
+    assert occupied(edges, counts, 30.0) == (2.0, 7.0)
+    assert occupied(edges, counts[::-1], 30.0) == (5.0, 10.0)
+    assert occupied(edges, np.append(counts[:4], np.zeros(8)), 30.0) == (2.0, 4.0)
+
+
+def test_noise_far_from_the_records_rarely_becomes_a_bound():
+    """A single cell that noise lifts, far out, would leave all records in one bin."""
+    rng = np.random.default_rng(4)
+    counts = np.zeros(len(SIGNED_POWERS) - 1)
+    counts[SIGNED_POWERS.index(32.0)] = 5000
+    found = [occupied(SIGNED_POWERS, counts + rng.normal(0, 50, len(counts)), 50.0) for _ in range(3000)]
+    assert (
+        sum(low < 0 or high > 64 * 2**3 for low, high in found) <= 6
+    )  # 3000 times 0.0004, the chance of more is below 1e-3
+    assert sum((low, high) == (32.0, 64.0) for low, high in found) > 2900
 
 
 def test_learned_bins_keep_a_spike_at_the_end_of_a_column():

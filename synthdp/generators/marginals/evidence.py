@@ -35,6 +35,7 @@ BROAD = 4.0  # how many deviations of its noise a cell of a broad table holds, a
 MOST_PLACES = 8  # of a column in broad tables
 SURE = 4.5  # deviations of the noise: by chance, one triple of 150,000
 MOST_TRIPLES = 100
+VAGUE = 0.4  # of the noise: a relation that is surely weaker is taken for none, since a fit of large tables would follow their noise
 LEAST_NOISE = 0.5  # records: a noiseless fit is weighed as if it had so much
 
 
@@ -206,19 +207,39 @@ class Answers:
         constants = [""] * max(0, 2 - len(self.names)) if self.tables else []
         return replace(self, names=[*self.names, *constants])
 
-    def laid(self, order: Sequence[str], seen: Look, labels: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Shares (labels, part, part) above the diagonal, in the order of the columns, and where they are; `part` is as wide as
-        the columns up to the last one that was asked."""
+    def laid(self, order: Sequence[str], seen: Look, margins: Array) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Shares (labels, part, part) above the diagonal, in the order of the columns, without what is noise to all appearance, and
+        where they are; `part` is as wide as the columns up to the last one that was asked. `margins` (labels, width) are the noisy
+        shares of single columns."""
         sizes = [seen.groups[name].count if name else 1 for name in order]
         places = [order.index(name) for name in self.names]
         part, ends = max(places, default=-1) + 1, np.cumsum([0, *sizes])
-        width = int(ends[part])
+        width, labels, noise = int(ends[part]), len(margins), self.deviation / seen.total
         held, measured = np.zeros((labels, width, width), np.float32), np.zeros((width, width), np.float32)
         for (a, b), table in zip(combinations(places, 2), self.tables, strict=True):
-            block = table.reshape(sizes[a], sizes[b], labels).transpose(2, 0, 1) / seen.total
-            held[:, ends[a] : ends[a + 1], ends[b] : ends[b + 1]] = block
-            measured[ends[a] : ends[a + 1], ends[b] : ends[b + 1]] = 1
+            first, second = slice(ends[a], ends[a + 1]), slice(ends[b], ends[b + 1])
+            blocks = table.reshape(sizes[a], sizes[b], labels).transpose(2, 0, 1) / seen.total
+            for label, block in enumerate(blocks):
+                held[label, first, second] = denoised(block, margins[label, first], margins[label, second], noise)
+            measured[first, second] = 1
         return held, measured
+
+
+def denoised(block: Array, first: Array, second: Array, noise: float) -> Array:
+    """A noisy table (rows, columns), without what the rows tell of the columns where that is surely less than `VAGUE` of the noise.
+
+    About the product of the margins `first` (rows,) and `second` (columns,), a change of a margin moves the table by something times
+    the other margin. What is orthogonal to all such changes has (rows - 1) (columns - 1) degrees of freedom, and of noise alone, of
+    this deviation, a square of so many times its variance, give or take. It is left out where even two deviations more would not be
+    `1 + VAGUE` times that; the margins stay as the table has them.
+    """
+    freedom = (len(first) - 1) * (len(second) - 1)
+    if not freedom or not first.any() or not second.any():
+        return block
+    relation = block - np.outer(first, first @ block) / (first @ first)
+    relation -= np.outer(relation @ second, second) / (second @ second)
+    told = float((relation**2).sum()) / noise**2
+    return block - relation if told + 2 * math.sqrt(2 * freedom) <= (1 + VAGUE) * freedom else block
 
 
 def places(data: "Sensitive", seen: Look, names: Sequence[str], deviation: float) -> dict[str, Places]:
@@ -340,12 +361,12 @@ def evidence(
     tables, pairs = tables.padded(), pairs.padded()
     order = list(dict.fromkeys([*tables.names, *pairs.names, *seen.features]))
     sizes = tuple(seen.groups[name].count if name else 1 for name in order)
-    held, measured = tables.laid(order, seen, together)
-    paired, pairs_measured = pairs.laid(order, seen, 1)
-    ones = [seen.shares(name) if name else np.ones(1) for name in order]
+    ones = np.concatenate([*(seen.shares(name) if name else np.ones(1) for name in order), np.zeros(0)])
     noises = [seen.noise(name) if name else np.full(1, seen.deviation) for name in order]
     spread = np.maximum(np.concatenate([*noises, np.zeros(0)]), LEAST_NOISE)
     beside, known = _beside(order, sizes, seen, together, labelled, label_deviation)
+    held, measured = tables.laid(order, seen, np.clip(beside, 0, None))
+    paired, pairs_measured = pairs.laid(order, seen, ones[None])
     label, label_noise = of_label(seen, labelled, label_deviation)
     found = Evidence(
         label=torch.from_numpy(label / seen.total).float(),
@@ -357,7 +378,7 @@ def evidence(
         pairs=torch.from_numpy(paired[0]),
         pairs_measured=torch.from_numpy(pairs_measured),
         pairs_precision=seen.total / max(pairs.deviation, LEAST_NOISE),
-        ones=torch.from_numpy(np.concatenate([*ones, np.zeros(0)])).float(),
+        ones=torch.from_numpy(ones).float(),
         ones_precision=torch.from_numpy(seen.total / spread).float(),
         labelled=torch.from_numpy(beside).float(),
         labelled_precision=torch.from_numpy(known).float(),

@@ -125,14 +125,14 @@ def grouped(counts: Counts, column: Column, codec: Codec, least: float, most: in
     known = size - bool(getattr(column, "missing", False))
     if least == 0 and known <= most:
         return Groups(of=np.arange(size), within=np.ones(size))
-    of, leaves = np.zeros(size, np.int64), np.arange(size)
+    of, leaves, spikes = np.zeros(size, np.int64), np.arange(size), np.zeros(size, bool)
     ordered = isinstance(column, Integer | Continuous | Datetime | Ordinal)
     order = _by_value(column, codec, known) if ordered else []
     finer = len(np.unique(counts.bins)) < size
     whole = float(np.clip(held[:known], 0, None).sum()) if ordered and finer else -1.0  # above it no bin has parts
     while True:
         if ordered:
-            of[:known], leaves[:known] = _neighbours(counts, order, least, max(apart, least))
+            of[:known], leaves[:known], spikes[:known] = _neighbours(counts, order, least, max(apart, least))
         else:
             of[:known] = _rare(held[:known], least)
         found = int(of[:known].max(initial=-1)) + 1
@@ -143,7 +143,7 @@ def grouped(counts: Counts, column: Column, codec: Codec, least: float, most: in
         else:
             least = max(least * FEWER, 1.0)
     of[known:] = found
-    return Groups(of=of, within=_within(held, leaves, of, counts.deviation))
+    return Groups(of=of, within=_within(counts, leaves, of, spikes))
 
 
 def broad(groups: Groups, shares: Array, column: Column, codec: Codec, most: int) -> Places:
@@ -187,8 +187,11 @@ def _by_value(column: Column, codec: Codec, known: int) -> list[tuple[int, bool]
     return [(code, atom) for _, _, code, atom in sorted(keyed, key=lambda item: item[:2])]
 
 
-def _neighbours(counts: Counts, order: list[tuple[int, bool]], least: float, apart: float) -> tuple[Places, Places]:
-    """The group of every code, and the leaf of that group: a part that the noise does not let be told apart further."""
+def _neighbours(
+    counts: Counts, order: list[tuple[int, bool]], least: float, apart: float
+) -> tuple[Places, Places, NDArray[np.bool_]]:
+    """The group of every code, the leaf of that group (a part that the noise does not let be told apart further), and whether the code
+    is a spike."""
     held = counts.held
     between = [code for code, atom in order if not atom]
     spikes = _spikes(counts, between, least)
@@ -204,7 +207,7 @@ def _neighbours(counts: Counts, order: list[tuple[int, bool]], least: float, apa
         of[np.isin(leaves, places)] = run
     for place, code in enumerate(sorted(alone)):
         of[code], leaves[code] = len(runs) + place, len(parts) + place
-    return of, leaves
+    return of, leaves, np.isin(np.arange(len(order)), list(spikes))
 
 
 def _parts(counts: Counts, rest: Places, spikes: set[int], least: float) -> list[Places]:
@@ -279,25 +282,26 @@ def _rare(counts: Array, least: float) -> Places:
     return of
 
 
-def _smooth(held: Array, leaves: Places, deviation: float) -> Array:
-    """Within each leaf, codes are drawn to their mean by as much as the noise explains their differences (James & Stein 1961)."""
-    size = np.bincount(leaves)
-    mean = np.bincount(leaves, weights=held) / np.maximum(size, 1)
-    apart = held - mean[leaves]
-    seen = np.bincount(leaves, weights=apart**2)
-    factor = np.clip(1 - (size - 1) * deviation**2 / np.maximum(seen, 1e-12), 0, 1)
-    return mean[leaves] + factor[leaves] * apart
+def _smooth(held: Array, size: Places, of: Places, deviation: float) -> Array:
+    """Counts of parts, of so many codes each, are drawn to what they would be if all codes of those with the same `of` were alike, by as
+    much as the noise explains their differences (James & Stein 1961)."""
+    level = np.bincount(of, weights=held) / np.maximum(np.bincount(of, weights=size), 1)
+    apart = held - level[of] * size
+    seen = np.bincount(of, weights=apart**2 / size)
+    factor = np.clip(1 - (np.bincount(of) - 1) * deviation**2 / np.maximum(seen, 1e-12), 0, 1)
+    smooth: Array = level[of] * size + factor[of] * apart
+    return smooth
 
 
-def _within(held: Array, leaves: Places, of: Places, deviation: float) -> Array:
+def _within(counts: Counts, leaves: Places, of: Places, spikes: NDArray[np.bool_]) -> Array:
     """Shares of the leaves of each group, times shares of the codes of each leaf: so that the noise of many codes together
-    cannot outweigh what their leaf holds."""
-    codes = _shares(_smooth(held, leaves, deviation), leaves)
-    parts, first = np.unique(leaves, return_index=True)
-    sums: Array = np.bincount(leaves, weights=held)[parts].astype(np.float64)
-    mass = np.zeros(int(leaves.max(initial=0)) + 1)
-    mass[parts] = _shares(sums, of[first])
-    return codes * mass[leaves]
+    cannot outweigh what their leaf holds. The leaves of a bin that are no spikes are drawn to an even distribution over the bin."""
+    codes = _shares(_smooth(counts.held, np.ones(len(of), np.int64), leaves, counts.deviation), leaves)
+    parts, first, of_part, size = np.unique(leaves, return_index=True, return_inverse=True, return_counts=True)
+    sums = np.bincount(of_part, weights=counts.held).astype(np.float64)
+    alike = np.stack([of[first], counts.bins[first], np.where(spikes[first], parts + 1, 0)])
+    sums = _smooth(sums, size, np.unique(alike, axis=1, return_inverse=True)[1].ravel(), counts.deviation)
+    return codes * _shares(sums, of[first])[of_part]
 
 
 def _shares(counts: Array, of: Places) -> Array:
