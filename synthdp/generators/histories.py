@@ -108,7 +108,7 @@ class HistoriesSettings:
     )
     spread: float = option(
         0.25,
-        "largest expected size of a parameter: the smaller it is, the more noisy cells are drawn towards the rest; where a table shows less, it is less",
+        "largest expected size of a parameter, where its table shows so much: the smaller, the more noisy cells are drawn towards the rest",
         positive(100),
     )
     rounds: int = option(3, "how often histories are drawn and fitted", whole(1, 100))
