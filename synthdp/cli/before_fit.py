@@ -79,7 +79,7 @@ def check(config: Config) -> None:
         )
     if any(finding.refused for finding in found):
         raise BadInput(
-            "a fit refuses the records as they are: correct them or the schema, or let invalid=clamp change such cells"
+            "a fit would refuse the records as they are: correct them or the schema, or let invalid=clamp change the cells in question"
         )
     if data.path is not None and data.schema is not None:
         asked = {"data__table": data.table, "data__query_file": data.query_file}

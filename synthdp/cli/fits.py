@@ -251,7 +251,7 @@ def foretold(schema: "Schema", budget: Budget) -> list[str]:
         names = ", ".join([*found][:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")
         lines.append(
             f"learned    {names}: noise hides a category or a range of numbers that fewer than about {max(found.values()):,.0f} "
-            f"{schema.unit or 'record'}s share; numbers beyond the bounds that are found count as these. What is public is better declared"
+            f"{schema.unit or 'record'}s share; numbers beyond the learned bounds count as the nearest bound. Declare what is public"
         )
     return [*lines, *compared(schema)]
 

@@ -108,7 +108,7 @@ class HistoriesSettings:
     )
     spread: float = option(
         0.25,
-        "largest expected size of a parameter, where its table shows so much: the smaller, the more noisy cells are drawn towards the rest",
+        "upper limit on the expected size of a parameter, which its table tells; smaller values draw noisy cells further towards the rest",
         positive(100),
     )
     rounds: int = option(3, "how often histories are drawn and fitted", whole(1, 100))
@@ -236,8 +236,9 @@ class _Asked:
 
 
 def _pairs(view: View, asked: _Asked, most: int) -> list[Clique]:
-    """The previous target with the gap, with what is as before, with both, and with each of the columns that tell most of the target. Pairs
-    of so many cells that a mixed model could no longer be fitted are left out; all stay if it cannot be fitted even to one of them."""
+    """The previous target with the gap, with what is as before, with both, and with each of the columns that tell most of the target. A
+    pair with which the tables would be too large for the mixed model is left out. If no pair fits, all stay, since the target is then
+    fitted by maximum entropy."""
     target = str(view.target)
     previous, told = PREVIOUS + target, {}
     for name in view.before(target):

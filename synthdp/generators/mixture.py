@@ -5,11 +5,11 @@ which says how codes are grouped (the noise of a table is small against its grou
 what a rare label goes with where the tables of three are all noise; then each table of (column, column, label), and each of
 (column, column), whose noise is not spread over the label's values. Every two ordered columns are counted in a few broad groups too,
 so that correlations survive: in tables of many cells, shrinkage pulls correlations to 0, and so does the noise of empty cells, since
-a model has no negative cells. A large table that to all appearance holds nothing but noise beyond its margins is fitted as if its columns
-were independent. None of these tables shows what only three columns together tell, such as a label that is the parity of
-three flags. If the schema's number of units is large compared with the noise, columns in halves are therefore counted six at a time with
-the label, and the triples that the noise does not explain are fitted as well. A mixture of product distributions is fitted to all of
-this at once (`marginals/product_mixture.py`), and records are drawn from it.
+a model has no negative cells. A large table that shows only noise beyond its margins is fitted as if its columns were
+independent. None of these tables shows what only three columns together tell, such as a label that is the parity of three flags. If
+the schema's number of units is large compared with the noise, columns in halves are therefore counted six at a time with the label,
+and the triples that the noise does not explain are fitted as well. A mixture of product distributions is fitted to all of this at
+once (`marginals/product_mixture.py`), and records are drawn from it.
 
 Marginal-based generators measure tables and fit a graphical model to them (McKenna, Miklau & Sheldon 2021; McKenna et al. 2022);
 the mixture needs no choice of tables, since its tables cost one matrix product however many they are. Only where there are more

@@ -190,7 +190,7 @@ def _columns(held: Held) -> bool:
         items = {"kind": column["kind"], **declared, **bought}
         if set(declared) & set(bought) or set(bought) - BOUGHT or not _same(items, known[column["name"]]):
             return False
-        if "atoms" in bought and not {"bounds", "bins"} & set(bought):  # which a grid finds: zeros are its by-product
+        if "atoms" in bought and not {"bounds", "bins"} & set(bought):  # zeros are found only on a grid that buys these
             return False
     return _paid(held)
 

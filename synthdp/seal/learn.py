@@ -444,7 +444,7 @@ def _bought_number(column: Numeric, most: int, terms: Purchase, ask: Ask) -> dic
 
 
 def _least(column: Integer | Continuous) -> float:
-    """The least number above 0 that a column holds."""
+    """The least number above 0 that a column can hold."""
     if isinstance(column, Integer):
         return float(column.step)
     return float(np.finfo(np.float64).tiny) if column.decimals is None else 10.0**-column.decimals
@@ -453,8 +453,9 @@ def _least(column: Integer | Continuous) -> float:
 def _fine(
     column: Numeric, edges: tuple[float, ...], most: int, terms: Purchase, ask: Ask
 ) -> tuple[Numbers, Numbers, float]:
-    """Noisy counts of the cells between these edges, (cells,); how much of each are zeros, where these are so many that they are
-    worth a bin of their own; and the deviation of a count. For the zeros the question has one cell more, or two."""
+    """Noisy counts of the cells between these edges, (cells,); how much of each count is zeros, all 0 unless the zeros deserve an atom;
+    and the deviation of one cell of the question. The question has one or two more cells to count the zeros; the cell that they are
+    summed into has more noise."""
     grid, cut = edges, None
     if not isinstance(column, Datetime) and not column.atoms:
         grid, cut = around_zero(edges, _least(column))

@@ -191,7 +191,7 @@ def test_check_says_that_a_fit_would_refuse_and_leads_no_further(place, capsys):
     said = capsys.readouterr()
     assert "column 'age'" in said.out
     assert "next " not in said.out
-    assert "a fit refuses the records as they are" in said.err
+    assert "a fit would refuse the records as they are" in said.err
 
 
 def test_check_of_a_table_without_records(place, capsys):

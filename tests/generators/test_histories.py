@@ -399,8 +399,8 @@ def test_a_table_that_tells_nothing_adds_no_noise(told):
     assert found.probabilities(cells, sizes).mean(0) == pytest.approx(np.exp(alone), abs=1e-4)
 
 
-def test_by_greatest_entropy_a_table_that_tells_nothing_adds_little_noise(told):
-    """Each table's parameters are expected as large as it shows."""
+def test_by_maximum_entropy_a_table_that_tells_nothing_adds_little_noise(told):
+    """The expected size of a table's parameters is estimated from that table."""
     cells, sizes, tables, _, alone = told
     found = fit(
         cells, np.ones(20_000), [("a",), ("b",), ("c",)], sizes, tables, [40.0] * 3, alone, spread=0.5, iterations=200

@@ -756,7 +756,7 @@ def test_a_mixture_s_triples_are_those_of_its_records():
 
 
 def table_of(strength, noise, rng, shape=(20, 30)):
-    """Margins, and a noisy table whose relation has `strength` times the square that noise alone has."""
+    """Margins, and a noisy table whose relation has `strength` times the expected sum of squares of noise alone."""
     first, second = (rng.dirichlet(np.full(count, 5.0)) for count in shape)
     relation = denoised_part(rng.normal(size=shape), first, second)
     relation *= noise * np.sqrt(strength * (shape[0] - 1) * (shape[1] - 1) / (relation**2).sum())
@@ -778,12 +778,14 @@ def test_a_relation_is_left_out_where_it_is_surely_weaker_than_the_noise(strengt
         made = denoised(table, first, second, 1e-4)
         found += int(np.array_equal(made, table))
         gone = denoised_part(table - made, first, second)
-        np.testing.assert_allclose(table - made, gone, atol=1e-15)  # margins stay as they are
+        np.testing.assert_allclose(
+            table - made, gone, atol=1e-15
+        )  # only what no change of a margin explains is removed
     assert found == kept
 
 
 def test_small_tables_are_left_as_they_are():
-    """Of few cells nobody can tell that they hold noise alone."""
+    """With few cells, noise alone cannot be told from a weak relation."""
     rng = np.random.default_rng(6)
     freedom = 4
     assert 2 * np.sqrt(2 * freedom) > (1 + VAGUE) * freedom

@@ -318,7 +318,7 @@ def test_a_cell_of_zeros_is_cut_out_of_a_grid(edges, step, expected, cut):
     ],
 )
 def test_zeros_that_many_records_hold_are_bought(facts):
-    """They were drawn from all of a bin, and few came back."""
+    """Without an atom, they would be drawn from the whole bin, and few would come back as 0."""
     rng = np.random.default_rng(2)
     others = 5 * rng.integers(1, 700, 4000) * (1 if facts["kind"] == "integer" else rng.choice([-1, 1], 4000))
     costs = np.where(rng.random(4000) < 0.4, 0, others)

@@ -29,7 +29,7 @@ LEAST_CHANCE = 1e-300  # of a code that a rule leaves: something is drawn
 ALIKE = 2.0**30  # of a code's place: means that differ by less than a part of so many are alike
 IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
-LEAST_SPREAD = 0.02  # of parameters, where a table tells nothing
+LEAST_SPREAD = 0.02  # expected deviation of parameters whose table tells nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,10 +135,10 @@ def fit(
 ) -> Conditional:
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
-    `alone` (codes,) are logarithms of the column by itself. Tables are held against the rows `cells`, weighted: a table's cell counts as
-    much as the rows in it. `spread` is the largest deviation of parameters that is expected, of all or of each table, and less where the
-    table tells less than that (`_spreads`): a parameter's penalty is (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is
-    the variance of its count among the rows. `offset` (rows, codes) are logarithms of what multiplies the chances, `CLOSED` of codes
+    `alone` (codes,) are logarithms of the column by itself. Tables are held against the rows `cells`, weighted: a table's cell counts
+    as much as the rows in it. `spread`, one for all tables or one for each, is the upper limit of the parameters' expected deviation s,
+    which is estimated from each table (`_spreads`). A parameter's penalty is (1 + deviation^2 / h) / s^2 / 2 times its square, where h
+    is the variance of its count among the rows. `offset` (rows, codes) are logarithms of what multiplies the chances, `CLOSED` of codes
     that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
     """
     from scipy.optimize import minimize
@@ -179,9 +179,10 @@ def fit(
 
 
 def _spreads(apart: Array, told: Array, noise: Array, wide: Sequence[int], most: Array) -> Array:
-    """The deviation of parameters that each table shows, (tables,): how far its cells, of which `wide` ones lie in each, are `apart`
-    (cells, codes) from what the column by itself would have there, less what `noise` (cells, 1) adds to that, plus one deviation of it.
-    A parameter moves a count by `told` (cells, codes). What tells nothing would otherwise be fitted to its noise."""
+    """The expected deviation of each table's parameters, (tables,), between `LEAST_SPREAD` and `most` (tables,). It is estimated from how
+    far the table's cells are `apart` (cells, codes) from what the column by itself would have there: the sum of squares, less what
+    `noise` (cells, 1) explains, plus one standard deviation of that. `wide` is each table's number of cells; a parameter of 1 moves a
+    count by `told` (cells, codes). Without this, a table that tells nothing would be fitted to its noise."""
     heard, starts = told > LEAST_TOLD, np.cumsum([0, *wide[:-1]])
 
     def summed(values: Array) -> Array:

@@ -35,7 +35,7 @@ BROAD = 4.0  # how many deviations of its noise a cell of a broad table holds, a
 MOST_PLACES = 8  # of a column in broad tables
 SURE = 4.5  # deviations of the noise: by chance, one triple of 150,000
 MOST_TRIPLES = 100
-VAGUE = 0.4  # of the noise: a relation that is surely weaker is taken for none, since a fit of large tables would follow their noise
+VAGUE = 0.4  # of the noise's expected square: a relation that is clearly weaker is removed; a fit of large tables would follow the noise
 LEAST_NOISE = 0.5  # records: a noiseless fit is weighed as if it had so much
 
 
@@ -208,9 +208,9 @@ class Answers:
         return replace(self, names=[*self.names, *constants])
 
     def laid(self, order: Sequence[str], seen: Look, margins: Array) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Shares (labels, part, part) above the diagonal, in the order of the columns, without what is noise to all appearance, and
-        where they are; `part` is as wide as the columns up to the last one that was asked. `margins` (labels, width) are the noisy
-        shares of single columns."""
+        """Shares (labels, part, part) above the diagonal, in the order of the columns, after `denoised`, and a mask of what was
+        measured; `part` is as wide as the columns up to the last one that was asked. `margins` (labels, width) are the noisy shares of
+        single columns for each label, 0 where none were asked."""
         sizes = [seen.groups[name].count if name else 1 for name in order]
         places = [order.index(name) for name in self.names]
         part, ends = max(places, default=-1) + 1, np.cumsum([0, *sizes])
@@ -226,12 +226,13 @@ class Answers:
 
 
 def denoised(block: Array, first: Array, second: Array, noise: float) -> Array:
-    """A noisy table (rows, columns), without what the rows tell of the columns where that is surely less than `VAGUE` of the noise.
+    """A noisy table (rows, columns), without the relation of rows and columns if that is clearly weaker than `VAGUE` of the noise.
 
-    About the product of the margins `first` (rows,) and `second` (columns,), a change of a margin moves the table by something times
-    the other margin. What is orthogonal to all such changes has (rows - 1) (columns - 1) degrees of freedom, and of noise alone, of
-    this deviation, a square of so many times its variance, give or take. It is left out where even two deviations more would not be
-    `1 + VAGUE` times that; the margins stay as the table has them.
+    Near independence, changing a margin moves the table by some vector times the other margin (`first` (rows,), `second` (columns,)).
+    The relation is the part of the table that is orthogonal to all such changes. It has (rows - 1) (columns - 1) degrees of freedom, and
+    noise of this deviation alone gives it an expected sum of squares of that many times the variance. The relation is removed if its
+    sum of squares plus two standard deviations is at most `1 + VAGUE` times that. What the table says of the margins, by least
+    squares, stays.
     """
     freedom = (len(first) - 1) * (len(second) - 1)
     if not freedom or not first.any() or not second.any():

@@ -283,8 +283,8 @@ def _rare(counts: Array, least: float) -> Places:
 
 
 def _smooth(held: Array, size: Places, of: Places, deviation: float) -> Array:
-    """Counts of parts, of so many codes each, are drawn to what they would be if all codes of those with the same `of` were alike, by as
-    much as the noise explains their differences (James & Stein 1961)."""
+    """Counts `held` (parts,) shrunk towards an even spread over the codes of all parts with the same `of`, as far as the noise explains
+    their differences (James & Stein 1961). `size` (parts,) is the number of codes in each part; `deviation` is the noise of one code."""
     level = np.bincount(of, weights=held) / np.maximum(np.bincount(of, weights=size), 1)
     apart = held - level[of] * size
     seen = np.bincount(of, weights=apart**2 / size)
@@ -295,7 +295,7 @@ def _smooth(held: Array, size: Places, of: Places, deviation: float) -> Array:
 
 def _within(counts: Counts, leaves: Places, of: Places, spikes: NDArray[np.bool_]) -> Array:
     """Shares of the leaves of each group, times shares of the codes of each leaf: so that the noise of many codes together
-    cannot outweigh what their leaf holds. The leaves of a bin that are no spikes are drawn to an even distribution over the bin."""
+    cannot outweigh what their leaf holds. Leaves of one bin, spikes aside, are shrunk towards an even distribution."""
     codes = _shares(_smooth(counts.held, np.ones(len(of), np.int64), leaves, counts.deviation), leaves)
     parts, first, of_part, size = np.unique(leaves, return_index=True, return_inverse=True, return_counts=True)
     sums = np.bincount(of_part, weights=counts.held).astype(np.float64)
