@@ -190,7 +190,8 @@ def _columns(held: Held) -> bool:
         items = {"kind": column["kind"], **declared, **bought}
         if set(declared) & set(bought) or set(bought) - BOUGHT or not _same(items, known[column["name"]]):
             return False
-        if "atoms" in bought and not {"bounds", "bins"} & set(bought):  # zeros are found only on a grid that buys these
+        # Of single values only 0 is found, on a grid that buys bounds or bins.
+        if "atoms" in bought and not (_same(bought["atoms"], [0]) and {"bounds", "bins"} & set(bought)):
             return False
     return _paid(held)
 

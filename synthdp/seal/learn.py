@@ -419,7 +419,7 @@ def _bought_number(column: Numeric, most: int, terms: Purchase, ask: Ask) -> dic
     if integers:
         low, high = math.floor(low), math.ceil(high)
     edges = fine_edges(low, high, integers=integers)
-    counts, zeros, deviation = _fine(column, edges, most, terms, ask)
+    counts, zeros, deviation = _fine(column, edges, most, terms, ask, zero=low <= 0 <= high)
     items: dict[str, Any] = {"atoms": (0,)} if zeros.any() else {}
     tiny = isinstance(column, Continuous) and column.decimals is None and bounds_too and NEAR_ZERO.issuperset(cells)
     if tiny and (counts - zeros).max() > max(MOST * records, least_clear(len(counts), deviation)):
@@ -451,21 +451,21 @@ def _least(column: Integer | Continuous) -> float:
 
 
 def _fine(
-    column: Numeric, edges: tuple[float, ...], most: int, terms: Purchase, ask: Ask
+    column: Numeric, edges: tuple[float, ...], most: int, terms: Purchase, ask: Ask, *, zero: bool
 ) -> tuple[Numbers, Numbers, float]:
     """Noisy counts of the cells between these edges, (cells,); how much of each count is zeros, all 0 unless the zeros deserve an atom;
-    and the deviation of one cell of the question. The question has one or two more cells to count the zeros; the cell that they are
-    summed into has more noise."""
+    and the deviation of one cell of the question. The question has one or two more cells to count the zeros if the column can hold any
+    (`zero`); the cell that they are summed into has more noise."""
     grid, cut = edges, None
-    if not isinstance(column, Datetime) and not column.atoms:
+    if zero and not isinstance(column, Datetime) and not column.atoms:
         grid, cut = around_zero(edges, _least(column))
     question = Grid(column.name, grid, terms.noise, most, isinstance(column, Datetime))
     counts: Numbers = ask(question)
     if cut is None:
         return counts, np.zeros(len(counts)), question.deviation
-    zero = float(counts[grid.index(0.0)])
+    found = float(counts[grid.index(0.0)])
     counts = np.concatenate([counts[: cut.start], [counts[cut].sum()], counts[cut.stop :]])
     zeros = np.zeros(len(counts))
-    if zero > max(least_clear(len(counts), question.deviation), SPIKE * float(counts.sum())):
-        zeros[cut.start] = zero
+    if found > max(least_clear(len(counts), question.deviation), SPIKE * float(counts.sum())):
+        zeros[cut.start] = found
     return counts, zeros, question.deviation

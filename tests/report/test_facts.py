@@ -304,6 +304,24 @@ def test_an_edit_without_a_new_manifest_names_the_file(releases, folder, name):
 COSTLY = {fact.name for fact in facts.FACTS if fact.costly}
 
 
+@pytest.mark.parametrize(("atom", "refused"), [(0, False), (4, True)])
+def test_the_only_atom_that_is_bought_is_zero(folder, releases, atom, refused):
+    """Any other may have been read off the records."""
+
+    def change(description):
+        description["schema"]["columns"]["dose"]["atoms"] = [atom]
+        row = description["statement"]["columns"][4]
+        row["bought"] = {"bins": row["declared"].pop("bins"), "atoms": [atom]}
+        del row["declared"]["atoms"]
+
+    forge(folder, releases / "rich", change)
+    if not refused:
+        verify(folder)
+        return
+    with pytest.raises(BadInput, match="columns"):
+        verify(folder)
+
+
 @pytest.mark.heavy
 def test_loading_refuses_what_costs_nothing_to_check_and_asks_no_accountant(releases, folder, monkeypatch):
     monkeypatch.setattr(facts.accounting, "epsilons", None)

@@ -333,6 +333,20 @@ def test_zeros_that_many_records_hold_are_bought(facts):
     assert row["bought"]["atoms"] == [0]
 
 
+def test_zeros_beyond_declared_bounds_are_no_atom():
+    """The grid of whole numbers may reach beyond the bounds; such an atom would stop a fit that was charged."""
+    columns = {"change": {"kind": "integer", "bounds": [-1001, -1], "bins": "learn"}}
+    schema = Schema.from_dict({"declared_by": "the tests", "units": 2000, "columns": columns})
+    frame = pd.DataFrame({"change": np.where(np.arange(2000) % 2, 0, -500)})
+    made = Synthesizer("independent", schema=schema, budget=Budget(5.0, 1e-5))
+    release = made.fit(frame, invalid="clamp", seed=1)
+    assert release.schema.columns[0].atoms == ()
+    columns["change"]["bounds"] = [-1001, 0]
+    schema = Schema.from_dict({"declared_by": "the tests", "units": 2000, "columns": columns})
+    release = Synthesizer("independent", schema=schema, budget=Budget(5.0, 1e-5)).fit(frame, seed=1)
+    assert release.schema.columns[0].atoms == (0,)
+
+
 def test_few_zeros_are_no_atom():
     rng = np.random.default_rng(3)
     costs = np.where(rng.random(4000) < 0.04, 0.0, rng.gamma(2, 300, 4000))

@@ -239,8 +239,8 @@ def denoised(block: Array, first: Array, second: Array, noise: float) -> Array:
         return block
     relation = block - np.outer(first, first @ block) / (first @ first)
     relation -= np.outer(relation @ second, second) / (second @ second)
-    told = float((relation**2).sum()) / noise**2
-    return block - relation if told + 2 * math.sqrt(2 * freedom) <= (1 + VAGUE) * freedom else block
+    most = ((1 + VAGUE) * freedom - 2 * math.sqrt(2 * freedom)) * noise**2
+    return block - relation if float((relation**2).sum()) <= most else block
 
 
 def places(data: "Sensitive", seen: Look, names: Sequence[str], deviation: float) -> dict[str, Places]:
