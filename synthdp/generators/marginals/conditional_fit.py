@@ -137,9 +137,9 @@ def fit(
 
     `alone` (codes,) are logarithms of the column by itself. Tables are held against the rows `cells`, weighted: a table's cell counts
     as much as the rows in it. `spread`, one for all tables or one for each, is the upper limit of the parameters' expected deviation s,
-    which is estimated from each table (`_spreads`). A parameter's penalty is (1 + deviation^2 / h) / s^2 / 2 times its square, where h
-    is the variance of its count among the rows. `offset` (rows, codes) are logarithms of what multiplies the chances, `CLOSED` of codes
-    that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
+    which without an `offset` is estimated from each table (`_spreads`). A parameter's penalty is (1 + deviation^2 / h) / s^2 / 2 times
+    its square, where h is the variance of its count among the rows. `offset` (rows, codes) are logarithms of what multiplies the
+    chances, `CLOSED` of codes that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
     """
     from scipy.optimize import minimize
 
@@ -153,10 +153,10 @@ def fit(
     )[:, None]
     held = np.maximum(noisy.sum(1, keepdims=True), noise)  # of the records in a cell; no fewer than the noise hides
     wide = [len(table) for table in tables]
-    most = np.broadcast_to(np.asarray(spread, np.float64), len(tables))
-    spreads = np.repeat(_spreads(noisy - held * margin, held * (margin * (1 - margin)), noise, wide, most), wide)[
-        :, None
-    ]
+    expected = np.broadcast_to(np.asarray(spread, np.float64), len(tables))
+    if offset is None:  # else parameters also make up for what the offset changes
+        expected = _spreads(noisy - held * margin, held * (margin * (1 - margin)), noise, wide, expected)
+    spreads = np.repeat(expected, wide)[:, None]
     target = mass * (noisy + (held - noisy.sum(1, keepdims=True)) * margin) / held
     noise = noise * mass / held
     told = mass * (margin * (1 - margin))[None, :]
