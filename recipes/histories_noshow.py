@@ -226,8 +226,7 @@ PAGE = """# Histories: appointments that patients keep or miss
 - Used in choosing: where `histories` lost what tells a missed appointment was looked for on these patients, and forms of its fit were
   tried on them, the held-out ones included. Its shares, its clip and its numbers of tables were not. That few patients with very many
   appointments have many of the later ones was seen on them, too; how that is counted was chosen on made-up clinics, and so was the rule
-  by which a patient weighs. That how far a table may change a column is estimated from the table was chosen on made-up clinics; that
-  gaps are left out of this, since it made them worse at both epsilons, was seen on these patients.
+  by which a patient weighs.
 - A fit of `histories` takes {seconds:.0f} CPU seconds (median), with its sample.
 {asked}
 {peers}

@@ -108,7 +108,7 @@ class HistoriesSettings:
     )
     spread: float = option(
         0.25,
-        "upper limit on the expected size of a parameter, which its table tells; smaller values draw noisy cells further towards the rest",
+        "expected size of a parameter: the smaller it is, the more noisy cells are drawn towards the rest",
         positive(100),
     )
     rounds: int = option(3, "how often histories are drawn and fitted", whole(1, 100))

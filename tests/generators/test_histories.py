@@ -399,22 +399,6 @@ def test_a_table_that_tells_nothing_adds_no_noise(told):
     assert found.probabilities(cells, sizes).mean(0) == pytest.approx(np.exp(alone), abs=1e-4)
 
 
-def test_by_maximum_entropy_a_table_that_tells_nothing_adds_little_noise(told):
-    """The expected size of a table's parameters is estimated from that table."""
-    cells, sizes, tables, _, alone = told
-    found = fit(
-        cells, np.ones(20_000), [("a",), ("b",), ("c",)], sizes, tables, [40.0] * 3, alone, spread=0.5, iterations=200
-    )
-    of_a, of_b, of_c = (
-        np.diff(found.theta, axis=1)[:, 0][:3],
-        found.theta[3:33],
-        np.diff(found.theta[33:], axis=1)[:, 0],
-    )
-    assert np.sqrt((of_b**2).mean()) < 0.03  # 0.14 if they might be as large as those of the others
-    assert np.diff(of_a) == pytest.approx([1, 1], abs=0.25)
-    assert np.corrcoef(of_c, np.arange(20))[0, 1] > 0.9
-
-
 @pytest.mark.parametrize("codes", [2, 3])
 def test_a_mixed_model_has_the_shares_of_its_tables(codes):
     """Without noise, and with a relation that is all but certain."""

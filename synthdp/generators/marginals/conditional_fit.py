@@ -29,7 +29,6 @@ LEAST_CHANCE = 1e-300  # of a code that a rule leaves: something is drawn
 ALIKE = 2.0**30  # of a code's place: means that differ by less than a part of so many are alike
 IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
-LEAST_SPREAD = 0.02  # expected deviation of parameters whose table tells nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,11 +134,11 @@ def fit(
 ) -> Conditional:
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
-    `alone` (codes,) are logarithms of the column by itself. Tables are held against the rows `cells`, weighted: a table's cell counts
-    as much as the rows in it. `spread`, one for all tables or one for each, is the upper limit of the parameters' expected deviation s,
-    which without an `offset` is estimated from each table (`_spreads`). A parameter's penalty is (1 + deviation^2 / h) / s^2 / 2 times
-    its square, where h is the variance of its count among the rows. `offset` (rows, codes) are logarithms of what multiplies the
-    chances, `CLOSED` of codes that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
+    `alone` (codes,) are logarithms of the column by itself. Tables are held against the rows `cells`, weighted: a table's cell counts as
+    much as the rows in it. `spread` is the deviation of parameters that is expected, of all or of each table: a parameter's penalty is
+    (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. `offset` (rows, codes) are
+    logarithms of what multiplies the chances, `CLOSED` of codes that a row cannot have. By L-BFGS, from `start` where its cliques are the
+    same.
     """
     from scipy.optimize import minimize
 
@@ -152,14 +151,10 @@ def fit(
         [np.full(len(table), deviation) for table, deviation in zip(tables, deviations, strict=True)]
     )[:, None]
     held = np.maximum(noisy.sum(1, keepdims=True), noise)  # of the records in a cell; no fewer than the noise hides
-    wide = [len(table) for table in tables]
-    expected = np.broadcast_to(np.asarray(spread, np.float64), len(tables))
-    if offset is None:  # else parameters also make up for what the offset changes
-        expected = _spreads(noisy - held * margin, held * (margin * (1 - margin)), noise, wide, expected)
-    spreads = np.repeat(expected, wide)[:, None]
     target = mass * (noisy + (held - noisy.sum(1, keepdims=True)) * margin) / held
     noise = noise * mass / held
     told = mass * (margin * (1 - margin))[None, :]
+    spreads = np.repeat(np.broadcast_to(spread, len(tables)), [len(table) for table in tables])[:, None]
     penalty = (1 + noise**2 / np.maximum(told, LEAST_TOLD)) / spreads**2
     scale = 1 / np.sqrt(penalty + 3 * told)  # 3: a row lies in a cell of every table, which share what they tell
 
@@ -176,21 +171,6 @@ def fit(
     options = {"maxiter": iterations, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-3}
     found = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", options=options)
     return Conditional(base, tuple(cliques), found.x.reshape(target.shape) * scale)
-
-
-def _spreads(apart: Array, told: Array, noise: Array, wide: Sequence[int], most: Array) -> Array:
-    """The expected deviation of each table's parameters, (tables,), between `LEAST_SPREAD` and `most` (tables,). It is estimated from how
-    far the table's cells are `apart` (cells, codes) from what the column by itself would have there: the sum of squares, less what
-    `noise` (cells, 1) explains, plus one standard deviation of that. `wide` is each table's number of cells; a parameter of 1 moves a
-    count by `told` (cells, codes). Without this, a table that tells nothing would be fitted to its noise."""
-    heard, starts = told > LEAST_TOLD, np.cumsum([0, *wide[:-1]])
-
-    def summed(values: Array) -> Array:
-        return np.add.reduceat(np.where(heard, values, 0.0).sum(1), starts)
-
-    square = summed(apart**2 - noise**2) + np.sqrt(2 * summed(np.broadcast_to(noise**4, apart.shape)))
-    found: Array = np.sqrt(np.maximum(square, 0.0) / np.maximum(summed(told**2), 1.0))
-    return np.clip(found, np.minimum(LEAST_SPREAD, most), most)
 
 
 def indicators(cells: Mapping[str, Whole], cliques: Sequence[Clique], sizes: Mapping[str, int]) -> "csr_matrix":
