@@ -239,6 +239,12 @@ def useful(target: str, entry: Mapping[str, Any], past: Mapping[str, Any] | None
             " Models trained on real rows hardly predict this column either, so it does not test the synthetic rows."
         )
         return {**answer, "verdict": "Cannot be told", "text": text}
+    if real.get("interval") is not None and real["interval"][0] <= guess:
+        text += (
+            f" On these held-out rows, models trained on real rows are not clearly better than {said_guess} either, so the figures cannot "
+            "tell what the synthetic rows are worth: hold out more rows, or judge by another column."
+        )
+        return {**answer, "verdict": "Cannot be told", "text": text}
     kept = (made["mean"] - guess) / signal
     share = "all" if kept >= 1 else f"{100 * max(kept, 0):.0f} %"
     text += f" Synthetic rows keep {share} of what real rows offer above {said_guess}."

@@ -295,6 +295,17 @@ def test_a_target_that_is_never_missed_is_told_to_have_been_given_away():
     assert "give this one away" not in text(0.999)
 
 
+@pytest.mark.parametrize(
+    ("interval", "verdict"), [([0.46, 0.66], "Cannot be told"), ([0.53, 0.6], "Nearly as useful as real rows")]
+)
+def test_what_real_rows_hardly_predict_judges_nothing(interval, verdict):
+    """With 18 positives, real rows at 0.56 are no better than chance for all that is known, and luck would rank releases."""
+    figures = {"trtr": {"mean": 0.562, "interval": interval}, "tstr": {"mean": 0.592}, "independent": {"mean": 0.5}}
+    told = findings.useful("dead", {"average": {arm: {"auroc": figure} for arm, figure in figures.items()}})
+    assert told["verdict"] == verdict
+    assert ("not clearly better than chance" in told["text"]) == (verdict == "Cannot be told")
+
+
 @pytest.mark.heavy
 def test_what_a_fit_merged_into_other_counts_as_wrong(train, test, schema):
     """Also by the schema of the release, which lists what was found and `other`."""
