@@ -197,3 +197,27 @@ def test_the_nearest_component_is_the_nearest_one():
     centres, labels = rng.standard_normal((vectors.labels, 5, 20)) * 1000, vectors.label_of(records)
     expected = np.square(found.of(records)[:, None] - centres[labels]).sum(2).argmin(1)
     assert (one_shot._nearest(found, centres)(records) == labels * 5 + expected).all()
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("shape", [(64, 64, 1), (32, 32, 3)])
+def test_larger_pictures_and_colour_keep_their_classes(shape):
+    """Made-up pictures whose bright half is where their label says: more than half of the difference is there, in each colour."""
+    height, width, channels = shape
+    rng = np.random.default_rng(0)
+    left = rng.random(2000) < 0.5
+    bright = left[:, None, None, None] == (np.arange(width) < width // 2)[None, None, :, None]
+    shade = np.array([1.0, 0.6, 0.3])[:channels]
+    pixels = (np.where(bright, 180, 60) + rng.normal(0, 20, (2000, height, width, 1))) * shade
+    pixels = np.clip(pixels, 0, 255).astype(np.uint8)
+    frame = pd.DataFrame({"image": list(pixels if channels == 3 else pixels[..., 0]), "left": left})
+    picture = {"kind": "image", "height": height, "width": width, "channels": channels}
+    columns = {"image": picture, "left": {"kind": "boolean"}}
+    schema = Schema.from_dict({"declared_by": "the tests", "units": 2000, "targets": ["left"], "columns": columns})
+    made = Synthesizer("classgauss", schema=schema, budget=Budget(3.0, 1e-5)).fit(frame, seed=0).sample(200, seed=0)
+    drawn = np.stack(made["image"]).astype(float).reshape(200, height, width, channels)
+    halves = drawn[:, :, : width // 2].mean((1, 2)) - drawn[:, :, width // 2 :].mean((1, 2))
+    told = made["left"].to_numpy(bool)
+    for channel, share in enumerate(shade):
+        assert halves[told, channel].mean() > 60 * share  # of 120
+        assert halves[~told, channel].mean() < -60 * share
