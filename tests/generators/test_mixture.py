@@ -798,7 +798,7 @@ def test_small_tables_are_left_as_they_are():
 
 
 def test_unrelated_codes_come_back_unrelated():
-    """A fit that followed the noise of such large tables had 1.17 times the distance of columns that are drawn by themselves."""
+    """A fit that follows the noise of such large tables is farther from the records than columns that are drawn by themselves."""
     rng = np.random.default_rng(8)
     names = [f"code{place}" for place in range(4)]
     frame = pd.DataFrame({name: rng.integers(0, 30, 20_000) for name in names})
