@@ -280,7 +280,7 @@ class Schema:
         return self if self.honoured is not None else self.counting()
 
     def with_learned(self, name: str, **items: Any) -> "Schema":
-        """The same schema with bought items of one column (categories, bounds, bins) in the place of `learn`; of one below visits in
+        """The same schema with bought items of one column (categories, bounds, bins, atoms) in the place of `learn`; of one below visits in
         all of its places.
 
         Total, since a charged fit never refuses on content: see `learn.settle`.
