@@ -144,7 +144,8 @@ class Bound:
         else:
             total = torch.stack([own.double() for own in squares.values()]).sum(0)
         left = None
-        if longest is not None and not (total.device.type == "cpu" and _small(longest, total)):
+        small = longest is not None and total.device.type == "cpu" and _small(longest, total)
+        if longest is not None and not small:
             left = (2 - torch.maximum(longest, total.sqrt()) / (LARGEST / 2)).nan_to_num_(0.0).clamp_(0.0, 1.0)
             total = torch.where(left > 0, total, math.inf)
         self.count(total, left)
@@ -155,7 +156,7 @@ class Bound:
             weights = {place: weight.div_(divisors) for place, weight in weights.items()}
         # The sum is finite only if each of them is. That saves a pass over all gradients on the CPU, where it can be looked at
         # at once; a GPU would have to be waited for, and left units out are left out either way.
-        if total.device.type == "cpu" and math.isfinite(total.sum().item()):
+        if small or (total.device.type == "cpu" and math.isfinite(total.sum().item())):
             return weights, None
         finite = torch.isfinite(total)
         return {place: torch.where(finite, weight, 0.0) for place, weight in weights.items()}, ~finite

@@ -168,9 +168,7 @@ def _measured(parts: Sequence[Part], n: int) -> tuple[Tensor, Tensor]:
     outer = [part for part in parts if isinstance(part, Outer)]
     sides = [[side] for side in (*(part.a for part in outer), *(part.g for part in outer))]
     sides += [part.explicit for part in parts if not isinstance(part, Outer)]
-    most = max(block.numel() for blocks in sides for block in blocks)
-    wide = torch.empty(most, dtype=torch.float64, device=sides[0][0].device)  # one for all: it stays in the cache
-    norms = torch.stack([_norms(blocks, n, wide) for blocks in sides])
+    norms = torch.stack([_norms(blocks, n) for blocks in sides])
     squares, count = norms.square(), len(outer)
     if not outer:
         return squares.sum(0), norms.amax(0)
@@ -179,13 +177,10 @@ def _measured(parts: Sequence[Part], n: int) -> tuple[Tensor, Tensor]:
     return total if len(norms) == 2 * count else total.add_(squares[2 * count :].sum(0)), norms.amax(0)
 
 
-def _norms(blocks: Sequence[Tensor], n: int, wide: Tensor) -> Tensor:
-    """(n,) L2 norms of the first n rows, in float64, for which `wide` has room."""
-    if len(blocks) == 1:
-        rows = blocks[0][:n]
-        found: Tensor = torch.linalg.vector_norm(wide[: rows.numel()].view_as(rows).copy_(rows), dim=1)
-        return found
-    return torch.cat([_norms([block], len(block), wide) for block in blocks])[:n]
+def _norms(blocks: Sequence[Tensor], n: int) -> Tensor:
+    """(n,) L2 norms of the first n rows, in float64."""
+    found = [torch.linalg.vector_norm(block[:n], dim=1, dtype=torch.float64) for block in blocks]
+    return found[0] if len(found) == 1 else torch.cat(found)[:n]
 
 
 @functools.lru_cache(maxsize=64)
