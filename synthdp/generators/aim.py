@@ -23,7 +23,7 @@ from synthdp.generators.marginals.grouping import Binned, binned
 from synthdp.generators.marginals.inference import ENGINES, Fitted, Measured, check_engine, fitter
 from synthdp.generators.marginals.junction_tree import Array, Clique, marginal, megabytes
 from synthdp.generators.marginals.network_model import NetworkModel, restored
-from synthdp.generators.mst import single
+from synthdp.generators.mst import compared, single
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Capped, Entry, Plan
 from synthdp.options import check, fraction, not_negative, one_of, option, whole
@@ -174,7 +174,7 @@ class _Rounds:
     def _round(self, step: int, rho: float, used: float) -> bool:
         """Choose a table, measure it, fit; whether that moved the model by less than the noise, so that less noise is due."""
         names = self._data.codec.names
-        cliques = self._small_enough(self._compared(step), used)
+        cliques = self._small_enough(compared(list(self._candidates), MOST_COMPARED, step), used)
         question = self._data.tables([[names[place] for place in cliques[0]]], _noise(MEASURE * rho, self._moves))
         error = ERROR * question.deviation
         expected = [self._seen.total * marginal(self._model.network, clique) for clique in cliques]
@@ -191,14 +191,6 @@ class _Rounds:
         self._model = self.fitted(self._settings.iterations)
         moved = np.abs(self._seen.total * marginal(self._model.network, cliques[place]) - expected[place]).sum()
         return bool(moved <= error * table.size)
-
-    def _compared(self, step: int) -> list[Clique]:
-        """The candidates of a round: of many, others in each round, drawn by its public number, so that the cost of a round is bounded."""
-        every = list(self._candidates)
-        if len(every) <= MOST_COMPARED:
-            return every
-        drawn = np.random.default_rng(step).choice(len(every), MOST_COMPARED, replace=False)
-        return [every[place] for place in np.sort(drawn)]
 
     def _small_enough(self, cliques: list[Clique], used: float) -> list[Clique]:
         """Tables with which the model stays within its size, in proportion to the budget used; the smallest one where there is none."""

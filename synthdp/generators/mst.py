@@ -6,13 +6,15 @@ chosen by the exponential mechanism where the pair's table lies far from what th
 pairs. A graphical model is fitted to all of it, and records are drawn from it.
 
 Where the paper merges values of small noisy counts into one, codes here are grouped (`marginals/grouping.py`: bins join their
-neighbours), and pairs are counted by groups.
+neighbours), and pairs are counted by groups. Of more than 2,000 pairs a choice compares 2,000, others each time, so that a fit's cost
+grows as the number of columns and not as its cube.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import numpy as np
 
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
     from synthdp.seal import Sensitive
 
 MOST_GROUPS = 64  # of a column
+MOST_PAIRS = 2_000  # of one choice: all pairs of 63 columns
 Pair = tuple[int, int]
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +125,8 @@ def spanning(data: "Sensitive", seen: Binned, epsilon: float, progress: Progress
     alone = [nearest(counts, seen.total) for counts in seen.columns]
     found: list[Pair] = []
     for step in range(1, len(names)):
-        pairs = [(a, b) for a, b in combinations(range(len(names)), 2) if part[a] != part[b]]
+        apart = [(a, b) for a, b in combinations(range(len(names)), 2) if part[a] != part[b]]
+        pairs = compared(apart, MOST_PAIRS, step)
         score = Misfit(
             expected=tuple(seen.total * np.outer(alone[a], alone[b]) for a, b in pairs),
             weights=(1.0,) * len(pairs),
@@ -132,6 +137,15 @@ def spanning(data: "Sensitive", seen: Binned, epsilon: float, progress: Progress
         part = [part[a] if each == part[b] else each for each in part]
         progress(step, len(names), {})
     return found
+
+
+def compared(candidates: Sequence[_T], most: int, step: int) -> list[_T]:
+    """At most so many of the candidates, in their order; of more, some that the public number of the step draws, so that what one
+    choice costs is bounded."""
+    if len(candidates) <= most:
+        return list(candidates)
+    drawn = np.random.default_rng(step).choice(len(candidates), most, replace=False)
+    return [candidates[place] for place in np.sort(drawn)]
 
 
 GENERATOR = MST

@@ -11,7 +11,7 @@ from clinic import make_frame, make_schema
 from sweeps import heavy
 
 from synthdp import BadInput, Budget, Schema, Synthesizer
-from synthdp.generators import aim, make
+from synthdp.generators import aim, make, mst
 from synthdp.generators.marginals import inference
 from synthdp.generators.marginals.inference import Measured, fit
 from synthdp.generators.marginals.junction_tree import (
@@ -236,11 +236,11 @@ def test_a_round_of_aim_compares_a_bounded_number_of_tables():
     """Which ones is told by the number of the round alone; over the rounds every table comes."""
     columns = {f"c{place}": {"kind": "boolean"} for place in range(60)}
     schema = Schema.from_dict({"declared_by": "the tests", "units": 100, "columns": columns})
-    rounds = object.__new__(aim._Rounds)
-    rounds._candidates = aim.AIM().candidates(schema)
-    assert len(rounds._candidates) == 60 * 59 // 2
-    compared = [rounds._compared(step) for step in range(40)]
+    candidates = list(aim.AIM().candidates(schema))
+    assert len(candidates) == 60 * 59 // 2
+    compared = [mst.compared(candidates, aim.MOST_COMPARED, step) for step in range(40)]
     assert {len(set(each)) for each in compared} == {aim.MOST_COMPARED}
     assert compared[0] != compared[1]
-    assert compared[7] == rounds._compared(7)
-    assert set().union(*compared) == set(rounds._candidates)
+    assert compared[7] == mst.compared(candidates, aim.MOST_COMPARED, 7)
+    assert set().union(*compared) == set(candidates)
+    assert mst.compared(candidates[:400], aim.MOST_COMPARED, 7) == candidates[:400]
