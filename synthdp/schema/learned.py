@@ -27,11 +27,16 @@ if TYPE_CHECKING:
     from synthdp.schema.schema import Schema
 
 OTHER = "other"
-CELLS = 512  # of the fine grid that quantiles are read from
+CELLS = 512  # of the fine grid that quantiles are read from, at most
+FEWEST = 4  # of these in each interval of the coarse grid
+EACH = 2.0  # deviations: about so many records belong in a cell of the fine grid, as the noise of many cells adds up
 FALSE_CELLS = 0.005  # at most this chance that noise alone lifts any empty cell above the threshold; bounds out there lose all detail
 BESIDE = 3.0  # deviations: the next one to `NEXT` cells beyond the bounds belong within them if their sum exceeds its noise so far
 NEXT = 3
-FEW = 0.02  # of the records: what the ends of learned bounds may leave out
+FEW = 0.02  # of the records: where the noise may hide so many in one cell or block, learned bounds are wide
+BINS = 32  # quantile bins of a column whose bins are learned; and more towards its ends
+CLEAR_TAIL = 2.0  # deviations: so many records at an end deserve a bin of their own
+LEAST_END = 2.0**-11  # of the records: no smaller bin is looked for
 BLOCKS = 32  # of the fine grid, whose sums stand clear of the noise where single cells do not
 
 Numbers = NDArray[np.float64]
@@ -154,45 +159,66 @@ def occupied(edges: Sequence[float], counts: Numbers, deviation: float) -> tuple
     if len(found) == 0:
         return float(edges[0]), float(edges[-1])
     low, high = int(found[0]), int(found[-1]) + 1
-    return float(edges[low - _tail(counts[:low][::-1], deviation)]), float(
-        edges[high + _tail(counts[high:], deviation)]
-    )
+    low, high = low - _tail(counts[:low][::-1], deviation, NEXT), high + _tail(counts[high:], deviation, NEXT)
+    return float(edges[low]), float(edges[high])
 
 
-def _tail(counts: Numbers, deviation: float) -> int:
-    """How many of these cells, from the first one on, still belong to the tail of what lies just before them."""
+def _tail(counts: Numbers, deviation: float, most: int) -> int:
+    """How many of these cells, from the first one on, still belong to the tail of what lies just before them: the sums of the next one
+    to `most` cells are looked at."""
     upto = 0
     while True:
-        sums = np.cumsum(counts[upto : upto + NEXT])
+        sums = np.cumsum(counts[upto : upto + most])
         full = np.flatnonzero(sums > np.maximum(0.5, BESIDE * deviation * np.sqrt(np.arange(1, len(sums) + 1))))
         if not len(full):
             return upto
         upto += int(full[0]) + 1
 
 
-def fine_edges(low: float, high: float, *, integers: bool) -> tuple[float, ...]:
-    """The edges of at most CELLS equal cells over [low, high]; on whole numbers where the values are integers."""
+def fine_edges(
+    parts: Sequence[float], mass: Numbers, records: float, deviation: float, *, integers: bool
+) -> tuple[float, ...]:
+    """The edges of the fine grid over the intervals between `parts`: `FEWEST` cells in each interval, and the others shared out by its
+    `mass`, so that a long tail is counted in few cells. About `EACH` deviations of the `records` come to a cell; there are at most about
+    CELLS. Integers: on whole numbers."""
+    cells = min(CELLS, max(BLOCKS, records / (EACH * deviation) if deviation > 0 else CELLS))
+    held = np.clip(mass, 0.0, None)
+    shares = held / held.sum() if held.sum() > 0 else np.full(len(held), 1 / len(held))
+    found = [parts[-1]]
+    for low, high, share in zip(parts[:-1], parts[1:], shares, strict=True):
+        found += np.linspace(low, high, max(FEWEST, round(cells * share)), endpoint=False).tolist()
     if integers:
-        step = max(1, math.ceil((high - low + 1) / CELLS))
-        edges = np.arange(low, high + 1 + step, step, dtype=np.float64)
-        return tuple(float(edge) for edge in edges)
-    return tuple(float(edge) for edge in np.linspace(low, high, CELLS + 1))
+        found = [math.floor(edge) for edge in found]
+        return tuple(float(edge) for edge in sorted({*found, max(found) + 1}))
+    low, high = float(parts[0]), float(parts[-1])
+    inner = _short([edge for edge in found if low < edge < high], high - low)
+    return (low, *sorted({edge for edge in inner if low < edge < high}), high)
 
 
-def around_zero(edges: Sequence[float], step: float) -> tuple[tuple[float, ...], slice | None]:
-    """The edges of a fine grid with a cell of its own for 0, and the slice of new cells that replace the old one. The cell starts at 0
-    and ends at `step`, the least number above 0 that the column can hold, or earlier at the old cell's end, so it holds only zeros. The
-    slice is None if 0 lies outside [first edge, last edge), or if the cell around it is at most `step` wide."""
-    place = int(np.searchsorted(np.asarray(edges), 0.0, side="right")) - 1
-    if not edges[0] <= 0 < edges[-1] or edges[place + 1] - edges[place] <= step:
-        return tuple(edges), None
-    inside = [0.0] if edges[place] < 0 else []
-    inside += [step] if step < edges[place + 1] else []
-    return (*edges[: place + 1], *inside, *edges[place + 1 :]), slice(place, place + 1 + len(inside))
+def _short(edges: Iterable[float], width: float) -> list[float]:
+    """Edges with no more digits than they need over so wide a range: people read them."""
+    digits = 5 - math.floor(math.log10(width)) if width > 0 else 0
+    return [round(edge, digits) for edge in edges]
+
+
+def with_atoms(
+    edges: Sequence[float], atoms: Iterable[float], step: float
+) -> tuple[tuple[float, ...], NDArray[np.intp], NDArray[np.bool_]]:
+    """The edges of a grid in which each atom has a cell of its own; by new cell, the old one that it is a part of, and whether it holds an
+    atom. `step` is the least difference between two values of the column: an atom's cell ends halfway to the next value, and an old
+    cell that is no wider than a step holds nothing else. The grid reaches out to atoms beyond its ends."""
+    points = set(edges)
+    for atom in atoms:
+        above = min((edge for edge in edges if edge > atom), default=math.inf)
+        end = max(atom + step / 2, math.nextafter(atom, math.inf))
+        points |= {atom, above if above - atom <= step else min(end, above)}
+    found = np.array(sorted(points))
+    owner = np.clip(np.searchsorted(np.asarray(edges), found[:-1], side="right") - 1, 0, len(edges) - 2)
+    return tuple(found.tolist()), owner, np.isin(found[:-1], list(atoms))
 
 
 def tightened(edges: Sequence[float], counts: Numbers, deviation: float, records: float) -> tuple[float, float]:
-    """As `occupied`, on blocks of cells: the ends of a fine grid's mass, to within a block.
+    """The ends of a fine grid's mass, see `_mass`.
 
     Where a block with FEW of the (about so many) `records` would not stand clear, the grid's own ends: what is left out then
     would be cut off.
@@ -200,16 +226,50 @@ def tightened(edges: Sequence[float], counts: Numbers, deviation: float, records
     size = math.ceil(len(counts) / BLOCKS)
     if least_clear(BLOCKS, deviation * math.sqrt(size)) > FEW * records:
         return float(edges[0]), float(edges[-1])
+    return _mass(edges, counts, deviation)
+
+
+def _mass(edges: Sequence[float], counts: Numbers, deviation: float) -> tuple[float, float]:
+    """From the lowest to the highest block of cells that stands clear, extended over the tails beside them, cell by cell."""
+    size = math.ceil(len(counts) / BLOCKS)
     starts = np.arange(0, len(counts), size)
-    block_edges = [*(float(edges[int(start)]) for start in starts), edges[-1]]
-    return occupied(block_edges, np.add.reduceat(counts, starts), deviation * math.sqrt(size))
+    found = clear(np.add.reduceat(counts, starts), deviation * math.sqrt(size))
+    if len(found) == 0:
+        return float(edges[0]), float(edges[-1])
+    low, high = int(starts[found[0]]), min(int(starts[found[-1]]) + size, len(counts))
+    below, above = (_tail(side, deviation, len(counts)) for side in (counts[:low][::-1], counts[high:]))
+    return float(edges[low - below]), float(edges[high + above])
+
+
+def nearest_counts(counts: Numbers, total: float) -> Numbers:
+    """The numbers of 0 or more, of this sum, nearest to noisy counts: Euclidean projection onto the simplex (Duchi et al. 2008)."""
+    ranked = np.sort(counts, axis=None)[::-1]
+    over = (np.cumsum(ranked) - total) / np.arange(1, ranked.size + 1)
+    found: Numbers = np.maximum(counts - over[np.flatnonzero(ranked > over)[-1]], 0.0)
+    return found
+
+
+def cuts(edges: Sequence[float], counts: Numbers, deviation: float) -> list[float]:
+    """Edges of bins with about the same number of records in each, from noisy counts of a fine grid; halved towards both ends as long as
+    the noise can tell, since what bins hold is drawn from all of them. Edges stand where the records end, too.
+
+    `CLEAR_TAIL`, `EACH` and `FEWEST` were chosen on made-up columns.
+    """
+    total, ends = float(counts.sum()), _mass(edges, counts, deviation)
+    counts = nearest_counts(counts, total) if total > 0 else np.ones(len(counts))
+    held = np.flatnonzero(counts)
+    shares = [place / BINS for place in range(1, BINS)]
+    end = 0.5 / BINS
+    while end > LEAST_END and end * total > CLEAR_TAIL * deviation:
+        shares += [end, 1 - end]
+        end /= 2
+    found = _short(quantiles(edges, counts, shares), edges[-1] - edges[0])
+    return sorted({edges[held[0]], edges[held[-1] + 1], *ends, *found})
 
 
 def quantiles(edges: Sequence[float], counts: Numbers, shares: Sequence[float]) -> list[float]:
-    """Where the noisy distribution function first reaches each share, by linear interpolation inside a cell."""
-    mass = np.clip(np.concatenate([[0.0], np.maximum.accumulate(np.cumsum(counts))]), 0, None)
-    if mass[-1] <= 0:
-        mass = np.linspace(0.0, 1.0, len(edges))
+    """Where the distribution function of these counts first reaches each share, by linear interpolation inside a cell."""
+    mass = np.concatenate([[0.0], np.cumsum(counts)])
     return [float(value) for value in np.interp(np.asarray(shares) * mass[-1], mass, np.asarray(edges))]
 
 

@@ -21,15 +21,16 @@ from synthdp.noise.noise import Noise
 from synthdp.schema import cells, linked_tables
 from synthdp.schema.columns import LEARN, Categorical, Column, Continuous, Datetime, Integer, Numeric, iso, microseconds
 from synthdp.schema.learned import (
-    around_zero,
+    BESIDE,
     clear,
+    cuts,
     fine_edges,
     least_clear,
     occupied,
-    quantiles,
     spikes,
     tightened,
     widened,
+    with_atoms,
 )
 from synthdp.schema.schema import Schema
 from synthdp.schema.trees import Tree
@@ -218,9 +219,8 @@ class Domain:
 Numbers = NDArray[np.float64]
 
 POWERS = tuple(2.0**power for power in range(-10, 41))
-SIGNED_POWERS = (*(-edge for edge in reversed(POWERS[1:])), 0.0, *POWERS[1:])  # no cell straddles zero
-NEAR_ZERO = frozenset({len(POWERS) - 2, len(POWERS) - 1})  # the cells on both sides of it
 MOST = 0.9  # of the records
+SIGNED_POWERS = (*(-edge for edge in reversed(POWERS[1:])), 0.0, *POWERS[1:])  # no cell straddles zero
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,6 @@ SHARE = 0.2  # of epsilon, for all that is learned together
 TREES = 0.5  # of epsilon instead where codes have a tree; chosen on made-up tables (recipes/code_trees.py)
 LINKED_TREES = 0.4  # where they are codes of linked tables
 DELTA_SHARE = 0.1  # of delta, for all thresholds together
-BINS = 32  # quantile bins of a column whose bins are learned
 SPIKE = 0.1  # of the records in one cell of the grid: its ends are ends of bins; tried on made-up columns, where 0.06 to 0.13 did alike
 MONTHS = tuple(
     float(microseconds(datetime(year, month, 1))) for year in range(1900, 2101) for month in range(1, 13)
@@ -370,14 +369,15 @@ def resolve(schema: Schema, terms: Purchase, data: Asks) -> Schema:
     resolved = schema
     if schema.units == LEARN:
         resolved = dataclasses.replace(schema, units=max(1, round(data.ask(Size(terms.noise)))))
+    units = float(resolved.units) if isinstance(resolved.units, int) else math.inf
     for column, places in linked_tables.once(schema):
-        items = _bought(column, places, schema.max_records_per_unit, terms, data.ask)
+        items = _bought(column, places, schema.max_records_per_unit, units, terms, data.ask)
         if items:
             resolved = resolved.with_learned(column.name, **items)
     return resolved
 
 
-def _bought(column: Column, places: int, most: int, terms: Purchase, ask: Ask) -> dict[str, Any]:
+def _bought(column: Column, places: int, most: int, units: float, terms: Purchase, ask: Ask) -> dict[str, Any]:
     if isinstance(column, Categorical) and column.categories == LEARN:
         question = _domain(column, places or most, terms, places)
         found = question.passed(ask(question))
@@ -388,84 +388,109 @@ def _bought(column: Column, places: int, most: int, terms: Purchase, ask: Ask) -
             )
         return {"categories": found if column.tree is None else column.tree.used(found)}
     if isinstance(column, Numeric) and grids(column):
-        return _bought_number(column, most, terms, ask)
+        return _bought_number(column, most, units, terms, ask)
     return {}
 
 
-def _bought_number(column: Numeric, most: int, terms: Purchase, ask: Ask) -> dict[str, Any]:
+def _bought_number(column: Numeric, most: int, units: float, terms: Purchase, ask: Ask) -> dict[str, Any]:
     dates, integers = isinstance(column, Datetime), isinstance(column, Integer)
+    atoms = () if isinstance(column, Datetime) else column.atoms
     bounds_too = column.bounds == LEARN
     if bounds_too:
-        coarse = Grid(column.name, _coarse(column), terms.noise, most, dates)
-        seen: Numbers = ask(coarse)
-        cells = clear(seen, coarse.deviation)
-        if len(cells) == 0:
-            warnings.warn(
-                f"column {column.name!r}: at this budget noise hides the bounds; declare them in the schema",
-                stacklevel=2,
-            )
-        elif cells[0] == 0 or cells[-1] == len(seen) - 1:
-            first, last = (iso(int(end)) if dates else f"{end:g}" for end in (coarse.edges[0], coarse.edges[-1]))
-            warnings.warn(
-                f"column {column.name!r}: many values lie at an end of where bounds are looked for, from {first} to {last}, or beyond it, "
-                "which counts as the end; declare the bounds in the schema",
-                stacklevel=2,
-            )
-        low, high = occupied(coarse.edges, seen, coarse.deviation)
-        low, high = widened(coarse.edges, low, high, seen, coarse.deviation)
-        records = float(seen[cells].sum())
+        parts, mass, records = _looked_for(column, atoms, most, terms, ask)
     else:
-        low, high = (microseconds(end) if dates else float(end) for end in column.bounds)
-    if integers:
-        low, high = math.floor(low), math.ceil(high)
-    edges = fine_edges(low, high, integers=integers)
-    counts, zeros, deviation = _fine(column, edges, most, terms, ask, zero=low <= 0 <= high)
-    items: dict[str, Any] = {"atoms": (0,)} if zeros.any() else {}
-    tiny = isinstance(column, Continuous) and column.decimals is None and bounds_too and NEAR_ZERO.issuperset(cells)
-    if tiny and (counts - zeros).max() > max(MOST * records, least_clear(len(counts), deviation)):
-        width = edges[1] - edges[0]
-        warnings.warn(
-            f"column {column.name!r}: most values lie within {width:.1g} of each other near 0, where bounds that are bought do not tell "
-            "them apart; declare the bounds in the schema",
-            stacklevel=2,
-        )
+        records, mass = units, np.ones(1)
+        parts = tuple(float(microseconds(end)) if dates else float(end) for end in column.bounds)
+    edges = fine_edges(parts, mass, records, terms.noise * most, integers=integers)
+    zero = not dates and not atoms and parts[0] <= 0 <= parts[-1]
+    fine = _counted(column, edges, (0.0,) if zero else atoms, most, terms, ask)
+    items: dict[str, Any] = {}
+    counts = fine.others
+    if zero:
+        whole, found = counts + fine.atoms, float(fine.atoms.sum())
+        if found > max(least_clear(len(counts), fine.deviation), SPIKE * float(whole.sum())):
+            items["atoms"] = (0,)
+        else:
+            counts = whole
     if bounds_too:
-        low, high = tightened(edges, counts, deviation, records)
+        _warn_of_tiny(column, edges, counts, max(MOST * records, least_clear(len(counts), fine.deviation)))
+        low, high = tightened(edges, counts, fine.deviation, records)
         counts = counts * [low <= edge < high for edge in edges[:-1]]
-        items["bounds"] = (
-            low,
-            max(low, high - 1) if integers else high,
-        )  # a cell of integers ends before its upper edge
+        # a cell of integers ends before its upper edge
+        items["bounds"] = (low, max(low, high - 1) if integers else high)
     if column.bins == LEARN or (bounds_too and column.bins is None):
-        shares, others = [place / BINS for place in range(1, BINS)], counts - zeros
-        found = sorted({*quantiles(edges, others, shares), *spikes(edges, others, deviation, SPIKE)})
-        items["bins"] = [float(round(edge)) for edge in found] if integers else found
+        cut = sorted({*cuts(edges, counts, fine.deviation), *spikes(edges, counts, fine.deviation, SPIKE)})
+        items["bins"] = [float(round(edge)) for edge in cut] if integers else cut
     return items
 
 
-def _least(column: Integer | Continuous) -> float:
-    """The least number above 0 that a column can hold."""
-    if isinstance(column, Integer):
-        return float(column.step)
-    return float(np.finfo(np.float64).tiny) if column.decimals is None else 10.0**-column.decimals
+def _looked_for(
+    column: Numeric, atoms: Sequence[float], most: int, terms: Purchase, ask: Ask
+) -> tuple[tuple[float, ...], Numbers, float]:
+    """Where a column's values lie on the coarse grid, atoms apart: edges of its cells, about how many records each holds, and in all."""
+    dates, grid = isinstance(column, Datetime), _coarse(column)
+    coarse = _counted(column, grid, atoms, most, terms, ask)
+    seen, deviation = coarse.others, coarse.deviation
+    if not len(clear(seen, deviation)) and len(clear(coarse.atoms, deviation)):
+        seen = coarse.atoms  # there is nothing else
+    cells = clear(seen, deviation)
+    if len(cells) == 0:
+        warnings.warn(
+            f"column {column.name!r}: at this budget noise hides the bounds; declare them in the schema", stacklevel=2
+        )
+    elif cells[0] == 0 or cells[-1] == len(seen) - 1:
+        first, last = (iso(int(end)) if dates else f"{end:g}" for end in (grid[0], grid[-1]))
+        warnings.warn(
+            f"column {column.name!r}: many values lie at an end of where bounds are looked for, from {first} to {last}, or beyond it, "
+            "which counts as the end; declare the bounds in the schema",
+            stacklevel=2,
+        )
+    low, high = widened(grid, *occupied(grid, seen, deviation), seen, deviation)
+    records = float(seen[cells].sum())
+    if dates:
+        return (low, high), np.ones(1), records
+    inside = slice(grid.index(low), grid.index(high))
+    return grid[inside.start : inside.stop + 1], np.where(seen > BESIDE * deviation, seen, 0.0)[inside], records
 
 
-def _fine(
-    column: Numeric, edges: tuple[float, ...], most: int, terms: Purchase, ask: Ask, *, zero: bool
-) -> tuple[Numbers, Numbers, float]:
-    """Noisy counts of the cells between these edges, (cells,); how much of each count is zeros, all 0 unless the zeros deserve an atom;
-    and the deviation of one cell of the question. The question has one or two more cells to count the zeros if the column can hold any
-    (`zero`); the cell that they are summed into has more noise."""
-    grid, cut = edges, None
-    if zero and not isinstance(column, Datetime) and not column.atoms:
-        grid, cut = around_zero(edges, _least(column))
+def _warn_of_tiny(column: Numeric, edges: tuple[float, ...], counts: Numbers, enough: float) -> None:
+    full = int(np.argmax(counts))
+    low, high = edges[full : full + 2]
+    exact = isinstance(column, Continuous) and column.decimals is None
+    if exact and counts[full] > enough and max(-low, high) <= POWERS[1]:
+        warnings.warn(
+            f"column {column.name!r}: most values lie within {high - low:.1g} of each other near 0, where bounds that are bought do not "
+            "tell them apart; declare the bounds in the schema",
+            stacklevel=2,
+        )
+
+
+def _least(column: Numeric) -> float:
+    """The least difference between two values of a column: of dates a microsecond."""
+    if isinstance(column, Continuous):
+        return float(np.finfo(np.float64).tiny) if column.decimals is None else 10.0**-column.decimals
+    return float(column.step) if isinstance(column, Integer) else 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Counts:
+    """Noisy counts by cell, (cells,): of atoms, and of `others`. A count that is the sum of several answers has more noise than
+    `deviation`."""
+
+    others: Numbers
+    atoms: Numbers
+    deviation: float
+
+
+def _counted(
+    column: Numeric, edges: tuple[float, ...], atoms: Sequence[float], most: int, terms: Purchase, ask: Ask
+) -> _Counts:
+    grid, owner, atomic = with_atoms(edges, atoms, _least(column))
     question = Grid(column.name, grid, terms.noise, most, isinstance(column, Datetime))
-    counts: Numbers = ask(question)
-    if cut is None:
-        return counts, np.zeros(len(counts)), question.deviation
-    found = float(counts[grid.index(0.0)])
-    counts = np.concatenate([counts[: cut.start], [counts[cut].sum()], counts[cut.stop :]])
-    zeros = np.zeros(len(counts))
-    if found > max(least_clear(len(counts), question.deviation), SPIKE * float(counts.sum())):
-        zeros[cut.start] = found
-    return counts, zeros, question.deviation
+    answer: Numbers = ask(question)
+    others, of_atoms = (np.bincount(owner, answer * kind, len(edges) - 1) for kind in (~atomic, atomic))
+    return _Counts(
+        others=others.astype(np.float64),
+        atoms=of_atoms.astype(np.float64),
+        deviation=question.deviation,
+    )

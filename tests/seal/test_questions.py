@@ -14,7 +14,20 @@ from synthdp import BadInput, Budget, Synthesizer
 from synthdp.ledger.events import Gaussian, Threshold
 from synthdp.noise.noise import Noise
 from synthdp.schema.codec import Codec
-from synthdp.schema.learned import around_zero, fine_edges, occupied, quantiles, spikes
+from synthdp.schema.learned import (
+    BINS,
+    BLOCKS,
+    CELLS,
+    FEWEST,
+    cuts,
+    fine_edges,
+    nearest_counts,
+    occupied,
+    quantiles,
+    spikes,
+    tightened,
+    with_atoms,
+)
 from synthdp.schema.schema import Schema
 from synthdp.schema.trees import Tree
 from synthdp.seal.choice import Chosen, Dependence, Misfit
@@ -271,11 +284,62 @@ def test_bounds_and_quantiles_from_clear_counts():
     hidden = np.zeros(len(counts))
     hidden[7] = 3.0  # the fullest cell of noise says nothing
     assert occupied(SIGNED_POWERS, hidden, 5.0) == (SIGNED_POWERS[0], SIGNED_POWERS[-1])
-    edges = fine_edges(0, 99, integers=True)
-    assert edges[:3] == (0.0, 1.0, 2.0)
-    assert edges[-1] == 100
+    assert fine_edges((0, 99), np.ones(1), 1e9, 1.0, integers=True) == tuple(range(101))
     assert quantiles([0.0, 1.0, 2.0], np.array([10.0, 10.0]), [0.25, 0.5, 0.75]) == [0.5, 1.0, 1.5]
-    assert quantiles([0.0, 1.0, 2.0], np.array([-5.0, -5.0]), [0.5]) == [1.0]
+    assert cuts([0.0, 1.0, 2.0], np.array([-5.0, -5.0]), 5.0)[:: BINS // 2] == [0.0, 1.0, 2.0]
+
+
+def test_a_long_tail_is_counted_in_few_cells_and_few_records_in_wide_ones():
+    parts, mass = (0.0, 1.0, 2.0, 4.0, 8.0), np.array([0.0, 900.0, 90.0, -5.0])
+    edges = np.array(fine_edges(parts, mass, 1e6, 1.0, integers=False))
+    cells = [int(((edges[:-1] >= low) & (edges[:-1] < high)).sum()) for low, high in itertools.pairwise(parts)]
+    assert cells == [FEWEST, round(CELLS * 90 / 99), round(CELLS * 9 / 99), FEWEST]
+    assert set(parts) <= set(edges)
+    few = fine_edges(parts, mass, 2000.0, 10.0, integers=False)
+    assert len(few) - 1 == 2 * FEWEST + round(100 * 90 / 99) + round(100 * 9 / 99), "2,000 records, 20 to a cell"
+    assert len(fine_edges(parts, mass, 10.0, 100.0, integers=False)) > BLOCKS, "however few"
+    assert max(len(f"{edge:g}") for edge in fine_edges((0.0, 0.3), np.ones(1), 1e6, 1.0, integers=False)) <= 8
+    whole = fine_edges((-2.0, -1.0, 0.0, 3.0), np.ones(3), 1e9, 1.0, integers=True)
+    assert whole == (-2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.0)
+
+
+def test_learned_bins_are_finer_towards_the_ends_and_end_where_the_records_do():
+    """A bin from the last of 32 quantiles to the end of the bounds would spread its records over all of it."""
+    edges = np.linspace(0, 100, 101).tolist()
+    rng = np.random.default_rng(6)
+    counts = np.histogram(rng.gamma(4, 5, 40_000), edges)[0] + rng.normal(0, 10, 100)
+    found = np.array(cuts(edges, counts, 10.0))
+    assert BINS + 4 <= len(found) <= BINS + 16
+    real = rng.gamma(4, 5, 100_000)
+    inside = found[(found > np.quantile(real, 0.97)) & (found < real.max())]
+    assert len(inside) >= 3
+    assert (real > inside[-1]).mean() < 0.003
+    assert len(cuts(edges, counts, 1000.0)) <= BINS + 3, "nothing finer than the noise can tell"
+
+
+def test_the_nearest_counts_hold_as_many_records_and_none_below_zero():
+    rng = np.random.default_rng(7)
+    exact = np.append(np.full(10, 90.0), np.zeros(90))
+    errors = []
+    for _ in range(50):
+        noisy = exact + rng.normal(0, 10, 100)
+        found = nearest_counts(noisy, 900.0)
+        assert found.sum() == pytest.approx(900)
+        assert found.min() >= 0
+        errors.append(np.abs(found - exact).sum() / np.abs(noisy - exact).sum())
+    assert np.mean(errors) < 0.4
+    assert nearest_counts(exact, 900.0).tolist() == exact.tolist()
+
+
+def test_bounds_are_tightened_to_what_stands_clear_and_its_tail():
+    counts = np.zeros(320)
+    counts[100:140] = 400
+    counts[140:170] = 30  # hidden in each cell, and in a block
+    edges = list(range(321))
+    rng = np.random.default_rng(8)
+    found = [tightened(edges, counts + rng.normal(0, 20, 320), 20.0, counts.sum()) for _ in range(200)]
+    assert sum(90 <= low <= 100 and 160 <= high <= 185 for low, high in found) >= 180
+    assert tightened(edges, counts, 2000.0, counts.sum()) == (0, 320), "what the noise may hide is not cut off"
 
 
 @pytest.mark.parametrize(("value", "side"), [(3.0, 1.0), (3.0, -1.0), (0.0, 1.0)])
@@ -293,18 +357,61 @@ def test_what_many_records_share_has_a_bin_of_its_own(value, side):
 
 
 @pytest.mark.parametrize(
-    ("edges", "step", "expected", "cut"),
+    ("edges", "atoms", "step", "expected", "parts", "atomic"),
     [
-        ((0.0, 8.0, 16.0), 0.5, (0.0, 0.5, 8.0, 16.0), slice(0, 2)),
-        ((-12.0, -4.0, 4.0), 1.0, (-12.0, -4.0, 0.0, 1.0, 4.0), slice(1, 4)),
-        ((-6.0, 2.0, 10.0), 5.0, (-6.0, 0.0, 2.0, 10.0), slice(0, 2)),  # only multiples of 5
-        ((0.0, 1.0, 2.0), 1.0, (0.0, 1.0, 2.0), None),
-        ((1.0, 8.0), 0.5, (1.0, 8.0), None),
-        ((-8.0, 0.0), 0.5, (-8.0, 0.0), None),
+        ((0.0, 8.0, 16.0), (0.0,), 0.5, (0.0, 0.25, 8.0, 16.0), (0, 0, 1), (0,)),
+        ((-12.0, -4.0, 4.0), (0.0,), 1.0, (-12.0, -4.0, 0.0, 0.5, 4.0), (0, 1, 1, 1), (2,)),
+        ((-6.0, 2.0, 10.0), (0.0,), 5.0, (-6.0, 0.0, 2.0, 10.0), (0, 0, 1), (1,)),  # only multiples of 5
+        ((0.0, 1.0, 2.0), (0.0,), 1.0, (0.0, 1.0, 2.0), (0, 1), (0,)),
+        ((0.0, 8.0), (2.5, 3.0), 0.5, (0.0, 2.5, 2.75, 3.0, 3.25, 8.0), (0,) * 5, (1, 3)),
+        ((0.0, 8.0), (8.0,), 0.5, (0.0, 8.0, 8.25), (0, 0), (1,)),
+        ((0.0, 8.0), (-9.0, 99.0), 1.0, (-9.0, -8.5, 0.0, 8.0, 99.0, 99.5), (0,) * 5, (0, 4)),
+        ((1.0, 8.0), (), 0.5, (1.0, 8.0), (0,), ()),
     ],
 )
-def test_a_cell_of_zeros_is_cut_out_of_a_grid(edges, step, expected, cut):
-    assert around_zero(edges, step) == (expected, cut)
+def test_an_atom_has_a_cell_of_its_own_in_a_grid(edges, atoms, step, expected, parts, atomic):
+    found, owner, held = with_atoms(edges, atoms, step)
+    assert (found, tuple(owner), tuple(np.flatnonzero(held))) == (expected, parts, atomic)
+
+
+def test_a_cell_of_an_atom_holds_nothing_else_where_numbers_have_no_step():
+    found, _, held = with_atoms((0.0, 8.0), (0.0, 2.5), float(np.finfo(np.float64).tiny))
+    assert [(found[place], found[place + 1]) for place in np.flatnonzero(held)] == [
+        (0.0, 5e-324 * round(np.finfo(np.float64).tiny / 2 / 5e-324)),
+        (2.5, math.nextafter(2.5, 3)),
+    ]
+
+
+@pytest.mark.parametrize("column", [{"atoms": [2.5], "decimals": 1}, {"atoms": [9999], "decimals": 1}])
+def test_a_declared_atom_moves_no_learned_bins(column):
+    """Below a limit of detection, and a code for "not measured": both would draw the edges of bins, or the bounds, to themselves."""
+    rng = np.random.default_rng(9)
+    (atom,) = column["atoms"]
+    others = np.round(rng.gamma(4, 10, 20_000) + 3, 1)
+    values = np.where(rng.random(20_000) < 0.4, atom, others)
+    columns = {"crp": {"kind": "continuous", "bounds": "learn"} | column}
+    schema = Schema.from_dict({"declared_by": "the tests", "units": 20_000, "columns": columns})
+    frame = pd.DataFrame({"crp": values})
+    release = Synthesizer("independent", schema=schema, budget=Budget(1.0, 1e-5)).fit(frame, seed=1)
+    drawn = release.sample(20_000, seed=1)["crp"].to_numpy()
+    assert (drawn == atom).mean() == pytest.approx(0.4, abs=0.02)
+    (crp,) = release.schema.columns
+    edges = np.array(crp.bins)
+    assert (edges < 3).sum() <= 2, "none crowd beside the atom"
+    rest = drawn[drawn != atom]
+    assert np.quantile(rest, [0.02, 0.5, 0.98]) == pytest.approx(
+        np.quantile(others, [0.02, 0.5, 0.98]), rel=0.06, abs=0.8
+    )
+    assert (rest > 1.2 * others.max()).mean() < 0.005
+
+
+def test_bounds_of_a_column_of_nothing_but_atoms_are_theirs():
+    columns = {"crp": {"kind": "continuous", "bounds": "learn", "atoms": [2.5], "decimals": 1}}
+    schema = Schema.from_dict({"declared_by": "the tests", "units": 3000, "columns": columns})
+    made = Synthesizer("independent", schema=schema, budget=Budget(1.0, 1e-5))
+    release = made.fit(pd.DataFrame({"crp": np.full(3000, 2.5)}), seed=1)
+    low, high = release.schema.columns[0].bounds
+    assert 1 <= low <= 2.5 <= high <= 8
 
 
 @pytest.mark.parametrize(

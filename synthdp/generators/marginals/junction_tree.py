@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
+from synthdp.schema.learned import nearest_counts
 
 # ---- A Bayesian network over groups of codes: what generators that choose relations leave, whatever they fitted in between.
 
@@ -55,11 +56,8 @@ def conditional(table: Array, otherwise: Array) -> Array:
 
 
 def nearest(counts: Array, total: float) -> Array:
-    """The distribution nearest to noisy counts over a number of records: Euclidean projection onto the simplex (Duchi et al. 2008)."""
-    flat = np.sort(counts.ravel() / total)[::-1]
-    over = (np.cumsum(flat) - 1) / np.arange(1, flat.size + 1)
-    found: Array = np.maximum(counts / total - over[np.flatnonzero(flat > over)[-1]], 0.0)
-    return found
+    """The distribution nearest to noisy counts over a number of records."""
+    return nearest_counts(counts / total, 1.0)
 
 
 def cells(sizes: tuple[int, ...], clique: tuple[int, ...]) -> int:
