@@ -19,6 +19,7 @@ from synthdp.report.folder import Verified
 from synthdp.report.hazards import hazards
 from synthdp.report.information_loss import FITNESS, MODEL, Counted
 from synthdp.report.statement import CLASSIFIER, Statement, read_off
+from synthdp.schema.learned import unfound
 
 # ---- The data dictionary: what is public of each column, in words.
 
@@ -53,9 +54,13 @@ def fact(name: str, value: Any, *, bought: bool) -> Fact:
     """One item of a column's schema in words."""
     match name, value:
         case "bounds", (low, high):
-            return Fact(phrase=f"from {words.plain(low)} to {words.plain(high)}", bought=bought)
+            hidden = ", as far as bounds are looked for: noise hid where the values lie" * (
+                bought and unfound(low, high)
+            )
+            return Fact(phrase=f"from {words.plain(low)} to {words.plain(high)}{hidden}", bought=bought)
         case "categories", [*values]:
             noun = "category" if len(values) == 1 else "categories"
+            noun += ": noise hid all others" * (bought and len(values) == 1)
             return Fact(phrase=f"{len(values)} {noun}", values=texts(values), bought=bought)
         case "bins", [*values]:
             return Fact(phrase=f"{len(values)} bin edges", values=texts(values), bought=bought)

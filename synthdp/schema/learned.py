@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +42,11 @@ BLOCKS = 32  # of the fine grid, whose sums stand clear of the noise where singl
 
 Numbers = NDArray[np.float64]
 
+# The public grids on which bounds are looked for, of numbers and of dates.
+POWERS = tuple(2.0**power for power in range(-9, 41))
+SIGNED_POWERS = (*(-edge for edge in reversed(POWERS)), 0.0, *POWERS)  # no cell straddles zero
+MONTHS = tuple(float(microseconds(datetime(year, month, 1))) for year in range(1900, 2101) for month in range(1, 13))
+
 FIRST, LAST = microseconds("0001-01-02"), microseconds("9999-12-30")
 
 
@@ -55,6 +61,13 @@ def supposed(schema: "Schema") -> "Schema":
             bins = {"bins": ()} if column.bins == LEARN else {}
             schema = schema.with_learned(column.name, **bounds, **bins) if bounds or bins else schema
     return schema
+
+
+def unfound(low: float | str, high: float | str) -> bool:
+    """Whether these learned bounds are the ends of where bounds are looked for, which the noise leaves where it hides all records."""
+    ends = MONTHS if isinstance(low, str) else SIGNED_POWERS
+    first, last = (float(microseconds(end) if isinstance(end, str) else end) for end in (low, high))
+    return first <= ends[0] and last >= ends[-1]
 
 
 UNITS = "the number of units"

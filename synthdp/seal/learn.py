@@ -5,7 +5,6 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -22,6 +21,9 @@ from synthdp.schema import cells, linked_tables
 from synthdp.schema.columns import LEARN, Categorical, Column, Continuous, Datetime, Integer, Numeric, iso, microseconds
 from synthdp.schema.learned import (
     BESIDE,
+    MONTHS,
+    POWERS,
+    SIGNED_POWERS,
     clear,
     cuts,
     fine_edges,
@@ -218,9 +220,7 @@ class Domain:
 
 Numbers = NDArray[np.float64]
 
-POWERS = tuple(2.0**power for power in range(-10, 41))
 MOST = 0.9  # of the records
-SIGNED_POWERS = (*(-edge for edge in reversed(POWERS[1:])), 0.0, *POWERS[1:])  # no cell straddles zero
 
 
 @dataclass(frozen=True)
@@ -285,10 +285,6 @@ TREES = 0.5  # of epsilon instead where codes have a tree; chosen on made-up tab
 LINKED_TREES = 0.4  # where they are codes of linked tables
 DELTA_SHARE = 0.1  # of delta, for all thresholds together
 SPIKE = 0.1  # of the records in one cell of the grid: its ends are ends of bins; tried on made-up columns, where 0.06 to 0.13 did alike
-MONTHS = tuple(
-    float(microseconds(datetime(year, month, 1))) for year in range(1900, 2101) for month in range(1, 13)
-)  # the public grid on which bounds of dates are looked for
-
 Ask = Callable[[Question[Any]], Any]
 
 
@@ -457,7 +453,7 @@ def _warn_of_tiny(column: Numeric, edges: tuple[float, ...], counts: Numbers, en
     full = int(np.argmax(counts))
     low, high = edges[full : full + 2]
     exact = isinstance(column, Continuous) and column.decimals is None
-    if exact and counts[full] > enough and max(-low, high) <= POWERS[1]:
+    if exact and counts[full] > enough and max(-low, high) <= POWERS[0]:
         warnings.warn(
             f"column {column.name!r}: most values lie within {high - low:.1g} of each other near 0, where bounds that are bought do not "
             "tell them apart; declare the bounds in the schema",

@@ -18,7 +18,7 @@ from synthdp.report import fitness_words
 from synthdp.report.fitness_words import Compared, Fitness, Group
 from synthdp.report.hazards import hazards
 from synthdp.report.information_loss import FITNESS, Counted, Lost, Merged
-from synthdp.report.statement_page import TEMPLATES, questions, render
+from synthdp.report.statement_page import TEMPLATES, fact, questions, render
 from synthdp.schema.learned import asked_for
 from synthdp.seal import learn
 
@@ -539,3 +539,19 @@ def test_each_purchase_names_the_column_that_it_was_made_for():
         if each[0] == "to learn facts of"
     ]
     assert sorted(told) == [(1, ("code",)), (1, ("the number of units",)), (2, ("age",)), (2, ("sex", "ward"))]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hidden"),
+    [
+        ("bounds", [-(2.0**40), 2.0**40], True),
+        ("bounds", [0.0, 2.0**40], False),
+        ("bounds", ["1900-01-01", "2100-12-01"], True),
+        ("bounds", ["1950-01-01", "2100-12-01"], False),
+        ("categories", ["other"], True),
+        ("categories", ["a", "other"], False),
+    ],
+)
+def test_the_page_says_where_noise_hid_what_was_to_be_learned(name, value, hidden):
+    assert ("noise hid" in fact(name, value, bought=True).phrase) == hidden
+    assert "noise hid" not in fact(name, value, bought=False).phrase
