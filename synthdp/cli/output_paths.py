@@ -184,14 +184,19 @@ def progress(label: str) -> Iterator[Step]:
 def _lines(label: str) -> Step:
     printed = -1
     start = time.monotonic()
+    first: tuple[int, float] | None = None  # when the first step was done: what came before was setting up
 
     def show(step: int, steps: int, note: Mapping[str, float] | str = "") -> None:
-        nonlocal printed
+        nonlocal printed, first
         tenth = step * LINES // max(1, steps)
         if tenth != printed:
             printed = tenth
             took = time.monotonic() - start
-            left = f", about {took * (steps - step) / step:.0f} s left" if 0 < step < steps else ""
+            if first is None and step > 0:
+                first = step, took
+            done, since = first or (step, took)
+            rest = (took - since) * (steps - step) / (step - done) if done < step < steps else None
+            left = "" if rest is None else f", about {rest:.0f} s left"
             print(f"{label}: {step}/{steps} {_note(note)} {took:.0f} s{left}", file=sys.stderr, flush=True)
 
     return show

@@ -14,7 +14,7 @@ import pytest
 from clinic import make_frame, make_schema
 
 from synthdp import Schema, load
-from synthdp.cli import COMMANDS, run
+from synthdp.cli import COMMANDS, output_paths, run
 from synthdp.ledger.ledger import Ledger
 
 FAST = ["generator=dpgan", "generator.steps=20", "generator.batch=64", "budget.epsilon=1", "budget.delta=1e-5"]
@@ -399,3 +399,13 @@ def test_a_fit_in_a_process_of_its_own_warns_of_a_large_delta(files, tmp_path):
 def test_the_wheel_carries_conf():
     text = Path(__file__).parents[2].joinpath("pyproject.toml").read_text()
     assert 'conf = "synthdp/conf"' in text
+
+
+def test_time_left_does_not_count_what_was_set_up_before_the_first_step(monkeypatch, capsys):
+    now = iter([0.0, 100.0, 101.0, 102.0, 105.0, 110.0])
+    monkeypatch.setattr(output_paths.time, "monotonic", lambda: next(now))
+    with output_paths.progress("fit") as show:
+        for step in (0, 1, 2, 5, 10):
+            show(step, 10)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition("about ")[2] for line in lines] == ["", "", "8 s left", "5 s left", ""]
