@@ -35,7 +35,7 @@ FALSE_CELLS = 0.005  # at most this chance that noise alone lifts any empty cell
 BESIDE = 3.0  # deviations: the next one to `NEXT` cells beyond the bounds belong within them if their sum exceeds its noise so far
 NEXT = 3
 FEW = 0.02  # of the records: where the noise may hide so many in one cell or block, learned bounds are wide
-BINS = 32  # quantile bins of a column whose bins are learned; and more towards its ends
+FEWEST_BINS, MOST_BINS = 8, 32  # quantile bins of a column whose bins are learned; and more towards its ends
 CLEAR_TAIL = 2.0  # deviations: so many records at an end deserve a bin of their own
 LEAST_END = 2.0**-11  # of the records: no smaller bin is looked for
 BLOCKS = 32  # of the fine grid, whose sums stand clear of the noise where single cells do not
@@ -269,15 +269,23 @@ def cuts(edges: Sequence[float], counts: Numbers, deviation: float) -> list[floa
     `CLEAR_TAIL`, `EACH` and `FEWEST` were chosen on made-up columns.
     """
     total, ends = float(counts.sum()), _mass(edges, counts, deviation)
+    bins = _bins(total, deviation)
     counts = nearest_counts(counts, total) if total > 0 else np.ones(len(counts))
     held = np.flatnonzero(counts)
-    shares = [place / BINS for place in range(1, BINS)]
-    end = 0.5 / BINS
+    shares = [place / bins for place in range(1, bins)]
+    end = 0.5 / bins
     while end > LEAST_END and end * total > CLEAR_TAIL * deviation:
         shares += [end, 1 - end]
         end /= 2
     found = _short(quantiles(edges, counts, shares), edges[-1] - edges[0])
     return sorted({edges[held[0]], edges[held[-1] + 1], *ends, *found})
+
+
+def _bins(records: float, deviation: float) -> int:
+    """How many bins to ask for: as many as leave a deviation of records, on average, in each cell of a table of two such columns."""
+    if deviation <= 0:
+        return MOST_BINS
+    return min(MOST_BINS, max(FEWEST_BINS, int(math.sqrt(max(0.0, records) / deviation))))
 
 
 def quantiles(edges: Sequence[float], counts: Numbers, shares: Sequence[float]) -> list[float]:

@@ -15,10 +15,11 @@ from synthdp.ledger.events import Gaussian, Threshold
 from synthdp.noise.noise import Noise
 from synthdp.schema.codec import Codec
 from synthdp.schema.learned import (
-    BINS,
     BLOCKS,
     CELLS,
     FEWEST,
+    FEWEST_BINS,
+    MOST_BINS,
     cuts,
     fine_edges,
     nearest_counts,
@@ -286,7 +287,7 @@ def test_bounds_and_quantiles_from_clear_counts():
     assert occupied(SIGNED_POWERS, hidden, 5.0) == (SIGNED_POWERS[0], SIGNED_POWERS[-1])
     assert fine_edges((0, 99), np.ones(1), 1e9, 1.0, integers=True) == tuple(range(101))
     assert quantiles([0.0, 1.0, 2.0], np.array([10.0, 10.0]), [0.25, 0.5, 0.75]) == [0.5, 1.0, 1.5]
-    assert cuts([0.0, 1.0, 2.0], np.array([-5.0, -5.0]), 5.0)[:: BINS // 2] == [0.0, 1.0, 2.0]
+    assert cuts([0.0, 1.0, 2.0], np.array([-5.0, -5.0]), 5.0)[:: FEWEST_BINS // 2] == [0.0, 1.0, 2.0]
 
 
 def test_a_long_tail_is_counted_in_few_cells_and_few_records_in_wide_ones():
@@ -309,12 +310,12 @@ def test_learned_bins_are_finer_towards_the_ends_and_end_where_the_records_do():
     rng = np.random.default_rng(6)
     counts = np.histogram(rng.gamma(4, 5, 40_000), edges)[0] + rng.normal(0, 10, 100)
     found = np.array(cuts(edges, counts, 10.0))
-    assert BINS + 4 <= len(found) <= BINS + 16
+    assert MOST_BINS + 4 <= len(found) <= MOST_BINS + 16
     real = rng.gamma(4, 5, 100_000)
     inside = found[(found > np.quantile(real, 0.97)) & (found < real.max())]
     assert len(inside) >= 3
     assert (real > inside[-1]).mean() < 0.003
-    assert len(cuts(edges, counts, 1000.0)) <= BINS + 3, "nothing finer than the noise can tell"
+    assert len(cuts(edges, counts, 5000.0)) <= FEWEST_BINS + 3, "nothing finer than the noise can tell"
 
 
 def test_the_nearest_counts_hold_as_many_records_and_none_below_zero():
