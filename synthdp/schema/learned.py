@@ -203,7 +203,7 @@ def fine_edges(
     if integers:
         found = [math.floor(edge) for edge in found]
         return tuple(float(edge) for edge in sorted({*found, max(found) + 1}))
-    low, high = float(parts[0]), float(parts[-1])
+    low, high = float(parts[0]), max(float(parts[-1]), math.nextafter(parts[0], math.inf))
     inner = _short([edge for edge in found if low < edge < high], high - low)
     return (low, *sorted({edge for edge in inner if low < edge < high}), high)
 

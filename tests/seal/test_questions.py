@@ -406,6 +406,16 @@ def test_a_declared_atom_moves_no_learned_bins(column):
     assert (rest > 1.2 * others.max()).mean() < 0.005
 
 
+@pytest.mark.parametrize("facts", [{"atoms": [5]}, {"decimals": 1}, {}])
+def test_bounds_of_a_single_value_leave_nothing_to_cut(facts):
+    columns = {"level": {"kind": "continuous", "bounds": [5, 5], "bins": "learn"} | facts}
+    schema = Schema.from_dict({"declared_by": "the tests", "units": 500, "columns": columns})
+    release = Synthesizer("independent", schema=schema, budget=Budget(1.0, 1e-5)).fit(
+        pd.DataFrame({"level": np.full(500, 5.0)}), seed=1
+    )
+    assert set(release.sample(50, seed=1)["level"]) == {5.0}
+
+
 def test_bounds_of_a_column_of_nothing_but_atoms_are_theirs():
     columns = {"crp": {"kind": "continuous", "bounds": "learn", "atoms": [2.5], "decimals": 1}}
     schema = Schema.from_dict({"declared_by": "the tests", "units": 3000, "columns": columns})
