@@ -29,6 +29,7 @@ Places = NDArray[np.int64]
 WINDOW = 8  # codes to each side that say what a code is expected to hold
 SURE = 4.5  # deviations of the noise above it: by chance, one code of 300,000
 CLEAR = 4.0  # how many deviations of a half's noise its bin must hold to be halved
+EMPTY = 2.0  # deviations: bins at both ends of a number's bounds that hold less are taken to be empty; tried on made-up columns
 FEWER = 1.25  # where there are too many groups, what each holds at least is raised by so much
 
 
@@ -62,19 +63,19 @@ class Groups:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Counts:
     """What is known of a column: noisy counts (codes,), and the bin of each code, within which they are told apart up to the
-    noise `deviation` of a code, or at most that: `variances` are those of each code."""
+    noise `deviation` of a code, or at most that: `variances` are those of each code. `of_bins` is the deviation of a bin's count."""
 
     held: Array
     bins: Places
     deviation: float
     variances: Array
+    of_bins: float
 
     @classmethod
     def of(cls, held: Array, deviation: float) -> "Counts":
         """Counts of codes that were asked for once."""
-        return cls(
-            held=held, bins=np.arange(len(held)), deviation=deviation, variances=np.full(len(held), deviation**2)
-        )
+        variances = np.full(len(held), deviation**2)
+        return cls(held=held, bins=np.arange(len(held)), deviation=deviation, variances=variances, of_bins=deviation)
 
     def and_of(
         self, nodes: Mapping[str, float], deviation: float, column: Categorical, known: float, most: int
@@ -111,7 +112,7 @@ def agreed(bins: Array, deviation: float, codes: Array, fine: float, of: Places)
     precise = 1 / max(deviation, 1e-9) ** 2, 1 / (np.maximum(size, 1) * max(fine, 1e-9) ** 2)
     best = (bins * precise[0] + sums * precise[1]) / (precise[0] + precise[1])
     held = codes + ((best - sums) / np.maximum(size, 1))[of]
-    return Counts(held=held, bins=of, deviation=fine, variances=np.full(len(held), fine**2))
+    return Counts(held=held, bins=of, deviation=fine, variances=np.full(len(held), fine**2), of_bins=deviation)
 
 
 def grouped(counts: Counts, column: Column, codec: Codec, least: float, most: int, apart: float = 0.0) -> Groups:
@@ -143,7 +144,8 @@ def grouped(counts: Counts, column: Column, codec: Codec, least: float, most: in
         else:
             least = max(least * FEWER, 1.0)
     of[known:] = found
-    return Groups(of=of, within=_within(counts, leaves, of, spikes))
+    line = [code for code, atom in order if not atom] if not isinstance(column, Ordinal) else []
+    return Groups(of=of, within=_within(counts, leaves, of, spikes, line))
 
 
 def broad(groups: Groups, shares: Array, column: Column, codec: Codec, most: int) -> Places:
@@ -293,14 +295,24 @@ def _smooth(held: Array, size: Places, of: Places, deviation: float) -> Array:
     return smooth
 
 
-def _within(counts: Counts, leaves: Places, of: Places, spikes: NDArray[np.bool_]) -> Array:
+def _within(counts: Counts, leaves: Places, of: Places, spikes: NDArray[np.bool_], line: list[int]) -> Array:
     """Shares of the leaves of each group, times shares of the codes of each leaf: so that the noise of many codes together
-    cannot outweigh what their leaf holds. Leaves of one bin, spikes aside, are shrunk towards an even distribution."""
+    cannot outweigh what their leaf holds. Leaves of one bin, spikes aside, are shrunk towards an even distribution. The `line` of a
+    number's codes, from low to high, begins and ends with bins that the noise does not explain: what it adds to the others would be
+    drawn from all of the bounds."""
     codes = _shares(_smooth(counts.held, np.ones(len(of), np.int64), leaves, counts.deviation), leaves)
     parts, first, of_part, size = np.unique(leaves, return_index=True, return_inverse=True, return_counts=True)
     sums = np.bincount(of_part, weights=counts.held).astype(np.float64)
     alike = np.stack([of[first], counts.bins[first], np.where(spikes[first], parts + 1, 0)])
     sums = _smooth(sums, size, np.unique(alike, axis=1, return_inverse=True)[1].ravel(), counts.deviation)
+    whole = size == np.bincount(counts.bins)[counts.bins[first]]
+    few = whole & (sums < EMPTY * np.minimum(np.sqrt(size) * counts.deviation, counts.of_bins))
+    for ends in (line, line[::-1]):
+        for leaf in dict.fromkeys(of_part[ends].tolist()):
+            beside = (of[first] == of[first[leaf]]) & (sums > 0) & (np.arange(len(sums)) != leaf)
+            if not few[leaf] or not beside.any():
+                break
+            sums[leaf] = 0.0
     return codes * _shares(sums, of[first])[of_part]
 
 
