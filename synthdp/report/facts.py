@@ -206,7 +206,8 @@ def _paid(held: Held) -> bool:
     bought = [each["name"] for each in held.statement.columns if "categories" in each["bought"]]
     grids = sum(name in trees for name in bought)  # whose nodes are public: counted without a threshold
     lists = len(bought) - grids
-    grids += sum(bool({"bounds", "bins"} & set(column["bought"])) for column in held.statement.columns)
+    for column in held.statement.columns:  # bounds take a coarse grid and a fine one
+        grids += 2 if "bounds" in column["bought"] else int("bins" in column["bought"])
     asked: Counter[type] = Counter()
     for entry in held.events:
         asked[type(entry.event)] += entry.count

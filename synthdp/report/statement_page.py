@@ -54,6 +54,8 @@ def fact(name: str, value: Any, *, bought: bool) -> Fact:
     """One item of a column's schema in words."""
     match name, value:
         case "bounds", (low, high):
+            if bought and low == high:
+                return Fact(phrase=f"only {words.plain(low)}: noise hid all other values", bought=bought)
             hidden = ", as far as bounds are looked for: noise hid where the values lie" * (
                 bought and unfound(low, high)
             )

@@ -346,12 +346,15 @@ def _check_categories(name: str, categories: Sequence[str]) -> None:
         raise BadInput(f"column {name!r}: categories listed twice: {', '.join(map(repr, repeated))}; keep one of each")
 
 
+FAR = 1e307  # beyond it bounds cannot be learned
+
+
 def _check_numbers(name: str, bounds: Any, bins: Any, atoms: Iterable[float]) -> None:
     """Refuse bounds, bins and atoms that contradict each other. All are numbers here (datetimes: microseconds)."""
     if bounds == LEARN:
         if isinstance(bins, tuple):
             raise BadInput(f"column {name!r}: bins has edges but bounds is learn; declare the bounds too")
-        low, high = -math.inf, math.inf
+        low, high = -FAR, FAR
     else:
         low, high = _pair(name, bounds)
     _check_bins(name, low, high, bins)
@@ -359,7 +362,10 @@ def _check_numbers(name: str, bounds: Any, bins: Any, atoms: Iterable[float]) ->
     if not all(_is_number(atom) and math.isfinite(atom) for atom in given):
         raise BadInput(f"column {name!r}: atoms must be a list of numbers")
     if len(set(given)) < len(given) or any(not low <= atom <= high for atom in given):
-        raise BadInput(f"column {name!r}: atoms must be distinct and lie within bounds")
+        raise BadInput(
+            f"column {name!r}: atoms must be distinct and lie within bounds; a code such as 9999 that stands for a missing value belongs "
+            "under missing in reading"
+        )
 
 
 def _check_bins(name: str, low: float, high: float, bins: Any) -> None:
@@ -396,6 +402,8 @@ def _check_decimals(name: str, bounds: Any, atoms: Iterable[float], decimals: An
     if any(abs(atom * scale - round(atom * scale)) > 1e-6 for atom in atoms):
         raise BadInput(f"column {name!r}: atoms must have at most {decimals} decimals, as declared")
     if bounds == LEARN:
+        if any(abs(atom) * scale > EXACT / 4 for atom in atoms):
+            raise BadInput(f"column {name!r}: atoms are too large for {decimals} decimals; declare fewer")
         return
     low, high = bounds
     if max(abs(low), abs(high)) * scale > EXACT:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.schema.columns import (
     EXACT,
+    FAR,
     LEARN,
     MICROSECONDS,
     Categorical,
@@ -34,6 +35,7 @@ EACH = 2.0  # deviations: about so many records belong in a cell of the fine gri
 FALSE_CELLS = 0.005  # at most this chance that noise alone lifts any empty cell above the threshold; bounds out there lose all detail
 BESIDE = 3.0  # deviations: the next one to `NEXT` cells beyond the bounds belong within them if their sum exceeds its noise so far
 NEXT = 3
+RUN = 6  # cells of the coarse grid that are looked at together
 FEW = 0.02  # of the records: where the noise may hide so many in one cell or block, learned bounds are wide
 FEWEST_BINS, MOST_BINS = 8, 32  # quantile bins of a column whose bins are learned; and more towards its ends
 CLEAR_TAIL = 2.0  # deviations: so many records at an end deserve a bin of their own
@@ -120,11 +122,12 @@ def _bounded(column: Numeric, ends: list[float]) -> Numeric:
         return replace(
             column, bounds=(max(low // step, -(EXACT // step)) * step, min(-(-high // step), EXACT // step) * step)
         )
-    limit = 1e307 if column.decimals is None else EXACT / 4 / 10.0**column.decimals
+    limit = FAR if column.decimals is None else EXACT / 4 / 10.0**column.decimals
     low, high = (min(max(end, -limit), limit) for end in (low, high))
     if column.decimals is not None:
         scale = 10.0**column.decimals
         low, high = math.floor(round(low * scale, 6)) / scale, math.ceil(round(high * scale, 6)) / scale
+        low, high = min(low, *column.atoms, high), max(high, *column.atoms, low)  # 3 * 0.1 is above 0.3
     return replace(column, bounds=(low, high))
 
 
@@ -168,12 +171,28 @@ def occupied(edges: Sequence[float], counts: Numbers, deviation: float) -> tuple
     With no such cell, the grid's own ends: an answer is due whatever the records are, and the fullest cell would be noise.
     `BESIDE`, `NEXT` and `FALSE_CELLS` were chosen on made-up columns.
     """
-    found = clear(counts, deviation)
+    found = together(counts, deviation)
     if len(found) == 0:
         return float(edges[0]), float(edges[-1])
     low, high = int(found[0]), int(found[-1]) + 1
     low, high = low - _tail(counts[:low][::-1], deviation, NEXT), high + _tail(counts[high:], deviation, NEXT)
     return float(edges[low]), float(edges[high])
+
+
+def together(counts: Numbers, deviation: float) -> NDArray[np.intp]:
+    """The cells whose noisy count stands clear of the noise, by itself or in a run of up to RUN cells without one that does: values of a
+    few records in each of several cells, such as hours of the few patients who had any, far from a peak at 0."""
+    found = set(clear(counts, deviation).tolist())
+    least = least_clear(RUN * len(counts), deviation)
+    while True:
+        left = np.where(np.isin(np.arange(len(counts)), list(found)), -math.inf, counts)
+        runs = {width: np.lib.stride_tricks.sliding_window_view(left, width).sum(1) for width in range(2, RUN + 1)}
+        best = max(runs, key=lambda width: float(runs[width].max()) / math.sqrt(width))
+        if runs[best].max() <= max(0.5, least * math.sqrt(best)):
+            return np.array(sorted(found), np.intp)
+        start = int(np.argmax(runs[best]))
+        held = start + np.flatnonzero(left[start : start + best] > deviation)
+        found |= set(range(int(held[0]), int(held[-1]) + 1))
 
 
 def _tail(counts: Numbers, deviation: float, most: int) -> int:

@@ -5,6 +5,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from synthdp import accounting
+from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Gaussian, Plan, Threshold, scoped
 from synthdp.noise import gaussian
@@ -31,6 +33,7 @@ from synthdp.schema.learned import (
     occupied,
     spikes,
     tightened,
+    together,
     widened,
     with_atoms,
 )
@@ -238,6 +241,10 @@ class Grid:
     max_records: int
     dates: bool = False
 
+    def __post_init__(self) -> None:
+        if len(self.edges) < 2 or not all(low < high for low, high in pairwise(self.edges)):
+            raise BadInput(f"column {self.column!r}: a grid needs two edges or more that rise")
+
     @property
     def events(self) -> Sequence[Event]:
         """One Gaussian."""
@@ -412,6 +419,12 @@ def _bought_number(column: Numeric, most: int, units: float, terms: Purchase, as
         _warn_of_tiny(column, edges, counts, max(MOST * records, least_clear(len(counts), fine.deviation)))
         low, high = tightened(edges, counts, fine.deviation, records)
         counts = counts * [low <= edge < high for edge in edges[:-1]]
+        if high - integers <= low or (records == 0 and max(-low, high) < 1):  # the widest that one cell at 0 becomes
+            warnings.warn(
+                f"column {column.name!r}: no value but {0.0 if low <= 0 <= high else low:g} stands clear of the noise, and "
+                "synthetic records hold hardly any other one; declare the bounds in the schema",
+                stacklevel=2,
+            )
         # a cell of integers ends before its upper edge
         items["bounds"] = (low, max(low, high - 1) if integers else high)
     if column.bins == LEARN or (bounds_too and column.bins is None):
@@ -425,11 +438,12 @@ def _looked_for(
 ) -> tuple[tuple[float, ...], Numbers, float]:
     """Where a column's values lie on the coarse grid, atoms apart: edges of its cells, about how many records each holds, and in all."""
     dates, grid = isinstance(column, Datetime), _coarse(column)
-    coarse = _counted(column, grid, atoms, most, terms, ask)
-    seen, deviation = coarse.others, coarse.deviation
+    coarse = _counted(column, grid, atoms or (() if dates else (0.0,)), most, terms, ask)
+    deviation, others = coarse.deviation, coarse.others
+    seen = others if atoms else others + coarse.atoms
     if not len(clear(seen, deviation)) and len(clear(coarse.atoms, deviation)):
         seen = coarse.atoms  # there is nothing else
-    cells = clear(seen, deviation)
+    cells = together(seen, deviation)
     if len(cells) == 0:
         warnings.warn(
             f"column {column.name!r}: at this budget noise hides the bounds; declare them in the schema", stacklevel=2
@@ -442,11 +456,11 @@ def _looked_for(
             stacklevel=2,
         )
     low, high = widened(grid, *occupied(grid, seen, deviation), seen, deviation)
-    records = float(seen[cells].sum())
+    records = float(others[together(others, deviation)].sum())
     if dates:
         return (low, high), np.ones(1), records
     inside = slice(grid.index(low), grid.index(high))
-    return grid[inside.start : inside.stop + 1], np.where(seen > BESIDE * deviation, seen, 0.0)[inside], records
+    return grid[inside.start : inside.stop + 1], np.where(others > BESIDE * deviation, others, 0.0)[inside], records
 
 
 def _warn_of_tiny(column: Numeric, edges: tuple[float, ...], counts: Numbers, enough: float) -> None:

@@ -546,6 +546,7 @@ def test_each_purchase_names_the_column_that_it_was_made_for():
     [
         ("bounds", [-(2.0**40), 2.0**40], True),
         ("bounds", [0.0, 2.0**40], False),
+        ("bounds", [0, 0], True),
         ("bounds", ["1900-01-01", "2100-12-01"], True),
         ("bounds", ["1950-01-01", "2100-12-01"], False),
         ("categories", ["other"], True),

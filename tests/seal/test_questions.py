@@ -27,6 +27,7 @@ from synthdp.schema.learned import (
     quantiles,
     spikes,
     tightened,
+    together,
     with_atoms,
 )
 from synthdp.schema.schema import Schema
@@ -416,6 +417,41 @@ def test_bounds_of_a_single_value_leave_nothing_to_cut(facts):
     assert set(release.sample(50, seed=1)["level"]) == {5.0}
 
 
+@pytest.mark.parametrize("kind", ["continuous", "integer"])
+def test_a_peak_at_zero_does_not_hide_the_few_records_far_from_it(kind):
+    """Hours in intensive care of one patient in seven: no power of two holds enough of them to stand clear by itself."""
+    rng = np.random.default_rng(11)
+    hours = np.where(rng.random(8000) < 0.15, np.ceil(np.exp(rng.normal(3.3, 1.0, 8000))), 0).astype(int)
+    columns = {"hours": {"kind": kind, "bounds": "learn"}}
+    columns |= {f"value{place}": {"kind": "continuous", "bounds": "learn"} for place in range(8)}
+    schema = Schema.from_dict({"declared_by": "the tests", "units": 8000, "columns": columns})
+    frame = pd.DataFrame({"hours": hours, **{name: rng.normal(100, 9, 8000) for name in list(columns)[1:]}})
+    for seed in range(3):
+        release = Synthesizer("independent", schema=schema, budget=Budget(1.0, 1e-5)).fit(frame, seed=seed)
+        drawn = release.sample(8000, seed=seed)["hours"]
+        assert (drawn == 0).mean() == pytest.approx((hours == 0).mean(), abs=0.03)
+        assert 60 <= release.schema.column("hours").bounds[1] <= 1100
+        assert drawn[drawn > 0].median() == pytest.approx(np.median(hours[hours > 0]), rel=0.6)
+
+
+def test_runs_of_hidden_cells_stand_clear_together_and_noise_does_not():
+    rng = np.random.default_rng(12)
+    counts = np.zeros(100)
+    counts[50], counts[60:64] = 8000, 230
+    found = [together(counts + rng.normal(0, 50, 100), 50.0) for _ in range(300)]
+    assert np.mean([len(each) > 1 and 59 <= each[1] <= 61 and 62 <= each[-1] <= 65 for each in found]) > 0.85
+    lone = np.where(np.arange(100) == 50, 8000.0, 0.0)
+    assert sum(len(together(lone + rng.normal(0, 50, 100), 50.0)) > 1 for _ in range(3000)) <= 30
+
+
+def test_a_column_that_is_learned_to_be_constant_is_named():
+    columns = {"hours": {"kind": "integer", "bounds": "learn"}}
+    schema = Schema.from_dict({"declared_by": "the tests", "units": 500, "columns": columns})
+    made = Synthesizer("independent", schema=schema, budget=Budget(1.0, 1e-5))
+    with pytest.warns(UserWarning, match="column 'hours': no value but 0 stands clear"):
+        made.fit(pd.DataFrame({"hours": [0] * 499 + [7]}), seed=1)
+
+
 def test_bounds_of_a_column_of_nothing_but_atoms_are_theirs():
     columns = {"crp": {"kind": "continuous", "bounds": "learn", "atoms": [2.5], "decimals": 1}}
     schema = Schema.from_dict({"declared_by": "the tests", "units": 3000, "columns": columns})
@@ -510,3 +546,20 @@ def test_bad_arguments_are_named():
         Gradient(network(), loss, 0.0, 1.0)
     with pytest.raises(BadInput, match="noise"):
         Group(one_hot, 3, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("atoms", [[0.1 * 3], [-0.1 * 3], [5.0, -2.5]])
+def test_learned_bounds_hold_atoms_that_floats_round(atoms):
+    column = Schema.from_dict(
+        {"columns": {"x": {"kind": "continuous", "bounds": "learn", "decimals": 1, "atoms": atoms}}}
+    )
+    for bounds in ((0.0, 9.0), (-9.0, -1.0), (-0.3, 0.3)):
+        low, high = column.with_learned("x", bounds=bounds).columns[0].bounds
+        assert low <= min(atoms)
+        assert max(atoms) <= high
+
+
+@pytest.mark.parametrize("facts", [{"atoms": [1e308]}, {"atoms": [5.0], "decimals": 15}])
+def test_atoms_that_no_learned_bounds_can_hold_are_refused_before_a_charge(facts):
+    with pytest.raises(BadInput, match="column 'x': atoms"):
+        Schema.from_dict({"columns": {"x": {"kind": "continuous", "bounds": "learn"} | facts}})
