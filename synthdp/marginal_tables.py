@@ -233,5 +233,8 @@ def _shows_nothing(answer: Answer, column: Column, fine: Codec) -> bool:
     rest = np.delete(answer.cells, landed)
     if not rest.size:
         return False
-    most = max(0.0, float(rest.sum())) + CLEAR * answer.deviation * math.sqrt(rest.size)
+    noise = answer.deviation * math.sqrt(rest.size)
+    if float(rest.sum()) > SURE * noise:  # such as the few deaths among the living
+        return False
+    most = max(0.0, float(rest.sum())) + CLEAR * noise
     return most < NEXT_TO_NONE * float(answer.cells[landed].sum())

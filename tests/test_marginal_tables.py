@@ -116,6 +116,10 @@ def test_clamp_says_by_noisy_counts_which_columns_show_nothing_valid(column, cel
     frame[column] = cells
     assert fit(frame=frame, invalid="clamp").statement.lost.empty == (column,)
     assert fit(invalid="clamp").statement.lost.empty == ()
+    few = records(20_000).assign(ill=np.arange(20_000) % 40 == 0)
+    assert fit(frame=few, declared=schema(units=20_000), invalid="clamp").statement.lost.empty == (), (
+        "a rare event is no mistake"
+    )
     ruined = Synthesizer("independent", schema=schema(), budget=Budget(0.01, 1e-5)).fit(frame, invalid="clamp")
     assert ruined.statement.lost.empty == (), "where noise hides all, nothing is said"
 

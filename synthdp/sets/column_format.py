@@ -23,8 +23,16 @@ from synthdp.tables import csv_lines, csvfile
 
 TEXTS = (
     "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "(null)", "<NA>", "#N/A", "#NV", "\\N", ".", "-", "--", "?", "k. A.", "k.A.",
+    "n. b.", "n.b.", "n. v.", "n.v.", "n. d.", "n.d.", "o. A.", "o.A.",
 )  # fmt: skip
+WORDS = frozenset(
+    {"unknown", "missing", "unbekannt", "fehlt", "keine Angabe", "inconnu", "ND", "nd", "NR", "nr"}
+)  # among numbers and dates
 NUMBERS = re.compile(r"-(9{1,4}|8{1,4}|7{1,4})([.,]0*)?")  # codes where nothing else is negative
+LONE = re.compile(r"(-1|9{2,6})([.,]0*)?")  # codes where all other values are far from them
+FAR = 3  # times the largest other value
+LEAST = 10  # of all other values, where -1 is far from them
+OFTEN = 5  # cells
 KNOWN = frozenset(csvfile.ABSENT)  # they are missing values without being declared
 TRUTHS = (
     ("no", "yes"), ("nein", "ja"), ("non", "oui"), ("no", "s\u00ed"), ("no", "si"), ("no", "s\u00ec"), ("n\u00e3o", "sim"), ("nee", "ja"),
@@ -139,19 +147,25 @@ class ColumnFormat:
         self.coding, self.column = Coding(), self._text()
         rest = values.but(TEXTS)
         signed = values.but(set(TEXTS) - {"-"})  # which is a truth value beside +
-        codes = tuple(text for text in rest.texts if NUMBERS.fullmatch(text))
+        codes = _codes(rest)
+        words = tuple(text for text in rest.texts if text in WORDS)
         if any(map(self._truths, (values, signed, rest))):
             pass
+        elif words and len(words) < len(rest.texts) and not typed and self._is_numeric(rest.but(words)):
+            self.codes += words
         elif codes and self._truths(rest.but(codes)):
             self.codes = codes
         elif typed and any(LIMIT.fullmatch(text) for text in rest.texts) and self._numbers(rest):
             pass
         elif typed:
             numbers = rest.texts and all(map(_is_number, rest.texts)) and len(codes) < len(rest.texts)
-            self.codes = codes if numbers and not any(text[0] == "-" for text in rest.but(codes).texts) else ()
-        elif rest.texts and not self._numbers(rest) and not self._times(rest):
-            self._dates(rest)
+            self.codes = codes if numbers else ()
+        elif rest.texts:
+            self._is_numeric(rest)
         self._missing()
+
+    def _is_numeric(self, values: Values) -> bool:
+        return self._numbers(values) or self._times(values) or self._dates(values)
 
     def _text(self) -> Column:
         return Categorical(name=self.name, categories="learn", missing=True)
@@ -177,9 +191,9 @@ class ColumnFormat:
         return True
 
     def _numbers(self, values: Values) -> bool:
-        codes = tuple(text for text in values.texts if NUMBERS.fullmatch(text))
+        codes = _codes(values)
         rest = values.but(codes)
-        if not rest.texts or any(text.startswith("-") for text in rest.texts):
+        if not rest.texts:
             codes, rest = (), values
         limits = tuple(text for text in rest.texts if LIMIT.fullmatch(text))
         if limits and len(limits) <= MOST_LIMITS and len(limits) < len(rest.texts):
@@ -338,6 +352,26 @@ class ColumnFormat:
         if self.lines is not None:
             return int(self.lines[record])
         return csv_lines.line_of(self.path, self.reading.encoding, self.reading.separator, record)
+
+
+def _codes(values: Values) -> tuple[str, ...]:
+    """Numbers that stand for a missing value: -9, -99 and the like where nothing else is negative, and -1 or 9999 far from all others."""
+    lone = [text for text in values.texts if LONE.fullmatch(text)]
+    others = [float(text.replace(",", ".")) for text in values.but(lone).texts if _is_number(text)]
+    often = {text for text, count in zip(values.texts, values.counts, strict=True) if count >= OFTEN}
+    found: tuple[str, ...] = ()
+    if others and len(others) == len(values.texts) - len(lone):
+        far = FAR * max(map(abs, others))
+        far_off = (text for text in lone if text in often)
+        found = tuple(
+            text
+            for text in far_off
+            if (min(others) >= LEAST if text[0] == "-" else float(text.replace(",", ".")) > far)
+        )
+    codes = tuple(text for text in values.texts if NUMBERS.fullmatch(text))
+    if any(text.startswith("-") for text in values.but((*codes, *found)).texts):
+        codes = ()
+    return tuple(dict.fromkeys((*codes, *found)))
 
 
 def _is_number(text: str) -> bool:

@@ -352,3 +352,30 @@ def test_units_after_numbers_are_found_and_written_back(tmp_path, suffix):
     assert (tmp_path / "back.csv").read_text(encoding="utf-8").splitlines()[1:] == path.read_text(
         encoding="utf-8"
     ).splitlines()[1:]
+
+
+@pytest.mark.parametrize(
+    ("values", "missing"),
+    [
+        ([(f"{150 + row % 40}", "9999")[row % 8 == 0] for row in range(120)], ("9999",)),
+        ([(f"{90 + row % 70}", "-1")[row % 9 == 0] for row in range(120)], ("-1",)),
+        ([(f"{row % 40},5", "999,0")[row % 9 == 0] for row in range(120)], ("999,0",)),
+        ([(f"{row % 40},5", "n.b.")[row % 9 == 0] for row in range(120)], ("n.b.",)),
+        ([(f"{row % 40},5", "unbekannt")[row % 9 == 0] for row in range(120)], ("unbekannt",)),
+        ([(f"{90 + row // 2}", "999")[row == 7] for row in range(120)], ()),  # once
+        ([(f"{row // 2 * 100}", "9999")[row % 9 == 0] for row in range(120)], ()),  # among values of its size
+        ([f"{row % 3 - 1}" for row in range(120)], ()),  # better, the same, worse
+        ([f"{row % 30 - 1}" for row in range(120)], ()),
+    ],
+)
+def test_codes_far_from_all_other_numbers_and_words_among_them_are_missing_values(tmp_path, values, missing):
+    found, schema = drafted(export(tmp_path / "t.csv", Gewicht=values, Notiz=None))
+    assert schema.column("Gewicht").kind in ("integer", "continuous")
+    assert dict(schema.reading.columns).get("Gewicht", Coding()).missing == missing
+    assert not found.mind
+
+
+def test_a_word_for_the_unknown_among_words_is_a_category(tmp_path):
+    values = ["unknown" if row % 5 else "Grippe" for row in range(120)]
+    _, schema = drafted(export(tmp_path / "t.csv", Station=values, Notiz=None))
+    assert "unknown" not in dict(schema.reading.columns).get("Station", Coding()).missing
