@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 Config = Mapping[str, Any]
 LARGE = 10  # epsilon above which a guarantee says little
+MOST_BOUNDS = 40  # learned ones that a fit lists
 FORM = "candidates=[independent,{name:mixture,starts:1}]"
 
 
@@ -201,6 +202,7 @@ def fit(config: Config) -> None:
         print(f"tables     {out / 'release' / TABLES}: the noisy counts that were asked for, as CSV and Parquet")
     ignored = [] if config["data"].format == "omop" else output_paths.left_out(release.schema)
     for line in (
+        *bought_bounds(statement),
         *ignored,
         *fitness_words.brief(statement.fitness),
         *information_loss.brief(statement),
@@ -214,6 +216,16 @@ def fit(config: Config) -> None:
         form = "omop" if config["data"].format == "omop" else None
         print(output_paths.then("sample", release=out / "release", rows=1000, format=form, out=file))
     return None
+
+
+def bought_bounds(statement: "Statement") -> list[str]:
+    """Between which bounds the fit found the values of columns that left them to learn."""
+    from synthdp.report import words
+
+    found = [(each["name"], each["bought"]["bounds"]) for each in statement.columns if "bounds" in each["bought"]]
+    listed = [f"{name} {words.plain(low)} to {words.plain(high)}" for name, (low, high) in found[:MOST_BOUNDS]]
+    more = [f"and {len(found) - MOST_BOUNDS} more, see the statement"] * (len(found) > MOST_BOUNDS)
+    return [f"bounds     learned: {'; '.join([*listed, *more])}"] if found else []
 
 
 def cautions(statement: "Statement", account: AccountFile | None) -> Iterator[str]:

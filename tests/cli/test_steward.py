@@ -129,6 +129,16 @@ def test_what_learning_can_find_is_told_before_the_charge(files, capsys):
     assert capsys.readouterr().out.startswith("learned    sex: noise hides")
 
 
+def test_a_fit_says_between_which_bounds_it_found_values(files, capsys):
+    declared = make_schema(columns={"weight": {"kind": "continuous", "bounds": "learn", "decimals": 1}}).to_dict()
+    (files / "schema.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
+    make_frame(400).assign(weight=[60.5 + row % 40 for row in range(400)]).to_csv(files / "clinic.csv", index=False)
+    assert run(words(files, "fit", "budget.epsilon=10")) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("bounds     learned: "))
+    low, high = load(files / "run" / "release").schema.column("weight").bounds
+    assert line == f"bounds     learned: weight {low:g} to {high:g}"
+
+
 def test_declared_codes_under_a_tree_are_not_better_declared(files, capsys):
     """They are: what is bought is which of them are kept."""
     tree = {"kind": "categorical", "categories": ["f", "m"], "tree": {"prefix": [1]}, "other": "rest"}

@@ -906,3 +906,37 @@ def test_a_fit_hears_of_its_tree_from_the_counts_that_it_bought():
     assert max(map(abs, apart)) < 5
     kept = model.schema.column("dx").categories
     assert {f"{letter}00" for letter in "ABC"} <= set(kept)
+
+
+def drawn_from(exact, bins, noise=30.0, runs=40):
+    """Shares of codes that groups of noisy counts draw, and what they hold together, mean over the noise."""
+    facts = {"kind": "integer", "bounds": [0, len(exact) - 1], "bins": bins}
+    schema = make_schema(columns={"age": facts})
+    codec, column = Codec(schema, len(exact)), schema.column("age")
+    way = codec.coarse()[codec.names.index("age")]
+    way = np.arange(len(exact)) if way is None else way
+    rng, found = np.random.default_rng(5), []
+    for _ in range(runs):
+        held = np.bincount(way, exact) + rng.normal(0, noise, way.max() + 1)
+        counts = agreed(held, noise, exact + rng.normal(0, noise, len(exact)), noise, way)
+        groups = grouped(counts, column, codec, 2 * noise, 64, 1e9)
+        found.append(groups.within * np.bincount(groups.of, exact, groups.count)[groups.of] / exact.sum())
+    return np.mean(found, 0)
+
+
+def test_nothing_is_drawn_from_empty_bins_far_beyond_the_others():
+    """Body temperatures under learned bounds of 16 to 64: noise in a wide empty bin would come back as fever of 60."""
+    exact = np.zeros(480)
+    exact[190:230] = 250
+    assert drawn_from(exact, [100, *range(190, 231, 4), 320])[240:].sum() < 0.001  # 0.004 if the noise there were drawn
+    spread = np.where(np.arange(480) < 400, 25.0, 0.0)
+    assert drawn_from(spread, 12)[440:].sum() < 0.01  # no further beyond than others are apart
+
+
+def test_a_thin_tail_beside_the_others_is_drawn():
+    """Scores of 0 to 100 in steps of 5, of which few are low: each bin is hidden, and they lie near."""
+    exact = np.array(
+        [9, 10, 20, 30, 40, 60, 70, 100, 200, 300, 500, 700, 800, 900, 900, 900, 800, 700, 900, 900, 900.0]
+    )
+    found = drawn_from(exact, 21, noise=100.0)
+    assert found[1:8].sum() == pytest.approx(exact[1:8].sum() / exact.sum(), rel=0.5)

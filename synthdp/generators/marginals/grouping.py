@@ -29,7 +29,8 @@ Places = NDArray[np.int64]
 WINDOW = 8  # codes to each side that say what a code is expected to hold
 SURE = 4.5  # deviations of the noise above it: by chance, one code of 300,000
 CLEAR = 4.0  # how many deviations of a half's noise its bin must hold to be halved
-EMPTY = 2.0  # deviations: bins at both ends of a number's bounds that hold less are taken to be empty; tried on made-up columns
+EMPTY = 2.0  # deviations: bins at both ends of a number's bounds that together hold less are taken to be empty; tried on made-up columns
+BEYOND = 0.5  # of the width of the bins between them: so far beyond these they must reach
 FEWER = 1.25  # where there are too many groups, what each holds at least is raised by so much
 
 
@@ -144,8 +145,8 @@ def grouped(counts: Counts, column: Column, codec: Codec, least: float, most: in
         else:
             least = max(least * FEWER, 1.0)
     of[known:] = found
-    line = [code for code, atom in order if not atom] if not isinstance(column, Ordinal) else []
-    return Groups(of=of, within=_within(counts, leaves, of, spikes, line))
+    edges = codec.edges(column.name).astype(np.float64) if isinstance(column, Integer | Continuous | Datetime) else None
+    return Groups(of=of, within=_within(counts, leaves, of, spikes, edges))
 
 
 def broad(groups: Groups, shares: Array, column: Column, codec: Codec, most: int) -> Places:
@@ -295,25 +296,46 @@ def _smooth(held: Array, size: Places, of: Places, deviation: float) -> Array:
     return smooth
 
 
-def _within(counts: Counts, leaves: Places, of: Places, spikes: NDArray[np.bool_], line: list[int]) -> Array:
+def _within(counts: Counts, leaves: Places, of: Places, spikes: NDArray[np.bool_], edges: Array | None) -> Array:
     """Shares of the leaves of each group, times shares of the codes of each leaf: so that the noise of many codes together
-    cannot outweigh what their leaf holds. Leaves of one bin, spikes aside, are shrunk towards an even distribution. The `line` of a
-    number's codes, from low to high, begins and ends with bins that the noise does not explain: what it adds to the others would be
-    drawn from all of the bounds."""
+    cannot outweigh what their leaf holds. Leaves of one bin, spikes aside, are shrunk towards an even distribution. `edges` are those of
+    a number's codes: bins far beyond the others hold nothing where the noise explains what they hold (`_emptied`)."""
     codes = _shares(_smooth(counts.held, np.ones(len(of), np.int64), leaves, counts.deviation), leaves)
     parts, first, of_part, size = np.unique(leaves, return_index=True, return_inverse=True, return_counts=True)
     sums = np.bincount(of_part, weights=counts.held).astype(np.float64)
     alike = np.stack([of[first], counts.bins[first], np.where(spikes[first], parts + 1, 0)])
     sums = _smooth(sums, size, np.unique(alike, axis=1, return_inverse=True)[1].ravel(), counts.deviation)
-    whole = size == np.bincount(counts.bins)[counts.bins[first]]
-    few = whole & (sums < EMPTY * np.minimum(np.sqrt(size) * counts.deviation, counts.of_bins))
-    for ends in (line, line[::-1]):
-        for leaf in dict.fromkeys(of_part[ends].tolist()):
-            beside = (of[first] == of[first[leaf]]) & (sums > 0) & (np.arange(len(sums)) != leaf)
-            if not few[leaf] or not beside.any():
-                break
-            sums[leaf] = 0.0
+    if edges is not None and len(edges) > 1:
+        whole = size == np.bincount(counts.bins)[counts.bins[first]]
+        noise = np.where(whole, np.minimum(np.sqrt(size) * counts.deviation, counts.of_bins), 0.0)
+        sums = _emptied(sums, noise, of[first], of_part[: len(edges) - 1], edges)
     return codes * _shares(sums, of[first])[of_part]
+
+
+def _emptied(sums: Array, noise: Array, of: Places, leaf_of: Places, edges: Array) -> Array:
+    """`sums` (leaves,) of a number's bins, 0 at both ends where the noise explains what the bins hold together and they lie far beyond the
+    others: what it adds there would be drawn from all of the bounds, as temperatures of 60. `leaf_of` (codes,) leads from codes between
+    `edges` to leaves; a leaf that is part of a bin has no `noise`. No group (`of`) is left with nothing."""
+    line = list(dict.fromkeys(leaf_of.tolist()))
+    low, high = np.full(len(sums), math.inf), np.full(len(sums), -math.inf)
+    np.minimum.at(low, leaf_of, edges[:-1])
+    np.maximum.at(high, leaf_of, edges[1:])
+    runs: list[list[int]] = []
+    for ends in (line, line[::-1]):
+        told = np.cumsum(sums[ends]) >= EMPTY * np.sqrt(np.cumsum(noise[ends] ** 2))
+        told |= noise[ends] == 0
+        runs.append(ends[: int(np.argmax(told)) if told.any() else 0])
+    core = [leaf for leaf in line if leaf not in runs[0] and leaf not in runs[1]]
+    if not core:
+        return sums
+    least, most = low[core[0]], high[core[-1]]
+    room = BEYOND * (most - least)
+    found = sums.copy()
+    for leaf in (*runs[0], *runs[1]):
+        beside = (of == of[leaf]) & (found > 0) & (np.arange(len(sums)) != leaf)
+        if beside.any() and (low[leaf] < least - room or high[leaf] > most + room):
+            found[leaf] = 0.0
+    return found
 
 
 def _shares(counts: Array, of: Places) -> Array:
