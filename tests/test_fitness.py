@@ -155,7 +155,7 @@ def test_a_share_is_that_part_of_the_precision(relation):
 )  # nearly all are 0, and the noise hides the others
 def test_what_is_learned_and_a_plan_of_fixed_noise_leave_room_for_it():
     schema = make_schema(units="learn", columns={"dose": {"kind": "continuous", "bounds": "learn", "missing": True}})
-    release = fitted("classgauss", schema=schema)
+    release = fitted("classgauss", 2000, schema=schema)
     assert 0.97 * BUDGET.epsilon <= release.statement.epsilon <= BUDGET.epsilon
     assert release.statement.fitness.single is not None
 
