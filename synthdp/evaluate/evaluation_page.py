@@ -213,6 +213,25 @@ def each_column(found: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"labels": [PER_COLUMN[key] for key in measures], "rows": rows}
 
 
+def numbers(found: Mapping[str, Any]) -> list[tuple[str, list[str], float, bool]]:
+    """Column, quantiles and mean as "real / synthetic", the share of synthetic values beyond all real ones, and whether the synthetic ones
+    are all alike; the largest shares first."""
+    rows = [
+        (
+            name,
+            [f"{_short(real)} / {_short(made)}" for real, made in zip(each["real"], each["synthetic"], strict=True)],
+            each["beyond"],
+            each["constant"],
+        )
+        for name, each in (found.get("numbers") or {}).items()
+    ]
+    return sorted(rows, key=lambda row: (not row[3], -row[2]))
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if abs(number) >= 10_000 else f"{number:.4g}"
+
+
 def glossary(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The terms that this page uses, with their meaning."""
     used = {metric for entry in result["targets"].values() for metric in metrics(entry)} | set(result["fidelity"])
@@ -341,6 +360,7 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
         "attacks": leading,
         "appendix": [attack for attack in attacks if attack["id"] in APPENDIX],
         "each_column": each_column(found),
+        "numbers": numbers(found),
         "heats": _heats(found),
     }
     lines = any(found.get(name, {}).get("curve") for name in ("alpha_precision", "beta_recall"))

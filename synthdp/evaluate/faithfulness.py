@@ -57,6 +57,8 @@ def judge(
         first = next((axis.name for axis in wanted if axis.is_classes), None)
         found |= fidelity.total_variation(s, t, v, first)
         result["columns"] = fidelity.columns(s, t, v)
+        if numbers := fidelity.numbers(s, t):
+            found["numbers"] = numbers
         _note_marginals(found, log)
     tell("associations")
     apart = None if empty else association.difference(s, t, v)

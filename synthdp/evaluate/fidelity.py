@@ -258,6 +258,29 @@ def wasserstein(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, 
     return {**entry, "floor": over_sets(floor), "columns": found, "scales": scales}, shortfall
 
 
+QUANTILES = (0.01, 0.5, 0.95, 0.99)
+
+
+def numbers(synthetic: Table, train: Table) -> dict[str, dict[str, Any]]:
+    """What people look at first, by numeric column (dates aside) that both have values of: {"real", "synthetic"}, each its `QUANTILES`
+    and its mean; "beyond", the share of synthetic values below the least or above the greatest real training value; and "constant",
+    whether synthetic rows hold one value where real ones hold several."""
+    found: dict[str, dict[str, Any]] = {}
+    for i, axis in enumerate(train.axes):
+        s, t = (column[~np.isnan(column)] for column in (x.values[:, i] for x in (synthetic, train)))
+        if axis.kind != "number" or axis.date or not len(s) or not len(t):
+            continue
+        found[axis.name] = {
+            **{
+                name: [*(float(each) for each in np.quantile(values, QUANTILES)), float(values.mean())]
+                for name, values in (("real", t), ("synthetic", s))
+            },
+            "beyond": float(((s < t.min()) | (s > t.max())).mean()),
+            "constant": bool(s.min() == s.max() and t.min() < t.max()),
+        }
+    return found
+
+
 def wasserstein_distance(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
     """Wasserstein-1 distance of two samples of any sizes above 0: the area between their distribution functions."""
     left, right = np.sort(left), np.sort(right)

@@ -158,3 +158,19 @@ def test_shares_sum_to_one(schema, train, test):
             assert len(column[role]) == len(column["labels"])
     assert found["site"]["labels"][-1] == fidelity.MISSING
     assert "(undeclared)" not in found["site"]["labels"]
+
+
+def test_numbers_show_quantiles_what_lies_beyond_and_what_is_constant():
+    columns = (Integer(name="age", bounds=(0, 200)), Continuous(name="hours", bounds=(0, 100)), *PAIR.columns)
+    schema = Schema(columns=columns)
+    rest = {"a": "x", "b": "p"}
+    real = pd.DataFrame({"age": np.arange(101), "hours": np.arange(101) % 7 * 1.0, **rest})
+    made = pd.DataFrame({"age": np.arange(101) + 20, "hours": 0.0, **rest})
+    found = fidelity.numbers(*tables(schema, made, real))
+    assert list(found) == ["age", "hours"]
+    assert found["age"]["real"] == pytest.approx([1, 50, 95, 99, 50])
+    assert found["age"]["synthetic"] == pytest.approx([21, 70, 115, 119, 70])
+    assert found["age"]["beyond"] == pytest.approx(20 / 101)
+    assert not found["age"]["constant"]
+    assert found["hours"]["constant"]
+    assert found["hours"]["beyond"] == 0
