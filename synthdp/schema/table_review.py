@@ -39,6 +39,10 @@ REMEDIES = {
     UNKNOWN: f"correct the cells, give the column a category `other:`, or complete its code list ({LOOK})",
     UNTRUE: "write yes and no, true and false, or 1 and 0; or declare the column categorical",
 }
+EITHER_WAY = (
+    "a fit takes them as they are: correct them if they are mistakes, or take the rule out if they are not; of two dates a day without a "
+    "time counts as its midnight"
+)
 PUBLIC_BOUNDS = f"correct the cells, or widen the bounds ({LOOK})"
 PUBLIC_STEP = "correct the cells, or declare another step (look it up outside of the records)"
 UNREAD = "correct the cells, declare how the file writes them, or declare another kind"
@@ -213,7 +217,7 @@ def _orders(schema: Schema, table: Table, visits: pd.DataFrame) -> Iterator[Find
             yield Finding(
                 column="",
                 what=f"some rows of {table.name} break the rule {order.text!r}, which synthetic rows are made to keep",
-                remedy="correct the rows, or take the rule out; of two dates a day without a time counts as its midnight",
+                remedy=EITHER_WAY,
                 count=count,
             )
 
@@ -343,7 +347,7 @@ def _rules(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
             yield Finding(
                 column="",
                 what=f"some records break the rule {rule.text!r}, which synthetic records {then}",
-                remedy="correct the records, or take the rule out; of two dates a day without a time counts as its midnight",
+                remedy=EITHER_WAY,
                 count=int(wrong.sum()),
                 rows=tuple(int(place) + 1 for place in np.flatnonzero(wrong)[:ROWS]),
             )
