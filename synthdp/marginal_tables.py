@@ -234,7 +234,7 @@ def _shows_nothing(answer: Answer, column: Column, fine: Codec) -> bool:
     if not rest.size:
         return False
     noise = answer.deviation * math.sqrt(rest.size)
-    if float(rest.sum()) > SURE * noise:  # such as the few deaths among the living
+    if float(rest.sum()) > SURE * noise:  # some valid records surely remain, such as a few deaths
         return False
     most = max(0.0, float(rest.sum())) + CLEAR * noise
     return most < NEXT_TO_NONE * float(answer.cells[landed].sum())

@@ -219,7 +219,7 @@ def fit(config: Config) -> None:
 
 
 def bought_bounds(statement: "Statement") -> list[str]:
-    """Between which bounds the fit found the values of columns that left them to learn."""
+    """The closing line that lists the learned bounds of each column."""
     from synthdp.report import words
 
     found = [(each["name"], each["bought"]["bounds"]) for each in statement.columns if "bounds" in each["bought"]]

@@ -214,8 +214,8 @@ def each_column(found: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def numbers(found: Mapping[str, Any]) -> list[tuple[str, list[str], float, bool]]:
-    """Column, quantiles and mean as "real / synthetic", the share of synthetic values beyond all real ones, and whether the synthetic ones
-    are all alike; the largest shares first."""
+    """Column, quantiles and mean as "real / synthetic", the share of synthetic values outside the real range, and whether synthetic rows
+    have a single value; such columns come first, then the largest shares."""
     rows = [
         (
             name,

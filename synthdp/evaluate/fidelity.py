@@ -262,8 +262,8 @@ QUANTILES = (0.01, 0.5, 0.95, 0.99)
 
 
 def numbers(synthetic: Table, train: Table) -> dict[str, dict[str, Any]]:
-    """What people look at first, by numeric column (dates aside) that both have values of: {"real", "synthetic"}, each its `QUANTILES`
-    and its mean; "beyond", the share of synthetic values below the least or above the greatest real training value; and "constant",
+    """For each numeric column (no dates) with values in both tables: "real" and "synthetic", each the `QUANTILES`, then the mean;
+    "beyond", the share of synthetic values below the least or above the greatest real training value; and "constant",
     whether synthetic rows hold one value where real ones hold several."""
     found: dict[str, dict[str, Any]] = {}
     for i, axis in enumerate(train.axes):

@@ -6,8 +6,8 @@ chosen by the exponential mechanism where the pair's table lies far from what th
 pairs. A graphical model is fitted to all of it, and records are drawn from it.
 
 Where the paper merges values of small noisy counts into one, codes here are grouped (`marginals/grouping.py`: bins join their
-neighbours), and pairs are counted by groups. Of more than 2,000 pairs a choice compares 2,000, others each time, so that a fit's cost
-grows as the number of columns and not as its cube.
+neighbours), and pairs are counted by groups. A choice compares at most 2,000 pairs, drawn anew each time, so that the cost of all
+choices grows with the number of columns and not with its cube.
 """
 
 import math
@@ -140,8 +140,8 @@ def spanning(data: "Sensitive", seen: Binned, epsilon: float, progress: Progress
 
 
 def compared(candidates: Sequence[_T], most: int, step: int) -> list[_T]:
-    """At most so many of the candidates, in their order; of more, some that the public number of the step draws, so that what one
-    choice costs is bounded."""
+    """At most `most` candidates, in their order. If there are more, a random subset is drawn with the public step number as seed, so that
+    the cost of one choice is bounded."""
     if len(candidates) <= most:
         return list(candidates)
     drawn = np.random.default_rng(step).choice(len(candidates), most, replace=False)

@@ -39,7 +39,7 @@ def facts(column: Mapping[str, Any], statement: Statement) -> list[Fact]:
         whose = " It says whose record a row is." if column["name"] == statement.unit else ""
         return [Fact(phrase=f"Left out of the model and made anew in the synthetic data.{whose}")]
     found = [
-        fact(name, value, bought=source == "bought")
+        fact(name, value, bought=source == "bought", decimals=column["declared"].get("decimals"))
         for source in ("declared", "bought")
         for name, value in column[source].items()
     ]
@@ -50,24 +50,25 @@ def facts(column: Mapping[str, Any], statement: Statement) -> list[Fact]:
     return found
 
 
-def fact(name: str, value: Any, *, bought: bool) -> Fact:
-    """One item of a column's schema in words."""
+def fact(name: str, value: Any, *, bought: bool, decimals: int | None = None) -> Fact:
+    """One item of a column's schema in words; `decimals` are the column's."""
     match name, value:
         case "bounds", (low, high):
             if bought and low == high:
-                return Fact(phrase=f"only {words.plain(low)}: noise hid all other values", bought=bought)
-            hidden = ", as far as bounds are looked for: noise hid where the values lie" * (
-                bought and unfound(low, high)
-            )
-            return Fact(phrase=f"from {words.plain(low)} to {words.plain(high)}{hidden}", bought=bought)
+                return Fact(phrase=f"only {words.plain(low)}: no other value stood clear of the noise", bought=bought)
+            hidden = "not learned: noise hid the bounds, so the widest possible ones stand, "
+            hidden *= bought and unfound(low, high, decimals)
+            return Fact(phrase=f"{hidden}from {words.plain(low)} to {words.plain(high)}", bought=bought)
+        case "categories", [value] if bought:
+            phrase = "no category was learned: noise hid them all, and every value counts as"
+            return Fact(phrase=phrase, values=texts([value]), bought=True)
         case "categories", [*values]:
             noun = "category" if len(values) == 1 else "categories"
-            noun += ": noise hid all others" * (bought and len(values) == 1)
             return Fact(phrase=f"{len(values)} {noun}", values=texts(values), bought=bought)
         case "bins", [*values]:
             return Fact(phrase=f"{len(values)} bin edges", values=texts(values), bought=bought)
         case "bins", int():
-            return Fact(phrase=f"{value} bins of equal width", bought=bought)
+            return Fact(phrase="one bin" if value == 1 else f"{value} bins of equal width", bought=bought)
         case "atoms", [*values]:
             return Fact(phrase="values with a bin of their own", values=texts(values), bought=bought)
         case "tree", {**tree}:

@@ -361,10 +361,12 @@ def _check_numbers(name: str, bounds: Any, bins: Any, atoms: Iterable[float]) ->
     given = tuple(atoms)
     if not all(_is_number(atom) and math.isfinite(atom) for atom in given):
         raise BadInput(f"column {name!r}: atoms must be a list of numbers")
-    if len(set(given)) < len(given) or any(not low <= atom <= high for atom in given):
+    if len(set(given)) < len(given):
+        raise BadInput(f"column {name!r}: atoms must be distinct")
+    if any(not low <= atom <= high for atom in given):
+        within = "between -1e307 and 1e307" if bounds == LEARN else "within bounds"
         raise BadInput(
-            f"column {name!r}: atoms must be distinct and lie within bounds; a code such as 9999 that stands for a missing value belongs "
-            "under missing in reading"
+            f"column {name!r}: atoms must lie {within}; list a code for missing values, such as 9999, under missing in reading"
         )
 
 
@@ -403,7 +405,7 @@ def _check_decimals(name: str, bounds: Any, atoms: Iterable[float], decimals: An
         raise BadInput(f"column {name!r}: atoms must have at most {decimals} decimals, as declared")
     if bounds == LEARN:
         if any(abs(atom) * scale > EXACT / 4 for atom in atoms):
-            raise BadInput(f"column {name!r}: atoms are too large for {decimals} decimals; declare fewer")
+            raise BadInput(f"column {name!r}: atoms are too large for {decimals} decimals; declare fewer decimals")
         return
     low, high = bounds
     if max(abs(low), abs(high)) * scale > EXACT:

@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 OTHER = "other"
 CELLS = 512  # of the fine grid that quantiles are read from, at most
-FEWEST = 4  # of these in each interval of the coarse grid
-EACH = 2.0  # deviations: about so many records belong in a cell of the fine grid, as the noise of many cells adds up
+FEWEST = 4  # cells of the fine grid in each interval of the coarse one, at least
+EACH = 2.0  # records in a cell of the fine grid, in deviations of its noise: the noise of many cells adds up
 FALSE_CELLS = 0.005  # at most this chance that noise alone lifts any empty cell above the threshold; bounds out there lose all detail
 BESIDE = 3.0  # deviations: the next one to `NEXT` cells beyond the bounds belong within them if their sum exceeds its noise so far
 NEXT = 3
 RUN = 6  # cells of the coarse grid that are looked at together
 FEW = 0.02  # of the records: where the noise may hide so many in one cell or block, learned bounds are wide
-FEWEST_BINS, MOST_BINS = 8, 32  # quantile bins of a column whose bins are learned; and more towards its ends
-CLEAR_TAIL = 2.0  # deviations: so many records at an end deserve a bin of their own
+FEWEST_BINS, MOST_BINS = 8, 32  # quantile bins of a column whose bins are learned; smaller ones are added at both ends
+CLEAR_TAIL = 2.0  # an end gets a smaller bin if that would hold more records than so many deviations of the noise
 LEAST_END = 2.0**-11  # of the records: no smaller bin is looked for
 BLOCKS = 32  # of the fine grid, whose sums stand clear of the noise where single cells do not
 
@@ -65,11 +65,13 @@ def supposed(schema: "Schema") -> "Schema":
     return schema
 
 
-def unfound(low: float | str, high: float | str) -> bool:
-    """Whether these learned bounds are the ends of where bounds are looked for, which the noise leaves where it hides all records."""
+def unfound(low: float | str, high: float | str, decimals: int | None = None) -> bool:
+    """Whether these learned bounds are the ends of the public grid, which remain if noise hides all records; with so many `decimals` the
+    ends of what floats can hold exactly may be nearer."""
     ends = MONTHS if isinstance(low, str) else SIGNED_POWERS
     first, last = (float(microseconds(end) if isinstance(end, str) else end) for end in (low, high))
-    return first <= ends[0] and last >= ends[-1]
+    most = ends[-1] if decimals is None else min(ends[-1], math.floor(EXACT / 4) / 10.0**decimals)
+    return first <= max(ends[0], -most) and last >= most
 
 
 UNITS = "the number of units"
@@ -180,8 +182,8 @@ def occupied(edges: Sequence[float], counts: Numbers, deviation: float) -> tuple
 
 
 def together(counts: Numbers, deviation: float) -> NDArray[np.intp]:
-    """The cells whose noisy count stands clear of the noise, by itself or in a run of up to RUN cells without one that does: values of a
-    few records in each of several cells, such as hours of the few patients who had any, far from a peak at 0."""
+    """The cells that stand clear of the noise, each by itself or as part of a run of up to RUN cells whose sum does. A run finds a few
+    records spread over several cells, such as the hours of the few patients in intensive care."""
     found = set(clear(counts, deviation).tolist())
     least = least_clear(RUN * len(counts), deviation)
     while True:
@@ -196,8 +198,8 @@ def together(counts: Numbers, deviation: float) -> NDArray[np.intp]:
 
 
 def _tail(counts: Numbers, deviation: float, most: int) -> int:
-    """How many of these cells, from the first one on, still belong to the tail of what lies just before them: the sums of the next one
-    to `most` cells are looked at."""
+    """How many of these cells, from the first one on, still belong to the tail of what lies just before them: it goes on while the sum of
+    the next 1, 2, ... or `most` cells exceeds its noise."""
     upto = 0
     while True:
         sums = np.cumsum(counts[upto : upto + most])
@@ -210,9 +212,9 @@ def _tail(counts: Numbers, deviation: float, most: int) -> int:
 def fine_edges(
     parts: Sequence[float], mass: Numbers, records: float, deviation: float, *, integers: bool
 ) -> tuple[float, ...]:
-    """The edges of the fine grid over the intervals between `parts`: `FEWEST` cells in each interval, and the others shared out by its
-    `mass`, so that a long tail is counted in few cells. About `EACH` deviations of the `records` come to a cell; there are at most about
-    CELLS. Integers: on whole numbers."""
+    """The edges of the fine grid over the intervals between `parts`. Cells are shared out in proportion to `mass`, at least `FEWEST` to an
+    interval, so that a long tail takes few. A cell holds about `EACH` deviations' worth of records; there are about `CELLS` at most.
+    Edges of integers are rounded down to whole numbers, so there may be fewer. Both were chosen on made-up columns."""
     cells = min(CELLS, max(BLOCKS, records / (EACH * deviation) if deviation > 0 else CELLS))
     held = np.clip(mass, 0.0, None)
     shares = held / held.sum() if held.sum() > 0 else np.full(len(held), 1 / len(held))
@@ -228,7 +230,7 @@ def fine_edges(
 
 
 def _short(edges: Iterable[float], width: float) -> list[float]:
-    """Edges with no more digits than they need over so wide a range: people read them."""
+    """Edges rounded to about six digits of the range's width, since people read them."""
     digits = 5 - math.floor(math.log10(width)) if width > 0 else 0
     return [round(edge, digits) for edge in edges]
 
@@ -236,9 +238,9 @@ def _short(edges: Iterable[float], width: float) -> list[float]:
 def with_atoms(
     edges: Sequence[float], atoms: Iterable[float], step: float
 ) -> tuple[tuple[float, ...], NDArray[np.intp], NDArray[np.bool_]]:
-    """The edges of a grid in which each atom has a cell of its own; by new cell, the old one that it is a part of, and whether it holds an
-    atom. `step` is the least difference between two values of the column: an atom's cell ends halfway to the next value, and an old
-    cell that is no wider than a step holds nothing else. The grid reaches out to atoms beyond its ends."""
+    """A grid in which each atom has a cell of its own: the new edges; for each new cell the index of the old cell that contains it; and
+    whether it is an atom's. `step` is the least difference between two values of the column. An atom's cell ends halfway to the next
+    value, or with the old cell if that ends within a step. The grid is extended to hold atoms outside it."""
     points = set(edges)
     for atom in atoms:
         above = min((edge for edge in edges if edge > atom), default=math.inf)
@@ -250,11 +252,8 @@ def with_atoms(
 
 
 def tightened(edges: Sequence[float], counts: Numbers, deviation: float, records: float) -> tuple[float, float]:
-    """The ends of a fine grid's mass, see `_mass`.
-
-    Where a block with FEW of the (about so many) `records` would not stand clear, the grid's own ends: what is left out then
-    would be cut off.
-    """
+    """Learned bounds, tightened to where the fine grid's records lie (`_mass`). If noise could hide a block with the share FEW of the
+    records (about `records` in all), the grid's ends stay, so that nothing is cut off."""
     size = math.ceil(len(counts) / BLOCKS)
     if least_clear(BLOCKS, deviation * math.sqrt(size)) > FEW * records:
         return float(edges[0]), float(edges[-1])
@@ -274,7 +273,7 @@ def _mass(edges: Sequence[float], counts: Numbers, deviation: float) -> tuple[fl
 
 
 def nearest_counts(counts: Numbers, total: float) -> Numbers:
-    """The numbers of 0 or more, of this sum, nearest to noisy counts: Euclidean projection onto the simplex (Duchi et al. 2008)."""
+    """The non-negative numbers with the sum `total` that are nearest to noisy counts: projection onto the simplex (Duchi et al. 2008)."""
     ranked = np.sort(counts, axis=None)[::-1]
     over = (np.cumsum(ranked) - total) / np.arange(1, ranked.size + 1)
     found: Numbers = np.maximum(counts - over[np.flatnonzero(ranked > over)[-1]], 0.0)
@@ -282,11 +281,9 @@ def nearest_counts(counts: Numbers, total: float) -> Numbers:
 
 
 def cuts(edges: Sequence[float], counts: Numbers, deviation: float) -> list[float]:
-    """Edges of bins with about the same number of records in each, from noisy counts of a fine grid; halved towards both ends as long as
-    the noise can tell, since what bins hold is drawn from all of them. Edges stand where the records end, too.
-
-    `CLEAR_TAIL`, `EACH` and `FEWEST` were chosen on made-up columns.
-    """
+    """Edges of bins with about the same number of records in each, from noisy counts of a fine grid. Towards both ends bins get half as
+    many records each time, while these exceed the noise, since values are drawn from anywhere in a bin. The outermost cells with
+    records give edges, too. `CLEAR_TAIL` was chosen on made-up columns."""
     total, ends = float(counts.sum()), _mass(edges, counts, deviation)
     bins = _bins(total, deviation)
     counts = nearest_counts(counts, total) if total > 0 else np.ones(len(counts))
@@ -301,7 +298,7 @@ def cuts(edges: Sequence[float], counts: Numbers, deviation: float) -> list[floa
 
 
 def _bins(records: float, deviation: float) -> int:
-    """How many bins to ask for: as many as leave a deviation of records, on average, in each cell of a table of two such columns."""
+    """How many bins to ask for: so many that a cell of a table of two such columns holds, on average, one noise deviation of records."""
     if deviation <= 0:
         return MOST_BINS
     return min(MOST_BINS, max(FEWEST_BINS, int(math.sqrt(max(0.0, records) / deviation))))

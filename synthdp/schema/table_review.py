@@ -40,8 +40,8 @@ REMEDIES = {
     UNTRUE: "write yes and no, true and false, or 1 and 0; or declare the column categorical",
 }
 EITHER_WAY = (
-    "a fit takes them as they are: correct them if they are mistakes, or take the rule out if they are not; of two dates a day without a "
-    "time counts as its midnight"
+    "a fit accepts these records: correct them, or take the rule out if they are right; when dates are compared, one without a time counts "
+    "as midnight"
 )
 PUBLIC_BOUNDS = f"correct the cells, or widen the bounds ({LOOK})"
 PUBLIC_STEP = "correct the cells, or declare another step (look it up outside of the records)"

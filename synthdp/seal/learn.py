@@ -223,7 +223,7 @@ class Domain:
 
 Numbers = NDArray[np.float64]
 
-MOST = 0.9  # of the records
+MOST = 0.9  # share of the records in one cell, from which on a column counts as tiny
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class Grid:
 
     def __post_init__(self) -> None:
         if len(self.edges) < 2 or not all(low < high for low, high in pairwise(self.edges)):
-            raise BadInput(f"column {self.column!r}: a grid needs two edges or more that rise")
+            raise BadInput(f"column {self.column!r}: a grid needs at least two edges, in increasing order")
 
     @property
     def events(self) -> Sequence[Event]:
@@ -419,10 +419,10 @@ def _bought_number(column: Numeric, most: int, units: float, terms: Purchase, as
         _warn_of_tiny(column, edges, counts, max(MOST * records, least_clear(len(counts), fine.deviation)))
         low, high = tightened(edges, counts, fine.deviation, records)
         counts = counts * [low <= edge < high for edge in edges[:-1]]
-        if high - integers <= low or (records == 0 and max(-low, high) < 1):  # the widest that one cell at 0 becomes
+        if high - integers <= low or (records == 0 and max(-low, high) < 1):  # one clear cell at 0 never widens to 1
             warnings.warn(
-                f"column {column.name!r}: no value but {0.0 if low <= 0 <= high else low:g} stands clear of the noise, and "
-                "synthetic records hold hardly any other one; declare the bounds in the schema",
+                f"column {column.name!r}: only {0.0 if low <= 0 <= high else low:g} stands clear of the noise, so synthetic records will "
+                "hold almost nothing else; declare the bounds in the schema",
                 stacklevel=2,
             )
         # a cell of integers ends before its upper edge
@@ -436,13 +436,14 @@ def _bought_number(column: Numeric, most: int, units: float, terms: Purchase, as
 def _looked_for(
     column: Numeric, atoms: Sequence[float], most: int, terms: Purchase, ask: Ask
 ) -> tuple[tuple[float, ...], Numbers, float]:
-    """Where a column's values lie on the coarse grid, atoms apart: edges of its cells, about how many records each holds, and in all."""
+    """Where a column's values lie on the coarse grid, atoms apart: the edges of its cells, about how many records each
+    holds, and how many there are in all; for dates only the two ends."""
     dates, grid = isinstance(column, Datetime), _coarse(column)
     coarse = _counted(column, grid, atoms or (() if dates else (0.0,)), most, terms, ask)
     deviation, others = coarse.deviation, coarse.others
     seen = others if atoms else others + coarse.atoms
     if not len(clear(seen, deviation)) and len(clear(coarse.atoms, deviation)):
-        seen = coarse.atoms  # there is nothing else
+        seen = coarse.atoms  # only atoms stand clear of the noise
     cells = together(seen, deviation)
     if len(cells) == 0:
         warnings.warn(
@@ -469,8 +470,8 @@ def _warn_of_tiny(column: Numeric, edges: tuple[float, ...], counts: Numbers, en
     exact = isinstance(column, Continuous) and column.decimals is None
     if exact and counts[full] > enough and max(-low, high) <= POWERS[0]:
         warnings.warn(
-            f"column {column.name!r}: most values lie within {high - low:.1g} of each other near 0, where bounds that are bought do not "
-            "tell them apart; declare the bounds in the schema",
+            f"column {column.name!r}: most values lie within {high - low:.1g} of each other near 0, too close for learned bounds to tell "
+            "them apart; declare the bounds in the schema",
             stacklevel=2,
         )
 
@@ -484,8 +485,8 @@ def _least(column: Numeric) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class _Counts:
-    """Noisy counts by cell, (cells,): of atoms, and of `others`. A count that is the sum of several answers has more noise than
-    `deviation`."""
+    """Noisy counts (cells,) of the atoms and of all other values in each cell. A count that is the sum of several answers has more noise
+    than `deviation`."""
 
     others: Numbers
     atoms: Numbers

@@ -31,8 +31,8 @@ WORDS = frozenset(
 NUMBERS = re.compile(r"-(9{1,4}|8{1,4}|7{1,4})([.,]0*)?")  # codes where nothing else is negative
 LONE = re.compile(r"(-1|9{2,6})([.,]0*)?")  # codes where all other values are far from them
 FAR = 3  # times the largest other value
-LEAST = 10  # of all other values, where -1 is far from them
-OFTEN = 5  # cells
+LEAST = 10  # -1 is a code if all other values are at least this
+OFTEN = 5  # a code must occur in at least so many cells
 KNOWN = frozenset(csvfile.ABSENT)  # they are missing values without being declared
 TRUTHS = (
     ("no", "yes"), ("nein", "ja"), ("non", "oui"), ("no", "s\u00ed"), ("no", "si"), ("no", "s\u00ec"), ("n\u00e3o", "sim"), ("nee", "ja"),
@@ -151,7 +151,7 @@ class ColumnFormat:
         words = tuple(text for text in rest.texts if text in WORDS)
         if any(map(self._truths, (values, signed, rest))):
             pass
-        elif words and len(words) < len(rest.texts) and not typed and self._is_numeric(rest.but(words)):
+        elif words and len(words) < len(rest.texts) and not typed and self._is_number_or_date(rest.but(words)):
             self.codes += words
         elif codes and self._truths(rest.but(codes)):
             self.codes = codes
@@ -161,10 +161,10 @@ class ColumnFormat:
             numbers = rest.texts and all(map(_is_number, rest.texts)) and len(codes) < len(rest.texts)
             self.codes = codes if numbers else ()
         elif rest.texts:
-            self._is_numeric(rest)
+            self._is_number_or_date(rest)
         self._missing()
 
-    def _is_numeric(self, values: Values) -> bool:
+    def _is_number_or_date(self, values: Values) -> bool:
         return self._numbers(values) or self._times(values) or self._dates(values)
 
     def _text(self) -> Column:
@@ -355,7 +355,8 @@ class ColumnFormat:
 
 
 def _codes(values: Values) -> tuple[str, ...]:
-    """Numbers that stand for a missing value: -9, -99 and the like where nothing else is negative, and -1 or 9999 far from all others."""
+    """Numbers that stand for a missing value: -9, -99 and the like where nothing else is negative; -1 or 9999, in several cells, far from
+    all others."""
     lone = [text for text in values.texts if LONE.fullmatch(text)]
     others = [float(text.replace(",", ".")) for text in values.but(lone).texts if _is_number(text)]
     often = {text for text, count in zip(values.texts, values.counts, strict=True) if count >= OFTEN}

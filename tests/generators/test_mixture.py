@@ -909,7 +909,7 @@ def test_a_fit_hears_of_its_tree_from_the_counts_that_it_bought():
 
 
 def drawn_from(exact, bins, noise=30.0, runs=40):
-    """Shares of codes that groups of noisy counts draw, and what they hold together, mean over the noise."""
+    """Shares drawn for each code, averaged over repeated noise."""
     facts = {"kind": "integer", "bounds": [0, len(exact) - 1], "bins": bins}
     schema = make_schema(columns={"age": facts})
     codec, column = Codec(schema, len(exact)), schema.column("age")
@@ -930,11 +930,11 @@ def test_nothing_is_drawn_from_empty_bins_far_beyond_the_others():
     exact[190:230] = 250
     assert drawn_from(exact, [100, *range(190, 231, 4), 320])[240:].sum() < 0.001  # 0.004 if the noise there were drawn
     spread = np.where(np.arange(480) < 400, 25.0, 0.0)
-    assert drawn_from(spread, 12)[440:].sum() < 0.01  # no further beyond than others are apart
+    assert drawn_from(spread, 12)[440:].sum() < 0.01  # bins near the others may keep some noise
 
 
 def test_a_thin_tail_beside_the_others_is_drawn():
-    """Scores of 0 to 100 in steps of 5, of which few are low: each bin is hidden, and they lie near."""
+    """Scores of 0 to 100 in steps of 5, few are low: noise hides each low bin, but these lie next to the others."""
     exact = np.array(
         [9, 10, 20, 30, 40, 60, 70, 100, 200, 300, 500, 700, 800, 900, 900, 900, 800, 700, 900, 900, 900.0]
     )

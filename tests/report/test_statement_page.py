@@ -554,5 +554,13 @@ def test_each_purchase_names_the_column_that_it_was_made_for():
     ],
 )
 def test_the_page_says_where_noise_hid_what_was_to_be_learned(name, value, hidden):
-    assert ("noise hid" in fact(name, value, bought=True).phrase) == hidden
-    assert "noise hid" not in fact(name, value, bought=False).phrase
+    told = ("noise hid", "stood clear of the noise")
+    assert any(words in fact(name, value, bought=True).phrase for words in told) == hidden
+    assert not any(words in fact(name, value, bought=False).phrase for words in told)
+
+
+def test_hidden_bounds_of_a_column_with_decimals_are_told():
+    schema = Schema.from_dict({"columns": {"x": {"kind": "continuous", "bounds": "learn", "decimals": 4}}})
+    low, high = schema.with_learned("x", bounds=(-(2.0**40), 2.0**40)).columns[0].bounds
+    assert "noise hid" in fact("bounds", [low, high], bought=True, decimals=4).phrase
+    assert "noise hid" not in fact("bounds", [low, 5.0], bought=True, decimals=4).phrase

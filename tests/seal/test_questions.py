@@ -306,7 +306,7 @@ def test_a_long_tail_is_counted_in_few_cells_and_few_records_in_wide_ones():
 
 
 def test_learned_bins_are_finer_towards_the_ends_and_end_where_the_records_do():
-    """A bin from the last of 32 quantiles to the end of the bounds would spread its records over all of it."""
+    """A bin from the last of 32 quantiles to the end of the bounds would spread its records over that whole range."""
     edges = np.linspace(0, 100, 101).tolist()
     rng = np.random.default_rng(6)
     counts = np.histogram(rng.gamma(4, 5, 40_000), edges)[0] + rng.normal(0, 10, 100)
@@ -386,7 +386,7 @@ def test_a_cell_of_an_atom_holds_nothing_else_where_numbers_have_no_step():
 
 @pytest.mark.parametrize("column", [{"atoms": [2.5], "decimals": 1}, {"atoms": [9999], "decimals": 1}])
 def test_a_declared_atom_moves_no_learned_bins(column):
-    """Below a limit of detection, and a code for "not measured": both would draw the edges of bins, or the bounds, to themselves."""
+    """Without atoms, 2.5 (below the limit of detection) would attract edges of bins, and 9999 (not measured) stretch them."""
     rng = np.random.default_rng(9)
     (atom,) = column["atoms"]
     others = np.round(rng.gamma(4, 10, 20_000) + 3, 1)
@@ -448,7 +448,7 @@ def test_a_column_that_is_learned_to_be_constant_is_named():
     columns = {"hours": {"kind": "integer", "bounds": "learn"}}
     schema = Schema.from_dict({"declared_by": "the tests", "units": 500, "columns": columns})
     made = Synthesizer("independent", schema=schema, budget=Budget(1.0, 1e-5))
-    with pytest.warns(UserWarning, match="column 'hours': no value but 0 stands clear"):
+    with pytest.warns(UserWarning, match="column 'hours': only 0 stands clear"):
         made.fit(pd.DataFrame({"hours": [0] * 499 + [7]}), seed=1)
 
 

@@ -30,7 +30,7 @@ WINDOW = 8  # codes to each side that say what a code is expected to hold
 SURE = 4.5  # deviations of the noise above it: by chance, one code of 300,000
 CLEAR = 4.0  # how many deviations of a half's noise its bin must hold to be halved
 EMPTY = 2.0  # deviations: bins at both ends of a number's bounds that together hold less are taken to be empty; tried on made-up columns
-BEYOND = 0.5  # of the width of the bins between them: so far beyond these they must reach
+BEYOND = 0.5  # they must also reach beyond the bins between them by this share of those bins' joint width
 FEWER = 1.25  # where there are too many groups, what each holds at least is raised by so much
 
 
@@ -313,8 +313,8 @@ def _within(counts: Counts, leaves: Places, of: Places, spikes: NDArray[np.bool_
 
 
 def _emptied(sums: Array, noise: Array, of: Places, leaf_of: Places, edges: Array) -> Array:
-    """`sums` (leaves,) of a number's bins, 0 at both ends where the noise explains what the bins hold together and they lie far beyond the
-    others: what it adds there would be drawn from all of the bounds, as temperatures of 60. `leaf_of` (codes,) leads from codes between
+    """`sums` (leaves,) with the outer bins of a number set to 0 if noise explains their joint count and they reach far beyond the others:
+    noise there would be drawn as real values, such as a temperature of 60. `leaf_of` (codes,) leads from codes between
     `edges` to leaves; a leaf that is part of a bin has no `noise`. No group (`of`) is left with nothing."""
     line = list(dict.fromkeys(leaf_of.tolist()))
     low, high = np.full(len(sums), math.inf), np.full(len(sums), -math.inf)

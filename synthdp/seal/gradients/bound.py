@@ -154,7 +154,8 @@ class Bound:
             weights = {place: weight.mul_(left) for place, weight in weights.items()}
         if counts is not None:
             weights = {place: weight.div_(divisors) for place, weight in weights.items()}
-        # The sum is finite only if each of them is. That saves a pass over all gradients on the CPU, where it can be looked at
+        # If `small`, no norm can be infinite. The sum of norms is finite only if each of them is.
+        # That saves a pass over all gradients on the CPU, where it can be looked at
         # at once; a GPU would have to be waited for, and left units out are left out either way.
         if small or (total.device.type == "cpu" and math.isfinite(total.sum().item())):
             return weights, None
