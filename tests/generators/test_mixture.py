@@ -919,7 +919,7 @@ def drawn_from(exact, bins, noise=30.0, runs=40):
     for _ in range(runs):
         held = np.bincount(way, exact) + rng.normal(0, noise, way.max() + 1)
         counts = agreed(held, noise, exact + rng.normal(0, noise, len(exact)), noise, way)
-        groups = grouped(counts, column, codec, 2 * noise, 64, 1e9)
+        groups = grouped(counts, column, codec, 2 * noise, 64, 1e9, learned=True)
         found.append(groups.within * np.bincount(groups.of, exact, groups.count)[groups.of] / exact.sum())
     return np.mean(found, 0)
 

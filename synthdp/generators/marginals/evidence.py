@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.generators.marginals.grouping import Counts, Groups, Places, agreed, broad, grouped
+from synthdp.generators.marginals.grouping import Counts, Groups, Places, agreed, bounds_learned, broad, grouped
 from synthdp.generators.marginals.mixture_model import beside
 from synthdp.generators.marginals.product_mixture import Broad, Evidence, Triples
 from synthdp.schema.columns import Categorical, Continuous, Datetime, Integer, Ordinal
@@ -126,6 +126,7 @@ def look(data: "Sensitive", noises: Mapping[str, float], least: float, deviation
             )
     floor = min(least * alone.deviation, total / 2)
     apart = math.sqrt(APART * total * deviation(total))
+    learned = bounds_learned(data.declared)
     groups = {
         column.name: grouped(
             counts[column.name],
@@ -134,6 +135,7 @@ def look(data: "Sensitive", noises: Mapping[str, float], least: float, deviation
             floor,
             MOST_LABELS if column.name in schema.targets else MOST_GROUPS,
             apart,
+            learned=column.name in learned,
         )
         for column in schema.coded
     }

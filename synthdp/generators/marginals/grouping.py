@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from synthdp.generators import distributions
 from synthdp.generators.marginals.product_mixture import allotted
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import Boolean, Categorical, Column, Continuous, Datetime, Integer, Ordinal
+from synthdp.schema.columns import LEARN, Boolean, Categorical, Column, Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import Allowed, Shares
 from synthdp.seal import MOST_RECORDS, Marginals
@@ -116,12 +116,15 @@ def agreed(bins: Array, deviation: float, codes: Array, fine: float, of: Places)
     return Counts(held=held, bins=of, deviation=fine, variances=np.full(len(held), fine**2), of_bins=deviation)
 
 
-def grouped(counts: Counts, column: Column, codec: Codec, least: float, most: int, apart: float = 0.0) -> Groups:
+def grouped(
+    counts: Counts, column: Column, codec: Codec, least: float, most: int, apart: float = 0.0, *, learned: bool = False
+) -> Groups:
     """Groups whose noisy counts are at least `least`, and at most `most` of them, beside the missing value. With `least` 0 every
     code is a group, unless there are more than `most`.
 
     Groups of numbers are runs of whole declared bins, or parts of one bin that hold at least `apart` each. Where there are too
-    many groups, parts of bins go first.
+    many groups, parts of bins go first. Where the bounds were `learned`, and so may be far too wide, bins far beyond the others can be
+    emptied (`_emptied`); not where they were declared, since what noise hides there may be the long tail that the bounds are for.
     """
     held, size = counts.held, len(counts.held)
     known = size - bool(getattr(column, "missing", False))
@@ -145,7 +148,7 @@ def grouped(counts: Counts, column: Column, codec: Codec, least: float, most: in
         else:
             least = max(least * FEWER, 1.0)
     of[known:] = found
-    edges = codec.edges(column.name).astype(np.float64) if isinstance(column, Integer | Continuous | Datetime) else None
+    edges = codec.edges(column.name).astype(np.float64) if learned else None
     return Groups(of=of, within=_within(counts, leaves, of, spikes, edges))
 
 
@@ -299,7 +302,7 @@ def _smooth(held: Array, size: Places, of: Places, deviation: float) -> Array:
 def _within(counts: Counts, leaves: Places, of: Places, spikes: NDArray[np.bool_], edges: Array | None) -> Array:
     """Shares of the leaves of each group, times shares of the codes of each leaf: so that the noise of many codes together
     cannot outweigh what their leaf holds. Leaves of one bin, spikes aside, are shrunk towards an even distribution. `edges` are those of
-    a number's codes: bins far beyond the others hold nothing where the noise explains what they hold (`_emptied`)."""
+    a number's codes if bins far beyond the others hold nothing where the noise explains what they hold (`_emptied`)."""
     codes = _shares(_smooth(counts.held, np.ones(len(of), np.int64), leaves, counts.deviation), leaves)
     parts, first, of_part, size = np.unique(leaves, return_index=True, return_inverse=True, return_counts=True)
     sums = np.bincount(of_part, weights=counts.held).astype(np.float64)
@@ -377,14 +380,28 @@ class Binned:
         return np.bincount(self.groups[column].of, minlength=self.groups[column].count)
 
 
-def binned(counts: list[Array], question: Marginals, schema: Schema, codec: Codec, least: float, most: int) -> Binned:
+def bounds_learned(declared: Schema) -> set[str]:
+    """The columns whose bounds the declared schema leaves to learn."""
+    return {column.name for column in declared.columns if getattr(column, "bounds", None) == LEARN}
+
+
+def binned(
+    counts: list[Array],
+    question: Marginals,
+    schema: Schema,
+    codec: Codec,
+    least: float,
+    most: int,
+    declared: Schema,
+) -> Binned:
     """From the answer to `question`, every column alone: groups that hold at least `least` deviations of its noise each, at most
     about `most` of a column."""
     total = float(np.average([each.sum() for each in counts], weights=[1 / len(each) for each in counts]))
     total = min(max(1.0, total), MOST_RECORDS / 2)
     floor = min(least * question.deviation, total / 2)
+    learned = bounds_learned(declared)
     groups = tuple(
-        grouped(Counts.of(each, question.deviation), column, codec, floor, most)
+        grouped(Counts.of(each, question.deviation), column, codec, floor, most, learned=column.name in learned)
         for each, column in zip(counts, schema.coded, strict=True)
     )
     columns = tuple(
