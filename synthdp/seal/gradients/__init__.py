@@ -146,9 +146,9 @@ def clipped_gradient_sum(
     `loss(module, flat)` maps (n, ...) to n losses, and loss i may depend on record i alone: no statistics of the batch.
     That cannot be read off a function; compare with `per_unit_reference`, which takes one unit at a time.
 
-    Without `prepared` (law 47), everything is computed in float64 (`precise`), so one unit more moves the result by at most `clip`
-    (law 12): the
-    loss is given the module with float64 parameters, whose layers also take float32 inputs; float records are converted.
+    Without `prepared` (law 47), everything is computed in float64, so one unit more moves the result by at most `clip` (law 12): the
+    loss is given the module with float64 parameters, whose layers also take float32 inputs; float records are converted. That is so
+    while a unit's gradient keeps its digits. Rows of 1e10 and more, which codes never become, can lose them in the forward pass.
 
     Returns float64 sums (float32 of a single bucket) by the name of each parameter that requires a gradient (0 units: zeros), views of
     one flat tensor.
