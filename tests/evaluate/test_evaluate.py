@@ -90,8 +90,12 @@ def test_the_frozen_form(result):
                     assert found["interval"][0] <= found["mean"] <= found["interval"][1]
         assert set(entry["floors"][floor]) == metrics
     assert (result["targets"]["ill"]["kind"], result["targets"]["age"]["kind"]) == ("classes", "number")
-    assert set(result["fidelity"]) == FIDELITY, "a metric was added or lost: FIDELITY above names them all"
-    assert all({"mean", "floor"} <= set(found) for found in result["fidelity"].values())
+    distances = {name: found for name, found in result["fidelity"].items() if name != "numbers"}
+    assert set(distances) == FIDELITY, "a metric was added or lost: FIDELITY above names them all"
+    assert all({"mean", "floor"} <= set(found) for found in distances.values())
+    for found in result["fidelity"]["numbers"].values():
+        assert set(found) == {"real", "synthetic", "beyond", "constant"}
+        assert len(found["real"]) == len(found["synthetic"]) == 5
     assert all(set(item) == {"metric", "reason"} for item in result["not_computed"])
     lacking = {item["metric"] for item in result["not_computed"]}
     assert {"subgroups.ill.seen", "subgroups.age.seen"} <= lacking
