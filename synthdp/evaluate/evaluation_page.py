@@ -216,20 +216,18 @@ def each_column(found: Mapping[str, Any]) -> dict[str, Any] | None:
 def numbers(found: Mapping[str, Any]) -> list[tuple[str, list[str], float, bool]]:
     """Column, quantiles and mean as "real / synthetic", the share of synthetic values outside the real range, and whether synthetic rows
     have a single value; such columns come first, then the largest shares."""
+    from synthdp.evaluate.fidelity import plain
+
     rows = [
         (
             name,
-            [f"{_short(real)} / {_short(made)}" for real, made in zip(each["real"], each["synthetic"], strict=True)],
+            [f"{plain(real)} / {plain(made)}" for real, made in zip(each["real"], each["synthetic"], strict=True)],
             each["beyond"],
             each["constant"],
         )
         for name, each in (found.get("numbers") or {}).items()
     ]
     return sorted(rows, key=lambda row: (not row[3], -row[2]))
-
-
-def _short(number: float) -> str:
-    return f"{number:,.0f}" if abs(number) >= 10_000 else f"{number:.4g}"
 
 
 def glossary(result: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -200,10 +200,11 @@ def _labels(axis: Axis, regular: int) -> list[str]:
         return [*(f"{a} to {b}" for a, b in pairwise(days)), MISSING]
     if axis.whole and regular == int(axis.high - axis.low) + 1:
         return [*(f"{axis.low + k:.0f}" for k in range(regular)), MISSING]
-    return [*(f"{_plain(a)} to {_plain(b)}" for a, b in pairwise(edges)), MISSING]
+    return [*(f"{plain(a)} to {plain(b)}" for a, b in pairwise(edges)), MISSING]
 
 
-def _plain(number: float) -> str:
+def plain(number: float) -> str:
+    """A number as people read it: four digits, thousands grouped from 10,000 on."""
     if abs(number) < 1000 and number != round(number):
         return f"{number:.4g}"
     return f"{number:,.0f}" if abs(number) >= 10_000 else f"{number:.0f}"  # 2010 may be a year

@@ -505,3 +505,21 @@ def test_a_new_measure_needs_a_label_and_a_meaning_and_nothing_more(monkeypatch)
     found = pages.glossary({"targets": {}, "fidelity": {"distinct": {}, "pmse": {}}})
     assert ("Distinct rows", "rows that differ from all others.") in found
     assert "pMSE" in dict(found)
+
+
+def test_numbers_that_became_constant_or_lie_outside_the_real_range_come_first():
+    entry = {
+        "real": [1.0, 2.5, 12000.0, 20000.0, 3.0],
+        "synthetic": [1.0, 2.0, 9.0, 9.5, 3.25],
+        "beyond": 0.0,
+        "constant": False,
+    }
+    found = {"a": entry, "b": entry | {"beyond": 0.2}, "c": entry | {"constant": True}}
+    rows = pages.numbers({"numbers": found})
+    assert [(name, beyond, constant) for name, _, beyond, constant in rows] == [
+        ("c", 0, True),
+        ("b", 0.2, False),
+        ("a", 0, False),
+    ]
+    assert rows[0][1] == ["1 / 1", "2.5 / 2", "12,000 / 9", "20,000 / 9.5", "3 / 3.25"]
+    assert pages.numbers({}) == []
