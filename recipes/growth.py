@@ -1,11 +1,13 @@
 """What a fit costs as a table grows, and a draw: `make bench` -> reports/growth.{json,md,png}.
 
-    OMP_NUM_THREADS=1 python recipes/growth.py [--only rows columns units drawn] [--forget]
+    OMP_NUM_THREADS=1 python recipes/growth.py [--only rows columns units drawn spark] [--forget]
 
-Four questions: rows from 10^4 to 10^7 at fifteen columns (counted in DuckDB from Parquet beyond 10^6), columns from 10 to 200 at ten
-thousand rows, 1, 5 or 20 records a unit at 10^5 rows, and up to 10^6 rows drawn of a fit of 10^5. Each has a process of its own, whose CPU
-seconds and peak memory are what is shown; what a process costs before is taken off the seconds, never off the memory. Records are
-made up and no folder of data is needed. Budget: 25 CPU minutes; a fit that takes more than ten is stopped and listed.
+Five questions: rows from 10^4 to 10^7 at fifteen columns (counted in DuckDB from Parquet beyond 10^6), columns from 10 to 200 at ten
+thousand rows, 1, 5 or 20 records a unit at 10^5 rows, up to 10^6 rows drawn of a fit of 10^5, and rows that Spark counts as it is by
+default (200 shuffle partitions; needs the extra spark and Java). Each has a process of its own, whose CPU seconds and peak memory are what
+is shown (of Spark the time that passed: it counts in another process); what a process costs before is taken off the seconds, never off
+the memory. Records are made up and no folder of data is needed. Budget: 25 CPU minutes; a fit that takes more than ten is stopped and
+listed.
 """
 
 import argparse
@@ -39,14 +41,25 @@ GENERATORS = {
     "columns": ("mixture", "aim", "mst"),
     "units": ("mixture", "aim"),
     "drawn": ("independent", "mixture", "aim"),
+    "spark": ("independent", "mixture"),
 }
 SIZES = {
     "rows": (10**4, 10**5, 10**6, 10**7),
     "columns": (10, 20, 50, 100, 200),
     "units": (1, 5, 20),
     "drawn": (10**4, 10**5, 10**6),
+    "spark": (3_000, 30_000),
 }
-WHAT = {"rows": "rows", "columns": "columns", "units": "records a unit", "drawn": "rows drawn"}
+WHAT = {
+    "rows": "rows",
+    "columns": "columns",
+    "units": "records a unit",
+    "drawn": "rows drawn",
+    "spark": "rows in Spark",
+}
+# What a curve shows; the CPU time of Spark is another process's.
+COST = {"spark": ("seconds", "seconds that passed")}
+CPU = ("cpu", "CPU seconds")
 
 
 def wide(columns: int, rows: int) -> tuple[Schema, pd.DataFrame]:
@@ -75,6 +88,8 @@ def repeated(records: int, rows: int) -> tuple[Schema, pd.DataFrame]:
 
 def measured(question: str, size: int, generator: str) -> dict[str, float]:
     """One fit, or one draw, in this process."""
+    if question == "spark":
+        return in_spark(size, generator)
     with tempfile.TemporaryDirectory() as home:
         data: Any
         if question == "columns":
@@ -96,11 +111,38 @@ def measured(question: str, size: int, generator: str) -> dict[str, float]:
             synthesizer.fit(data)
         else:
             release.sample(size)
-        return {
-            "cpu": time.process_time() - start,
-            "seconds": time.monotonic() - clock,
-            "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-        }
+        return cost(start, clock)
+
+
+def cost(start: float, clock: float) -> dict[str, float]:
+    """CPU seconds and seconds since, and the peak memory of this process in GiB."""
+    return {
+        "cpu": time.process_time() - start,
+        "seconds": time.monotonic() - clock,
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+    }
+
+
+def in_spark(rows: int, generator: str) -> dict[str, float]:
+    """One fit that a Spark of this machine counts for, its first: all settings but its address are as by default."""
+    import ibis
+    from pyspark.sql import SparkSession
+
+    here: dict[str, Any] = {f"spark.driver.{name}": "127.0.0.1" for name in ("host", "bindAddress")} | {
+        "spark.ui.enabled": "false"
+    }
+    session = SparkSession.builder.master("local[2]").config(map=here).getOrCreate()
+    try:
+        with tempfile.TemporaryDirectory() as home:
+            toy_records(rows).to_parquet(Path(home) / "0.parquet")
+            session.read.parquet(home).createOrReplaceTempView("records")
+            records = source.table(ibis.pyspark.connect(session).table("records"), name="records")
+            synthesizer = Synthesizer(generator, schema=toy_schema(rows), budget=BUDGET)
+            start, clock = time.process_time(), time.monotonic()
+            synthesizer.fit(records)
+            return cost(start, clock)
+    finally:
+        session.stop()
 
 
 def exponent(sizes: list[int], costs: list[float]) -> float:
@@ -123,18 +165,21 @@ def page(found: dict[tuple[str, int, str], dict[str, Any]], about: dict[str, Any
         "",
     ]
     for question, sizes in SIZES.items():
-        lines += [f"## By {WHAT[question]}", "", f"| {WHAT[question]} | generator | CPU seconds | peak, GiB |"]
+        key, unit = COST.get(question, CPU)
+        lines += [f"## By {WHAT[question]}", "", f"| {WHAT[question]} | generator | {unit} | peak, GiB |"]
         lines += ["|---|---|---|---|"]
         for generator in GENERATORS[question]:
             curve = [(size, found[question, size, generator]) for size in sizes if (question, size, generator) in found]
-            for size, cost in curve:
-                digits = 1 if cost.get("cpu", 1) >= 1 else 2
-                told = f"{cost['cpu']:.{digits}f} | {cost['peak']:.2f}" if "cpu" in cost else f"{cost['ended']} | -"
+            for size, fit in curve:
+                digits = 1 if fit.get(key, 1) >= 1 else 2
+                told = f"{fit[key]:.{digits}f} | {fit['peak']:.2f}" if key in fit else f"{fit['ended']} | -"
                 lines.append(f"| {size:,} | {generator} | {told} |")
         lines.append("")
         for generator in GENERATORS[question]:
             whole = [
-                size for size in sizes if "cpu" in found.get((question, size, generator), {}) and question != "units"
+                size
+                for size in sizes
+                if "cpu" in found.get((question, size, generator), {}) and question not in ("units", "spark")
             ]
             if len(whole) > 1:
                 power = exponent(whole, [found[question, size, generator]["cpu"] for size in whole])
@@ -157,7 +202,8 @@ def page(found: dict[tuple[str, int, str], dict[str, Any]], about: dict[str, Any
 def drawn(found: dict[tuple[str, int, str], dict[str, Any]]) -> Figure:
     """CPU seconds against size, one panel a question."""
     figure = Figure(figsize=(11, 3.4), layout="constrained")
-    for axes, (question, sizes) in zip(figure.subplots(1, len(SIZES)), SIZES.items(), strict=True):
+    shown = {question: sizes for question, sizes in SIZES.items() if question != "spark"}
+    for axes, (question, sizes) in zip(figure.subplots(1, len(shown)), shown.items(), strict=True):
         for generator in GENERATORS[question]:
             curve = [size for size in sizes if "cpu" in found.get((question, size, generator), {})]
             if curve:
@@ -197,14 +243,14 @@ def main() -> None:
         for generator, size in itertools.product(GENERATORS[question], SIZES[question]):
             if (question, size, generator) in found:
                 continue
-            cost = in_a_process(question, size, generator)
+            fit = in_a_process(question, size, generator)
             here = record.provenance()
             told = {"question": question, "size": size, "generator": generator, "processor": here["processor"]}
             told["commit"] = (here["commit"] or "unknown")[:7]
-            found[question, size, generator] = {**told, **cost}
+            found[question, size, generator] = {**told, **fit}
             with KEPT.open("a") as file:
                 file.write(json.dumps(found[question, size, generator]) + "\n")
-            print(question, size, generator, cost, flush=True)
+            print(question, size, generator, fit, flush=True)
     about = record.provenance()
     record.write("growth", {"provenance": about, "fits": list(found.values())}, page(found, about))
     drawn(found).savefig(record.REPORTS / "growth.png", dpi=110)
@@ -224,8 +270,8 @@ def in_a_process(question: str, size: int, generator: str) -> dict[str, Any]:
     if done.returncode:
         last = (done.stderr.strip().splitlines() or [""])[-1]
         return {"ended": f"stopped after {LIMIT} s" if done.returncode < 0 else f"refused: {last}"}
-    cost: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return cost
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 if __name__ == "__main__":
