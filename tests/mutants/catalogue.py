@@ -113,6 +113,16 @@ CLIPPING = (
         tuple(f"{GRADIENTS}::test_rounding_that_adds_up_stays_within_the_margin[{units}]" for units in (4096, 16384)),
     ),
     Mutant(
+        "gradients that lost their digits",
+        "synthdp.seal.gradients.bound:Bound.factors",
+        "kept.double() * rounding / ROUNDED",
+        "kept.double() * 0",
+        tuple(
+            f"{GRADIENTS}::test_inputs_that_cancel_move_the_sum_by_at_most_the_clip[rule0-{own}]"
+            for own in (False, True)
+        ),
+    ),
+    Mutant(
         "no margin for rounding in float32",
         f"{SEAL}.gradients.buckets:Buckets.margin",
         "MARGIN + 2 * (self.size + 1) ** 2 * 2.0**-24",

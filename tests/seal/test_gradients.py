@@ -1,6 +1,7 @@
 """Clipped gradient sums against one unit at a time (laws 12, 13, 15)."""
 
 import copy
+import itertools
 
 import numpy as np
 import pytest
@@ -10,8 +11,17 @@ from torch import nn
 
 from synthdp.errors import BadInput
 from synthdp.noise.noise import Noise
+from synthdp.seal import gradients
 from synthdp.seal.clipping import Automatic, Flat, PerGroup
-from synthdp.seal.gradients import MARGIN, add_noise, bookkeeping, clipped_gradient_sum, explicit, per_unit_reference
+from synthdp.seal.gradients import (
+    FLAT,
+    MARGIN,
+    add_noise,
+    bookkeeping,
+    clipped_gradient_sum,
+    explicit,
+    per_unit_reference,
+)
 
 
 @pytest.fixture
@@ -94,6 +104,48 @@ def test_poisoned_inputs_contribute_zero(poison, size):
     expected = clipped_gradient_sum(module, loss, records[keep], None if mask is None else mask[keep], 1.0)
     records[2] = poison
     assert gap(clipped_gradient_sum(module, loss, records, mask, 1.0), expected) < 1e-5
+
+
+class Bare(nn.Module):
+    """One linear map by a parameter of its own, which no book-keeping follows."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1, 64))
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.weight)
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("rule", [FLAT, Automatic()])
+def test_inputs_that_cancel_move_the_sum_by_at_most_the_clip(own, rule):
+    """Huge inputs that cancel leave a gradient that is rounding alone, and whose sign hangs on who else is there."""
+    module = Bare() if own else nn.Linear(64, 1, bias=False)
+    with torch.no_grad():
+        module.weight.fill_(1.0)
+    cancelling = torch.randn(8, 64, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    cancelling -= cancelling.mean(1, keepdim=True)
+    for size in 10.0 ** torch.arange(16):
+        for clip in (1e-6, 1e-3, 1.0):
+            summed = [
+                clipped_gradient_sum(
+                    module, lambda m, x: m(x).square().squeeze(1), cancelling[:units] * size, None, clip, rule=rule
+                )
+                for units in range(1, 9)
+            ]
+            moved = [norm({"weight": b["weight"] - a["weight"]}) for a, b in itertools.pairwise(summed)]
+            assert max(moved) <= clip, (float(size), clip)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_units_whose_gradients_keep_their_digits_are_left_as_they_are(name, monkeypatch):
+    module, records, mask = make(name, 9, 2)
+    for clip in (1e-3, 1.0):
+        ours = clipped_gradient_sum(module, loss, records, mask, clip).flat
+        monkeypatch.setattr(gradients, "roundoff", lambda _: 0.0)
+        assert torch.equal(ours, clipped_gradient_sum(module, loss, records, mask, clip).flat)
+        monkeypatch.undo()
 
 
 @pytest.mark.parametrize("name", MODULES)

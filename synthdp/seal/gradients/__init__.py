@@ -19,7 +19,7 @@ from synthdp.errors import BadInput
 from synthdp.seal.clipping import Layout, PerGroup, Rule, layout
 from synthdp.seal.gradients import bookkeeping, explicit
 from synthdp.seal.gradients.bookkeeping import survey
-from synthdp.seal.gradients.bound import FLAT, MARGIN, Batch, Bound, Gradients, Sums
+from synthdp.seal.gradients.bound import FLAT, MARGIN, Batch, Bound, Gradients, Sums, roundoff
 from synthdp.seal.gradients.buckets import Prepared, short
 from synthdp.seal.gradients.explicit import per_unit_reference
 from synthdp.seal.gradients.layers import Trained
@@ -214,16 +214,16 @@ def sum_and_count(
     bound = Bound(clip, rule, _groups(rule, trained), counting=counting)
     if layers is not None and any(bound.splits(mine.values()) for mine in layers.values()):
         layers = None
-    sums = Sums(trained)
+    sums, lost = Sums(trained), roundoff(trained.values())
     with torch.autocast(records.device.type, enabled=False):
         for start in range(0, len(records), microbatch):
             part = slice(start, start + microbatch)
             batch = Batch.of(
                 records[part], None if mask is None else mask[part], None if counts is None else counts[part]
             )
-            if layers is None or not bookkeeping.add(module, loss, batch, bound, layers, sums):
+            if layers is None or not bookkeeping.add(module, loss, batch, bound, layers, sums, lost):
                 layers = None  # what one pass could not follow, the next will not either
-                explicit.add(module, loss, batch, bound, trained, sums)
+                explicit.add(module, loss, batch, bound, trained, sums, lost)
     return sums.finished(), bound.within
 
 

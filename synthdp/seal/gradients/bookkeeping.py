@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from synthdp.errors import BadInput
-from synthdp.seal.gradients.bound import Batch, Bound, Sums
+from synthdp.seal.gradients.bound import Batch, Bound, Sums, square_norms
 from synthdp.seal.gradients.layers import (
     CHANNELS_FIRST,
     PARTS,
@@ -100,10 +100,12 @@ def add(
     bound: Bound,
     layers: Owners,
     sums: Sums,
+    roundoff: float,
 ) -> bool:
     """Add the clipped gradients of a batch to `sums`; False, and nothing added, where the module cannot be followed.
 
-    That is where a layer is called twice, a parameter is used outside its layer, or an input is changed in place.
+    That is where a layer is called twice, a parameter is used outside its layer, or an input is changed in place. `roundoff`: see
+    `bound.roundoff`.
     """
     if len(batch.rows) == 0:
         bound.count(torch.zeros(batch.units))
@@ -118,8 +120,17 @@ def add(
                 names = layers[visit.layer]
                 part = PARTS[type(visit.layer)](visit.layer, visit.input, gradient, batch, names)
                 parts.setdefault(bound.group(names.values()), []).append(part)
-        _add_parts(parts, batch, bound, sums)
+        inputs = [visit.input for visit, gradient in seen if gradient is not None and visit.input.is_floating_point()]
+        _add_parts(parts, batch, bound, sums, _shown(inputs, batch, roundoff))
     return True
+
+
+def _shown(inputs: list[Tensor], batch: Batch, roundoff: float) -> Tensor | None:
+    """(units,) squared norms of what a layer is shown of each unit, the largest, times `roundoff`; None where none is shown numbers."""
+    if not inputs:
+        return None
+    rows = torch.stack([square_norms(each) for each in inputs]).amax(0)
+    return batch.padded(rows).view(batch.units, batch.size).sum(1) * roundoff
 
 
 def backward(
@@ -157,11 +168,12 @@ def backward(
     return list(zip(visits, torch.autograd.grad(total, edges, allow_unused=True), strict=True))
 
 
-def _add_parts(parts: dict[int, list[Part]], batch: Batch, bound: Bound, sums: Sums) -> None:
+def _add_parts(parts: dict[int, list[Part]], batch: Batch, bound: Bound, sums: Sums, rounding: Tensor | None) -> None:
     if not parts:
         bound.count(torch.zeros(batch.units))
         return
-    weights, bad = bound.factors({place: _measured(group) for place, group in parts.items()}, batch.counts)
+    measured = {place: _measured(group) for place, group in parts.items()}
+    weights, bad = bound.factors(measured, batch.counts, rounding=rounding)
     for place, group in parts.items():
         for part in group:
             part.add(weights[place], bad, sums)

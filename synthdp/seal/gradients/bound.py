@@ -80,6 +80,7 @@ MARGIN = 1e-4  # what rounding may move a sum by, in clips (law 12); float64 nee
 LARGEST = (
     2.0**64
 )  # magnitude of factors, rows and norms in float32 at which a unit is left out; from half of it on it fades
+ROUNDED = 2.0**-30  # clips by which rounding in the forward pass may move a contribution: beyond, its unit is left out
 CHUNK = 1024  # units whose scaled copies are held at a time
 CANCEL = 300.0  # parts of a unit may exceed its norm by this before it is scaled down further
 RAMP = 0.05  # of the clip, to either side: where a count of units within the clip goes from 1/2 to -1/2
@@ -123,6 +124,7 @@ class Bound:
         measured: Mapping[int, tuple[Tensor, Tensor | None]],
         counts: Tensor | None,
         longest: Tensor | None = None,
+        rounding: Tensor | None = None,
     ) -> tuple[dict[int, Tensor], Tensor | None]:
         """(weights, bad): by group, what each unit's gradient is multiplied by, and which units are left out (None: none).
 
@@ -131,6 +133,8 @@ class Bound:
         they cancel. `counts` (units,): each gradient is a sum over so many, and its mean is what is bounded.
         `longest` (units,): norms of what the gradients are products of. Up to `LARGEST` they leave their unit out, as its norm does, by
         and by: at an edge the last bit of a norm, which the company may change, would move a whole contribution.
+        `rounding` (units,): what the forward pass may have moved each gradient by (`roundoff`); where that is more than
+        `ROUNDED` clips of what is left of it, the unit is left out, from half of it on by and by.
         """
         squares = {
             place: own if spread is None else torch.maximum(own, spread.mul(CANCEL**-2))
@@ -139,6 +143,7 @@ class Bound:
         if counts is not None:
             divisors = counts.double().clamp_min(1.0)
             squares = {place: own.double() / divisors.square() for place, own in squares.items()}
+            rounding = None if rounding is None else rounding / divisors
         if len(squares) == 1:
             (total,) = squares.values()
         else:
@@ -146,10 +151,14 @@ class Bound:
         left = None
         small = longest is not None and total.device.type == "cpu" and _small(longest, total)
         if longest is not None and not small:
-            left = (2 - torch.maximum(longest, total.sqrt()) / (LARGEST / 2)).nan_to_num_(0.0).clamp_(0.0, 1.0)
+            left = _fading(torch.maximum(longest, total.sqrt()) / LARGEST)
+            total = torch.where(left > 0, total, math.inf)
+        weights = {place: self._weights(own, self._limits[place]) for place, own in squares.items()}
+        if rounding is not None:
+            kept = torch.stack([weight / self._limits[place] for place, weight in weights.items()]).amax(0)
+            left = _fading(kept.double() * rounding / ROUNDED)
             total = torch.where(left > 0, total, math.inf)
         self.count(total, left)
-        weights = {place: self._weights(own, self._limits[place]) for place, own in squares.items()}
         if left is not None:
             weights = {place: weight.mul_(left) for place, weight in weights.items()}
         if counts is not None:
@@ -182,6 +191,19 @@ class Bound:
         for count in self._counts:
             total += float(count) * (1 - MARGIN)
         return total
+
+
+def roundoff(trained: Iterable[Tensor]) -> float:
+    """What the forward pass in float64 may move a unit's gradient by, over the squared norm of what a layer is shown of it: 2^-53 times
+    the largest norm of a row of weights, or 1. An estimate, by public numbers: of first order, for slopes of order 1."""
+    with torch.no_grad():
+        rows = [each.flatten(1) if each.dim() > 1 else each.reshape(-1, 1) for each in trained if each.numel()]
+        return float(max([1.0, *(float(torch.linalg.vector_norm(each, dim=1).max()) for each in rows)]) * 2.0**-53)
+
+
+def _fading(share: Tensor) -> Tensor:
+    """1 up to a half, 0 from 1 on or where it is not a number, and linear between."""
+    return (2 - share * 2).nan_to_num_(0.0).clamp_(0.0, 1.0)
 
 
 def _small(longest: Tensor, total: Tensor) -> bool:
