@@ -52,6 +52,8 @@ NUMBER_AS_TEXT = re.compile(  # or a limit of detection, with signs between thou
 CALENDAR = (microseconds("0001-01-01"), microseconds("9999-12-31T23:59:59"))
 LONGEST = 1e15  # numbers beyond it are no longer told apart, and so long ones measure nothing: they name something
 NAMES = 0.5  # of the records: texts of more different values name somebody, who may have several records
+SENTENCE, NOTE = (4, 20), (2.5, 15)  # words and characters of a text, on average
+FEW = 10  # records with the same text
 LISTED = 30  # categories are listed up to here
 
 
@@ -98,7 +100,7 @@ def _kind(series: "Series", held: "Series") -> dict[str, Any]:
     read = cells.instants(held)
     if len(held) and not read.wrong.any():
         return _dated(read.cells)
-    if are_times(held) or (len(distinct) > LISTED and _is_prose(distinct)):
+    if are_times(held) or (len(distinct) > LISTED and _is_prose(distinct, len(held))):
         return {"kind": "ignore"}
     if len(distinct) > LISTED and len(distinct) > NAMES * len(held) and not _tree(distinct):
         return {"kind": "identifier"}
@@ -147,9 +149,10 @@ def are_times(series: "Series | None") -> bool:
     return bool(texts) and all(re.fullmatch(cells.TIME, text or "") is not None for text in texts)
 
 
-def _is_prose(texts: list[str]) -> bool:
-    """Whether texts are sentences rather than codes or names."""
-    return sum(len(text.split()) for text in texts) >= 4 * len(texts) and sum(map(len, texts)) >= 20 * len(texts)
+def _is_prose(texts: list[str], records: int) -> bool:
+    """Whether different texts are sentences rather than codes or names; where most are in few of the records, notes of three words are."""
+    words, length = SENTENCE if records >= FEW * len(texts) else NOTE
+    return sum(len(text.split()) for text in texts) >= words * len(texts) and sum(map(len, texts)) >= length * len(texts)
 
 
 def names_codes(name: Any) -> bool:

@@ -141,6 +141,17 @@ def test_codes_that_look_like_a_public_list_s_are_proposed_with_their_tree():
     assert not any(column.observed for column in seen.columns)
 
 
+def test_notes_are_left_out_and_names_of_drugs_and_wards_are_not():
+    notes = [
+        f"letter of {1 + place % 28:02d}.{1 + place % 12:02d}.{2020 + place % 5}" if place % 3 else "fell at home"
+        for place in range(900)
+    ]
+    drugs = [f"metformin {place % 40}00 mg" for place in range(900)]
+    wards = [f"ward {place % 40} north" for place in range(900)]
+    _, schema, _ = drafted(pd.DataFrame({"note": notes, "drug": drugs, "ward": wards}))
+    assert [column.name for column in schema.ignored] == ["note"]
+
+
 @pytest.mark.parametrize("times", [["08:30", "23:59:01"], [time(8, 30), time(23, 59, 1)]])
 def test_times_of_day_are_left_out_with_what_to_do(times):
     text, schema, _ = drafted(pd.DataFrame({"at": times * 40, "x": range(80)}))
