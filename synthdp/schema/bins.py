@@ -175,8 +175,9 @@ def _real_bins(column: Continuous, cells: int) -> Bins:
 
 
 def _steps(value: float | str, scale: float, period: int) -> float:
-    """A bound or edge in steps of the grid; products are rounded so that 0.07 * 100 is 7."""
-    if isinstance(value, str):
-        whole, rest = divmod(microseconds(value), period)
+    """A bound or edge in steps of the grid, half a step for any part of one; products are rounded so that 0.07 * 100 is 7."""
+    if isinstance(value, str) or scale < 1:
+        exact = microseconds(value) if isinstance(value, str) else value
+        whole, rest = divmod(exact, period if isinstance(value, str) else round(1 / scale))
         return whole + 0.5 if rest else whole
     return round(value * scale, 6) if scale != 1.0 else value

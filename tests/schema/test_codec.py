@@ -80,6 +80,15 @@ def test_steps_that_contradict_the_column_are_refused(facts, said):
         Integer(**{"name": "score", "bounds": (0, 100), **facts})
 
 
+@pytest.mark.parametrize("step", [10, 1_000_003, 10_000_000])
+def test_a_step_as_wide_as_the_bounds_leaves_its_multiple_alone(step):
+    column = Integer(name="score", bounds=(1, step), step=step)
+    codec = Codec(Schema(columns=(column,)))
+    assert codec.sizes == (1,)
+    drawn = codec.decode(every_code(codec.sizes), np.random.default_rng(0))["score"]
+    assert set(drawn) == {step}
+
+
 def test_learned_bounds_of_a_column_in_steps_are_steps():
     schema = Schema(columns=(Integer(name="score", bounds=LEARN, step=5),)).with_learned("score", bounds=(-3, 97))
     assert schema.column("score").bounds == (-5, 100)
