@@ -144,6 +144,7 @@ def elsewhere(monkeypatch):
         mode = Elsewhere()
         patch.setattr(devices, "chance", mode.chance)
         patch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # it knows no such device
+        patch.setattr(torch, "is_autocast_enabled", lambda *_: False)
         patch.setattr(
             importlib.import_module("torch.optim.optimizer"),
             "_get_fused_kernels_supported_devices",

@@ -2,7 +2,7 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import is_
 from typing import TYPE_CHECKING, Any, cast
 
@@ -105,7 +105,7 @@ class Asks(ABC):
 
     def gradient(
         self, module: "nn.Module", loss: "Callable[[nn.Module, Tensor], Tensor]", clip: float, noise: float
-    ) -> "dict[str, torch.Tensor]":
+    ) -> "Mapping[str, torch.Tensor]":
         """Noisy clipped gradient sum: see `Gradient`."""
         from synthdp.seal.gradients.question import Gradient
 

@@ -100,7 +100,7 @@ def add(
     bound: Bound,
     layers: Owners,
     sums: Sums,
-    roundoff: float,
+    roundoff: Tensor,
 ) -> bool:
     """Add the clipped gradients of a batch to `sums`; False, and nothing added, where the module cannot be followed.
 
@@ -125,7 +125,7 @@ def add(
     return True
 
 
-def _shown(inputs: list[Tensor], batch: Batch, roundoff: float) -> Tensor | None:
+def _shown(inputs: list[Tensor], batch: Batch, roundoff: Tensor) -> Tensor | None:
     """(units,) squared norms of what a layer is shown of each unit, the largest, times `roundoff`; None where none is shown numbers."""
     if not inputs:
         return None

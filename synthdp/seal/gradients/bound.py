@@ -1,7 +1,8 @@
 """How a unit's contribution is bounded, and where the bounded contributions are added up."""
 
+import functools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -193,12 +194,13 @@ class Bound:
         return total
 
 
-def roundoff(trained: Iterable[Tensor]) -> float:
+def roundoff(trained: Iterable[Tensor]) -> Tensor:
     """What the forward pass in float64 may move a unit's gradient by, over the squared norm of what a layer is shown of it: 2^-53 times
     the largest norm of a row of weights, or 1. An estimate, by public numbers: of first order, for slopes of order 1."""
     with torch.no_grad():
         rows = [each.flatten(1) if each.dim() > 1 else each.reshape(-1, 1) for each in trained if each.numel()]
-        return float(max([1.0, *(float(torch.linalg.vector_norm(each, dim=1).max()) for each in rows)]) * 2.0**-53)
+        most = [torch.linalg.vector_norm(each, dim=1, dtype=torch.float64).amax() for each in rows]
+        return (torch.stack(most).amax() if most else torch.zeros(())).clamp_min(1.0) * 2.0**-53
 
 
 def _fading(share: Tensor) -> Tensor:
@@ -214,13 +216,28 @@ def _limits(clip: float, layout: Layout) -> list[float]:
     return [clip * bound for bound in layout.bounds]
 
 
-class Gradients(dict[str, Tensor]):
-    """One tensor per parameter, by name; all of them are views of `flat`, so that one call can serve them all."""
+class Gradients(Mapping[str, Tensor]):
+    """One tensor per parameter, by name: views of `flat`, so that one call can serve them all, made when one is asked for."""
 
     def __init__(self, flat: Tensor, like: Mapping[str, Tensor]) -> None:
         self.flat = flat
-        parts: list[Tensor] = torch._C._nn.unflatten_dense_tensors(flat, list(like.values()))
-        super().__init__(zip(like, parts, strict=True))
+        self._shapes: dict[str, torch.Size] = (
+            like._shapes if isinstance(like, Gradients) else {name: value.shape for name, value in like.items()}
+        )
+
+    @functools.cached_property
+    def _views(self) -> dict[str, Tensor]:
+        parts = torch.split(self.flat, [shape.numel() for shape in self._shapes.values()])
+        return {name: part.view(shape) for (name, shape), part in zip(self._shapes.items(), parts, strict=True)}
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._views[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shapes)
+
+    def __len__(self) -> int:
+        return len(self._shapes)
 
 
 class Sums:

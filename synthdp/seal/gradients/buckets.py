@@ -151,9 +151,8 @@ class Prepared:
         lookups: list[Lookup] = []
         with kernels(records.device):
             for units in self.buckets.parts(keys):
-                rows = records.new_zeros(
-                    self.buckets.size, *records.shape[1:]
-                )  # one shape, at the start of aligned memory
+                rows = records.new_empty(self.buckets.size, *records.shape[1:])  # one shape, in aligned memory
+                rows[len(units) :] = 0
                 own = records
                 if len(units) < len(records):
                     own = records[moved(torch.from_numpy(units), records.device)]
@@ -190,27 +189,25 @@ class Prepared:
 # ---- What rests on trust, as far as it can be pinned and tried.
 
 
-@contextlib.contextmanager
-def kernels(device: torch.device) -> Iterator[None]:
-    """Full float32, deterministic algorithms, and none that is chosen by trying; afterwards as it was before. An operation that has no
-    deterministic algorithm on a GPU raises RuntimeError, which the probe meets first."""
-    precision, strict = torch.get_float32_matmul_precision(), torch.are_deterministic_algorithms_enabled()
-    cudnn = torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
-    with (
-        cudnn if device.type == "cuda" else contextlib.nullcontext(),
-        torch.autocast(device.type, enabled=False),
-    ):
-        if precision != "highest":
-            torch.set_float32_matmul_precision("highest")
-        if device.type == "cuda":
-            torch.use_deterministic_algorithms(True)
-        try:
-            yield
-        finally:
-            if device.type == "cuda":
-                torch.use_deterministic_algorithms(strict)
-            if precision != "highest":
-                torch.set_float32_matmul_precision(precision)
+def kernels(device: torch.device) -> contextlib.ExitStack:
+    """From here to the end of a `with`: full float32, deterministic algorithms, and none that is chosen by trying; afterwards as it was
+    before. An operation that has no deterministic algorithm on a GPU raises RuntimeError, which the probe meets first."""
+    stack = (
+        contextlib.ExitStack()
+    )  # empty as a rule on the CPU, where it would cost a thirtieth of a small network's step
+    if torch.is_autocast_enabled(device.type):
+        stack.enter_context(torch.autocast(device.type, enabled=False))
+    precision = torch.get_float32_matmul_precision()
+    if precision != "highest":
+        stack.callback(torch.set_float32_matmul_precision, precision)
+        torch.set_float32_matmul_precision("highest")
+    if device.type == "cuda":
+        stack.enter_context(
+            torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
+        )
+        stack.callback(torch.use_deterministic_algorithms, torch.are_deterministic_algorithms_enabled())
+        torch.use_deterministic_algorithms(True)
+    return stack
 
 
 def _aligned(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -34,7 +34,7 @@ def add(
     bound: Bound,
     trained: Mapping[str, Tensor],
     sums: Sums,
-    roundoff: float,
+    roundoff: Tensor,
 ) -> None:
     """Add the clipped gradients of a batch to `sums`: `torch.func.vmap`, or one unit at a time where that cannot go. `roundoff`: see
     `bound.roundoff`."""
