@@ -29,7 +29,7 @@ EPSILONS = (0.5, 1.0, 3.0, 10.0)
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "DP-WGAN": ("dpgan", {"weight_clip": 0.1, "penalty": 0.0, "start": "none", "optimizer": "rmsprop"}),
     "dpgan from label x column": ("dpgan", {"start": "label"}),
-    "pategan from mixture": ("pategan", {"start": "mixture"}),
+    "pategan, half for its start": ("pategan", {"tables": 0.5}),
     "mixture on declared bins": ("mixture", {"cells": 0}),
 }
 COSTS = ("fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")

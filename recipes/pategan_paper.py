@@ -30,6 +30,7 @@ GENERATORS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("dpgan from label x column", "dpgan", {"start": "label"}),
     ("kernel_teachers", "kernel_teachers", {}),
     ("pategan", "pategan", {}),
+    ("pategan from label x column", "pategan", {"start": "label"}),
     ("pategan_original", "pategan_original", {}),
     ("mixture", "mixture", {}),
 )

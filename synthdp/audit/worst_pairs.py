@@ -202,7 +202,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "independent": {},
     "kernel_teachers": {"steps": 2, "queries": 8, "rounds": 1, "teachers": 2, **TINY},
     "mixture": {"iterations": 3, "starts": 1, "components": 4, "least": 0.0, "cells": 0},  # models of one shape
-    "pategan": {"steps": 2, "queries": 8, "rounds": 1, "teachers": 2, "units": 2, **TINY},
+    "pategan": {"start": "label", "steps": 2, "queries": 8, "rounds": 1, "teachers": 2, "units": 2, **TINY},
     "pategan_original": {"queries": 8, "student_steps": 1, "rounds": 1, "teachers": 2, **TINY},
     "privbayes": {"degree": 1, "least": 0.0, "usefulness": 0.0},  # models of one shape
     "rongauss": {"agreement_rows": 40},

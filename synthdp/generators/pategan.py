@@ -11,7 +11,8 @@ generated rows and noisy answers alone; the generator is trained against the stu
 - Teachers are many and small: what noise does to a mean falls with their number. The paper: one for a thousand records.
 - The student keeps all answers (`replay`). A teacher's score is, to first order in its steps, the difference of the mean hidden
   activations of its records and of the generated rows; the second is public and is added back, so that no answer grows old.
-- The generator starts at noisy tables, which cost a share of the precision. The paper: `start=none`.
+- The generator starts at the fit of `mixture`, which costs three quarters of the precision and which its network then retouches, or
+  at noisy tables. The paper: `start=none`.
 """
 
 import math
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from synthdp.seal import Sensitive
 
 RECORDS = 4  # of a teacher
+SHARES = {"mixture": 0.75, "label": 0.5, "columns": 0.5}  # of the precision, for the start
 ANSWERS = ("margins", "ranks", "votes")
 # Mean of what is said of a query whose score moves by one deviation, for normal scores: density of the normal at 0, and over root 2.
 SLOPES = {"votes": (2 * math.pi) ** -0.5, "ranks": (4 * math.pi) ** -0.5}
@@ -87,11 +89,16 @@ class PATEGAN:
         whole(),
     )
     start: str = option(
-        "label",
+        "mixture",
         f"{table_generator_network.START_HELP}; the paper: none",
         one_of(*STARTS),
     )
-    tables: float = option(0.5, "share of the precision spent on the start, in (0, 1)", fraction())
+    tables: float | None = option(
+        None,
+        "share of the precision spent on the start, in (0, 1); default: "
+        + ", ".join(f"{share:g} for {start}" for start, share in SHARES.items()),
+        fraction(),
+    )
     condition: str | None = option(
         None,
         "label column that the generator is conditioned on; default: the first target, if it has at most 64 codes; with "
@@ -149,7 +156,8 @@ class PATEGAN:
 
     def table_noise(self, noise: float) -> float:
         """Noise at which the start holds its share of the plan's precision, sum of 1 / noise^2."""
-        return float(noise / math.sqrt(self.rounds) * math.sqrt((1 - self.tables) / self.tables))
+        share = self.tables or SHARES.get(self.start, 1.0)
+        return float(noise / math.sqrt(self.rounds) * math.sqrt((1 - share) / share))
 
     def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then the rounds; the biases are made to agree with the noisy tables once more."""

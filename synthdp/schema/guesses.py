@@ -152,7 +152,9 @@ def are_times(series: "Series | None") -> bool:
 def _is_prose(texts: list[str], records: int) -> bool:
     """Whether different texts are sentences rather than codes or names; where most are in few of the records, notes of three words are."""
     words, length = SENTENCE if records >= FEW * len(texts) else NOTE
-    return sum(len(text.split()) for text in texts) >= words * len(texts) and sum(map(len, texts)) >= length * len(texts)
+    return sum(len(text.split()) for text in texts) >= words * len(texts) and sum(map(len, texts)) >= length * len(
+        texts
+    )
 
 
 def names_codes(name: Any) -> bool:
