@@ -148,7 +148,8 @@ def clipped_gradient_sum(
 
     Without `prepared` (law 47), everything is computed in float64, so one unit more moves the result by at most `clip` (law 12): the
     loss is given the module with float64 parameters, whose layers also take float32 inputs; float records are converted. That is so
-    while a unit's gradient keeps its digits. Rows of 1e10 and more, which codes never become, can lose them in the forward pass.
+    while a unit's gradient keeps its digits: where rounding in the forward pass could have moved what is left of it by more than 2^-24
+    clips (`roundoff`), as where huge inputs cancel, its unit contributes zero, and fades from half of that on.
 
     Returns float64 sums (float32 of a single bucket) by the name of each parameter that requires a gradient (0 units: zeros), views of
     one flat tensor.

@@ -81,7 +81,7 @@ MARGIN = 1e-4  # what rounding may move a sum by, in clips (law 12); float64 nee
 LARGEST = (
     2.0**64
 )  # magnitude of factors, rows and norms in float32 at which a unit is left out; from half of it on it fades
-ROUNDED = 2.0**-30  # clips by which rounding in the forward pass may move a contribution: beyond, its unit is left out
+ROUNDED = 2.0**-24  # clips by which rounding in the forward pass may move a contribution: beyond, its unit is left out
 CHUNK = 1024  # units whose scaled copies are held at a time
 CANCEL = 300.0  # parts of a unit may exceed its norm by this before it is scaled down further
 RAMP = 0.05  # of the clip, to either side: where a count of units within the clip goes from 1/2 to -1/2
