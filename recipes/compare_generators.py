@@ -30,7 +30,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "DP-WGAN": ("dpgan", {"weight_clip": 0.1, "penalty": 0.0, "start": "none", "optimizer": "rmsprop"}),
     "dpgan from label x column": ("dpgan", {"start": "label"}),
     "kernel_teachers from label x column": ("kernel_teachers", {"start": "label"}),
-    "pategan, half for its start": ("pategan", {"tables": 0.5}),
+    "pategan tables=0.5": ("pategan", {"tables": 0.5}),
     "mixture on declared bins": ("mixture", {"cells": 0}),
 }
 COSTS = ("fit_seconds", "fit_cpu_seconds", "fit_peak_mib", "epsilon_spent")

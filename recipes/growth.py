@@ -4,10 +4,10 @@
 
 Five questions: rows from 10^4 to 10^7 at fifteen columns (counted in DuckDB from Parquet beyond 10^6), columns from 10 to 200 at ten
 thousand rows, 1, 5 or 20 records a unit at 10^5 rows, up to 10^6 rows drawn of a fit of 10^5, and rows that Spark counts as it is by
-default (200 shuffle partitions; needs the extra spark and Java). Each has a process of its own, whose CPU seconds and peak memory are what
-is shown (of Spark the time that passed: it counts in another process); what a process costs before is taken off the seconds, never off
-the memory. Records are made up and no folder of data is needed. Budget: 25 CPU minutes; a fit that takes more than ten is stopped and
-listed.
+settings (200 shuffle partitions; needs the extra spark and Java). Each runs in a process of its own. Shown are its CPU seconds and peak
+memory; for Spark, elapsed seconds, and the memory of Python alone, since Spark counts in another process. What a process costs before
+counts towards its memory, not its seconds. Records are made up and no folder of data is needed. Budget: 25 CPU minutes; a fit that takes
+more than ten is stopped and listed.
 """
 
 import argparse
@@ -57,8 +57,8 @@ WHAT = {
     "drawn": "rows drawn",
     "spark": "rows in Spark",
 }
-# What a curve shows; the CPU time of Spark is another process's.
-COST = {"spark": ("seconds", "seconds that passed")}
+# Which figure is shown, and its heading; Spark spends its CPU time in another process.
+COST = {"spark": ("seconds", "elapsed seconds")}
 CPU = ("cpu", "CPU seconds")
 
 
@@ -115,7 +115,7 @@ def measured(question: str, size: int, generator: str) -> dict[str, float]:
 
 
 def cost(start: float, clock: float) -> dict[str, float]:
-    """CPU seconds and seconds since, and the peak memory of this process in GiB."""
+    """CPU and elapsed seconds since `start` and `clock`, and this process's peak memory in GiB."""
     return {
         "cpu": time.process_time() - start,
         "seconds": time.monotonic() - clock,
@@ -124,7 +124,7 @@ def cost(start: float, clock: float) -> dict[str, float]:
 
 
 def in_spark(rows: int, generator: str) -> dict[str, float]:
-    """One fit that a Spark of this machine counts for, its first: all settings but its address are as by default."""
+    """The first fit that a local Spark of two threads counts; its address is set and its page turned off, all else is at the default."""
     import ibis
     from pyspark.sql import SparkSession
 
@@ -159,7 +159,9 @@ def page(found: dict[tuple[str, int, str], dict[str, Any]], about: dict[str, Any
         "",
         "CPU seconds of the fit (of rows drawn, of the draw alone), and the peak memory of its process in GiB (Python, libraries and "
         "the table included). One each, "
-        f"at epsilon {BUDGET.epsilon:g}; made-up records. The exponent is that of the last two sizes: 1 is linear.",
+        f"at epsilon {BUDGET.epsilon:g}; made-up records. The exponent is that of the last two sizes: 1 is linear. "
+        "For Spark: elapsed seconds of the first fit in a session of two local threads and 200 shuffle partitions; the peak leaves out "
+        "Spark's own process.",
         "",
         "![CPU seconds by size](growth.png)",
         "",
@@ -200,7 +202,7 @@ def page(found: dict[tuple[str, int, str], dict[str, Any]], about: dict[str, Any
 
 
 def drawn(found: dict[tuple[str, int, str], dict[str, Any]]) -> Figure:
-    """CPU seconds against size, one panel a question."""
+    """CPU seconds against size, one panel a question, without Spark."""
     figure = Figure(figsize=(11, 3.4), layout="constrained")
     shown = {question: sizes for question, sizes in SIZES.items() if question != "spark"}
     for axes, (question, sizes) in zip(figure.subplots(1, len(shown)), shown.items(), strict=True):

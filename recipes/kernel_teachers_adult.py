@@ -2,8 +2,8 @@
 
     SYNTHDP_DATA=/path/to/data python recipes/kernel_teachers_adult.py
 
-Writes reports/kernel_teachers_adult.{json,md}; `--only GENERATOR ...` runs these alone, and the report is made of everything that the
-scratch file or, without one, the report holds. Models and metrics are those of recipes/adult_dpgan.py.
+Writes reports/kernel_teachers_adult.{json,md}; `--only GENERATOR ...` runs these alone, and the report is made of everything in the
+scratch file or, if there is none, in the report so far. Models and metrics are those of recipes/adult_dpgan.py.
 """
 
 import argparse
@@ -33,7 +33,7 @@ LABEL = {"start": "label"}
 GENERATORS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("kernel_teachers", "kernel_teachers", {}),
     ("its start alone", "kernel_teachers", ALONE),
-    ("kernel_teachers, start=label", "kernel_teachers", LABEL),
+    ("kernel_teachers start=label", "kernel_teachers", LABEL),
     ("start=label alone", "kernel_teachers", {**LABEL, **ALONE}),
 )
 SCRATCH = HOME / "outputs" / "kernel_teachers_adult.json"
@@ -72,8 +72,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--scratch", type=Path, default=SCRATCH)
-    parser.add_argument("--only", nargs="*", default=None, help="generators to run (or real, untrained); default: all")
-    parser.add_argument("--epsilons", type=float, nargs="*", default=None, help="run these now; default: all")
+    parser.add_argument(
+        "--only", nargs="*", default=None, help="labels or generators to run (or real, untrained); default: all"
+    )
+    parser.add_argument("--epsilons", type=float, nargs="*", default=None, help="epsilons to run; default: all")
     parser.add_argument("--forget", default=None, help="a generator whose kept trials are run anew")
     arguments = parser.parse_args()
     groups: dict[tuple[str, float | None], list[Trial]] = {
@@ -122,8 +124,9 @@ def page(result: dict[str, Any]) -> str:
         "",
         f"Train on synthetic, test on the 16,281 real test rows; mean over {', '.join(result['models'])}. Total variation "
         "distance (TVD) against the 32,561 training rows. Mean ± standard deviation over the seeds of the fit. The untrained "
-        "generator is the network as it is drawn. Its start alone: 99 % of the precision on what it starts at, one query, one step: "
-        "by default the fit of `mixture` in the declared bins, with start=label the noisy tables of label and column. DP-GAN is in "
+        "generator is the network as it is drawn. `its start alone` spends 99 % of the precision on it, with one query and one step. "
+        "The start is the fit of `mixture` in the declared bins, chosen on made-up tables (not reported); with start=label, the noisy "
+        "tables of label and column. DP-GAN is in "
         "adult_dpgan.md. Written by `recipes/kernel_teachers_adult.py`.",
         "",
         "| generator | epsilon | AUROC | AUPRC | accuracy | 1-way TVD | 2-way TVD | fit, seconds | seeds |",

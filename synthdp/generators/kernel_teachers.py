@@ -8,7 +8,7 @@ student are no networks:
 - The mean over teachers comes out with Gaussian noise: one Gaussian mechanism a round.
 - The student is a Gaussian process on all noisy answers; the generator descends on the distance from what it learnt
   (`adversarial/kernel_rounds.py`).
-- The generator starts at the fit of `mixture`, or at noisy tables, which cost half of the precision.
+- The generator starts at the fit of `mixture`, or at noisy tables; either costs half of the precision.
 """
 
 from dataclasses import dataclass

@@ -11,8 +11,8 @@ generated rows and noisy answers alone; the generator is trained against the stu
 - Teachers are many and small: what noise does to a mean falls with their number. The paper: one for a thousand records.
 - The student keeps all answers (`replay`). A teacher's score is, to first order in its steps, the difference of the mean hidden
   activations of its records and of the generated rows; the second is public and is added back, so that no answer grows old.
-- The generator starts at the fit of `mixture`, which costs three quarters of the precision and which its network then retouches, or
-  at noisy tables. The paper: `start=none`.
+- The generator starts at the fit of `mixture`, for three quarters of the precision, which its network then retouches; or at noisy
+  tables, for half. The paper: `start=none`.
 """
 
 import math

@@ -175,7 +175,8 @@ def _real_bins(column: Continuous, cells: int) -> Bins:
 
 
 def _steps(value: float | str, scale: float, period: int) -> float:
-    """A bound or edge in steps of the grid, half a step for any part of one; products are rounded so that 0.07 * 100 is 7."""
+    """A bound or edge in steps of the grid; of instants and of steps above 1, any part of a step counts as half of one.
+    Products are rounded so that 0.07 * 100 is 7."""
     if isinstance(value, str) or scale < 1:
         exact = microseconds(value) if isinstance(value, str) else value
         whole, rest = divmod(exact, period if isinstance(value, str) else round(1 / scale))

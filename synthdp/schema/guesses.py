@@ -52,8 +52,8 @@ NUMBER_AS_TEXT = re.compile(  # or a limit of detection, with signs between thou
 CALENDAR = (microseconds("0001-01-01"), microseconds("9999-12-31T23:59:59"))
 LONGEST = 1e15  # numbers beyond it are no longer told apart, and so long ones measure nothing: they name something
 NAMES = 0.5  # of the records: texts of more different values name somebody, who may have several records
-SENTENCE, NOTE = (4, 20), (2.5, 15)  # words and characters of a text, on average
-FEW = 10  # records with the same text
+SENTENCE, NOTE = (4, 20), (2.5, 15)  # least words and characters of a text, on average
+FEW = 10  # records a text, on average: below, notes count as prose
 LISTED = 30  # categories are listed up to here
 
 
@@ -150,7 +150,7 @@ def are_times(series: "Series | None") -> bool:
 
 
 def _is_prose(texts: list[str], records: int) -> bool:
-    """Whether different texts are sentences rather than codes or names; where most are in few of the records, notes of three words are."""
+    """Whether distinct texts read as sentences, not codes or names; below `FEW` records a text on average, short notes count too."""
     words, length = SENTENCE if records >= FEW * len(texts) else NOTE
     return sum(len(text.split()) for text in texts) >= words * len(texts) and sum(map(len, texts)) >= length * len(
         texts

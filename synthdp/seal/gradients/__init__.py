@@ -148,8 +148,8 @@ def clipped_gradient_sum(
 
     Without `prepared` (law 47), everything is computed in float64, so one unit more moves the result by at most `clip` (law 12): the
     loss is given the module with float64 parameters, whose layers also take float32 inputs; float records are converted. That is so
-    while a unit's gradient keeps its digits: where rounding in the forward pass could have moved what is left of it by more than 2^-24
-    clips (`roundoff`), as where huge inputs cancel, its unit contributes zero, and fades from half of that on.
+    while a unit's gradient keeps its digits, which huge inputs that cancel can lose. `roundoff` estimates, and does not bound, how far
+    rounding in the forward pass can move a clipped contribution: above 2^-24 clips it counts as zero, and from half of that on it fades.
 
     Returns float64 sums (float32 of a single bucket) by the name of each parameter that requires a gradient (0 units: zeros), views of
     one flat tensor.

@@ -126,7 +126,7 @@ def add(
 
 
 def _shown(inputs: list[Tensor], batch: Batch, roundoff: Tensor) -> Tensor | None:
-    """(units,) squared norms of what a layer is shown of each unit, the largest, times `roundoff`; None where none is shown numbers."""
+    """(units,) `roundoff` times the largest squared norm that any layer is shown of each unit; None if no layer is shown numbers."""
     if not inputs:
         return None
     rows = torch.stack([square_norms(each) for each in inputs]).amax(0)

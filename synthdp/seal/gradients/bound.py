@@ -81,7 +81,9 @@ MARGIN = 1e-4  # what rounding may move a sum by, in clips (law 12); float64 nee
 LARGEST = (
     2.0**64
 )  # magnitude of factors, rows and norms in float32 at which a unit is left out; from half of it on it fades
-ROUNDED = 2.0**-24  # clips by which rounding in the forward pass may move a contribution: beyond, its unit is left out
+ROUNDED = (
+    2.0**-24
+)  # clips by which forward rounding may move a contribution, by estimate: above it the unit is left out
 CHUNK = 1024  # units whose scaled copies are held at a time
 CANCEL = 300.0  # parts of a unit may exceed its norm by this before it is scaled down further
 RAMP = 0.05  # of the clip, to either side: where a count of units within the clip goes from 1/2 to -1/2
@@ -134,8 +136,8 @@ class Bound:
         they cancel. `counts` (units,): each gradient is a sum over so many, and its mean is what is bounded.
         `longest` (units,): norms of what the gradients are products of. Up to `LARGEST` they leave their unit out, as its norm does, by
         and by: at an edge the last bit of a norm, which the company may change, would move a whole contribution.
-        `rounding` (units,): what the forward pass may have moved each gradient by (`roundoff`); where that is more than
-        `ROUNDED` clips of what is left of it, the unit is left out, from half of it on by and by.
+        `rounding` (units,): how far the forward pass may have moved each gradient, by estimate (`roundoff`). A unit whose clipped
+        contribution that moves by more than `ROUNDED` clips is left out; from half of that on it fades.
         """
         squares = {
             place: own if spread is None else torch.maximum(own, spread.mul(CANCEL**-2))
@@ -195,8 +197,8 @@ class Bound:
 
 
 def roundoff(trained: Iterable[Tensor]) -> Tensor:
-    """What the forward pass in float64 may move a unit's gradient by, over the squared norm of what a layer is shown of it: 2^-53 times
-    the largest norm of a row of weights, or 1. An estimate, by public numbers: of first order, for slopes of order 1."""
+    """How far float64 rounding in the forward pass may move a unit's gradient, over the squared norm of a layer's input: 2^-53 times the
+    largest norm of a row of weights, at least 1. An estimate from public numbers, to first order, for slopes of order 1; no bound."""
     with torch.no_grad():
         rows = [each.flatten(1) if each.dim() > 1 else each.reshape(-1, 1) for each in trained if each.numel()]
         most = [torch.linalg.vector_norm(each, dim=1, dtype=torch.float64).amax() for each in rows]
@@ -204,7 +206,7 @@ def roundoff(trained: Iterable[Tensor]) -> Tensor:
 
 
 def _fading(share: Tensor) -> Tensor:
-    """1 up to a half, 0 from 1 on or where it is not a number, and linear between."""
+    """1 for shares up to a half, 0 from 1 on and for NaN, linear in between."""
     return (2 - share * 2).nan_to_num_(0.0).clamp_(0.0, 1.0)
 
 
@@ -217,7 +219,7 @@ def _limits(clip: float, layout: Layout) -> list[float]:
 
 
 class Gradients(Mapping[str, Tensor]):
-    """One tensor per parameter, by name: views of `flat`, so that one call can serve them all, made when one is asked for."""
+    """One tensor per parameter, by name: views of `flat`, made on first access, so that one call on `flat` serves them all."""
 
     def __init__(self, flat: Tensor, like: Mapping[str, Tensor]) -> None:
         self.flat = flat

@@ -190,11 +190,11 @@ class Prepared:
 
 
 def kernels(device: torch.device) -> contextlib.ExitStack:
-    """From here to the end of a `with`: full float32, deterministic algorithms, and none that is chosen by trying; afterwards as it was
-    before. An operation that has no deterministic algorithm on a GPU raises RuntimeError, which the probe meets first."""
+    """From this call to the end of its `with`: full float32, no autocast; on a GPU also deterministic algorithms, none chosen by trying.
+    Afterwards as it was before. On a GPU an operation that has none raises RuntimeError, which the probe meets first."""
     stack = (
         contextlib.ExitStack()
-    )  # empty as a rule on the CPU, where it would cost a thirtieth of a small network's step
+    )  # usually empty on the CPU, where setting what is already set slows a small network's step
     if torch.is_autocast_enabled(device.type):
         stack.enter_context(torch.autocast(device.type, enabled=False))
     precision = torch.get_float32_matmul_precision()

@@ -72,7 +72,7 @@ def add(
 
 @contextmanager
 def _inputs(module: nn.Module) -> Iterator[list[Tensor]]:
-    """The squared norm of each tensor of numbers that a layer with trained parameters is shown meanwhile, of one unit."""
+    """Collects, for one unit, the squared norm of each floating-point tensor given to a layer with trained parameters."""
     shown: list[Tensor] = []
 
     def keep(_: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
