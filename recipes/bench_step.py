@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from synthdp.noise.noise import Noise
 from synthdp.seal import gradients
 from synthdp.seal.gradients import buckets, explicit, in_float64
-from synthdp.seal.gradients.bound import Batch, Bound, Sums, roundoff
+from synthdp.seal.gradients.bound import Batch, Bound, Sums
 
 CLIP, MULTIPLIER, RATE_OF_LEARNING = 1.0, 1.0, 0.05
 PLAIN = "plain SGD"
@@ -146,9 +146,7 @@ def steps(case: Case) -> dict[str, Step]:
         double = in_float64(module)
         trained = dict(double.named_parameters())
         sums = Sums(trained)
-        explicit.add(
-            double, loss, Batch.of(rows.double(), None), Bound(CLIP), trained, sums, roundoff(trained.values())
-        )
+        explicit.add(double, loss, Batch.of(rows.double(), None), Bound(CLIP), trained, sums)
         return sums.finished()
 
     def one_at_a_time(module: nn.Module) -> gradients.Gradients:

@@ -113,13 +113,13 @@ CLIPPING = (
         tuple(f"{GRADIENTS}::test_rounding_that_adds_up_stays_within_the_margin[{units}]" for units in (4096, 16384)),
     ),
     Mutant(
-        "gradients that lost their digits",
-        "synthdp.seal.gradients.bound:Bound.factors",
-        "kept.double() * rounding / ROUNDED",
-        "kept.double() * 0",
+        "rows that are not padded",
+        "synthdp.seal.gradients.bound:to_step",
+        "-(-len(rows) // step) * step",
+        "len(rows)",
         tuple(
-            f"{GRADIENTS}::test_inputs_that_cancel_move_the_sum_by_at_most_the_clip[rule0-{own}]"
-            for own in (False, True)
+            f"{GRADIENTS}::test_gradients_that_are_rounding_alone_hang_on_no_other_unit[rule0-{name}]"
+            for name in ("linear", "own parameter")
         ),
     ),
     Mutant(

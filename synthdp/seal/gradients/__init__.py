@@ -19,7 +19,7 @@ from synthdp.errors import BadInput
 from synthdp.seal.clipping import Layout, PerGroup, Rule, layout
 from synthdp.seal.gradients import bookkeeping, explicit
 from synthdp.seal.gradients.bookkeeping import survey
-from synthdp.seal.gradients.bound import FLAT, MARGIN, Batch, Bound, Gradients, Sums, roundoff
+from synthdp.seal.gradients.bound import FLAT, MARGIN, Batch, Bound, Gradients, Sums
 from synthdp.seal.gradients.buckets import Prepared, short
 from synthdp.seal.gradients.explicit import per_unit_reference
 from synthdp.seal.gradients.layers import Trained
@@ -147,9 +147,8 @@ def clipped_gradient_sum(
     That cannot be read off a function; compare with `per_unit_reference`, which takes one unit at a time.
 
     Without `prepared` (law 47), everything is computed in float64, so one unit more moves the result by at most `clip` (law 12): the
-    loss is given the module with float64 parameters, whose layers also take float32 inputs; float records are converted. That is so
-    while a unit's gradient keeps its digits, which huge inputs that cancel can lose. `roundoff` estimates, and does not bound, how far
-    rounding in the forward pass can move a clipped contribution: above 2^-24 clips it counts as zero, and from half of that on it fades.
+    loss is given the module with float64 parameters, whose layers also take float32 inputs; float records are converted. Rows
+    are padded with zeros to a multiple of 64, since kernels may round the last rows of a product otherwise than the others.
 
     Returns float64 sums (float32 of a single bucket) by the name of each parameter that requires a gradient (0 units: zeros), views of
     one flat tensor.
@@ -215,16 +214,16 @@ def sum_and_count(
     bound = Bound(clip, rule, _groups(rule, trained), counting=counting)
     if layers is not None and any(bound.splits(mine.values()) for mine in layers.values()):
         layers = None
-    sums, lost = Sums(trained), roundoff(trained.values())
+    sums = Sums(trained)
     with torch.autocast(records.device.type, enabled=False):
         for start in range(0, len(records), microbatch):
             part = slice(start, start + microbatch)
             batch = Batch.of(
                 records[part], None if mask is None else mask[part], None if counts is None else counts[part]
             )
-            if layers is None or not bookkeeping.add(module, loss, batch, bound, layers, sums, lost):
+            if layers is None or not bookkeeping.add(module, loss, batch, bound, layers, sums):
                 layers = None  # what one pass could not follow, the next will not either
-                explicit.add(module, loss, batch, bound, trained, sums, lost)
+                explicit.add(module, loss, batch, bound, trained, sums)
     return sums.finished(), bound.within
 
 

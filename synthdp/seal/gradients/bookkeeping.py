@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.instancenorm import _InstanceNorm
 
 from synthdp.errors import BadInput
-from synthdp.seal.gradients.bound import Batch, Bound, Sums, square_norms
+from synthdp.seal.gradients.bound import Batch, Bound, Sums, to_step
 from synthdp.seal.gradients.layers import (
     CHANNELS_FIRST,
     PARTS,
@@ -100,19 +100,19 @@ def add(
     bound: Bound,
     layers: Owners,
     sums: Sums,
-    roundoff: Tensor,
 ) -> bool:
     """Add the clipped gradients of a batch to `sums`; False, and nothing added, where the module cannot be followed.
 
-    That is where a layer is called twice, a parameter is used outside its layer, or an input is changed in place. `roundoff`: see
-    `bound.roundoff`.
+    That is where a layer is called twice, a parameter is used outside its layer, or an input is changed in place.
     """
     if len(batch.rows) == 0:
         bound.count(torch.zeros(batch.units))
         return True
-    seen = backward(module, loss, batch.rows, layers)
+    count = len(batch.rows)
+    seen = backward(module, loss, to_step(batch.rows), layers, count=count)
     if seen is None:
         return False
+    seen = [(visit._replace(input=visit.input[:count]), None if g is None else g[:count]) for visit, g in seen]
     with torch.no_grad():
         parts: dict[int, list[Part]] = {}  # by group
         for visit, gradient in seen:
@@ -120,17 +120,8 @@ def add(
                 names = layers[visit.layer]
                 part = PARTS[type(visit.layer)](visit.layer, visit.input, gradient, batch, names)
                 parts.setdefault(bound.group(names.values()), []).append(part)
-        inputs = [visit.input for visit, gradient in seen if gradient is not None and visit.input.is_floating_point()]
-        _add_parts(parts, batch, bound, sums, _shown(inputs, batch, roundoff))
+        _add_parts(parts, batch, bound, sums)
     return True
-
-
-def _shown(inputs: list[Tensor], batch: Batch, roundoff: Tensor) -> Tensor | None:
-    """(units,) `roundoff` times the largest squared norm that any layer is shown of each unit; None if no layer is shown numbers."""
-    if not inputs:
-        return None
-    rows = torch.stack([square_norms(each) for each in inputs]).amax(0)
-    return batch.padded(rows).view(batch.units, batch.size).sum(1) * roundoff
 
 
 def backward(
@@ -140,8 +131,10 @@ def backward(
     layers: Owners,
     *,
     known: bool = False,
+    count: int | None = None,
 ) -> Seen | None:
-    """What each layer saw, and its output's gradient; None where the module cannot be followed, unless it is `known` to be."""
+    """What each layer saw, and its output's gradient; None where the module cannot be followed, unless it is `known` to be. Only the
+    losses of the first `count` rows are added up; None: of all."""
     visits: list[Visit] = []
 
     def keep(layer: nn.Module, args: tuple[Any, ...], output: Any) -> None:
@@ -154,7 +147,7 @@ def backward(
     try:
         with torch.enable_grad():
             losses = loss(module, rows)
-            total = losses.sum()
+            total = losses[:count].sum()
     finally:
         for handle in handles:
             handle.remove()
@@ -168,12 +161,11 @@ def backward(
     return list(zip(visits, torch.autograd.grad(total, edges, allow_unused=True), strict=True))
 
 
-def _add_parts(parts: dict[int, list[Part]], batch: Batch, bound: Bound, sums: Sums, rounding: Tensor | None) -> None:
+def _add_parts(parts: dict[int, list[Part]], batch: Batch, bound: Bound, sums: Sums) -> None:
     if not parts:
         bound.count(torch.zeros(batch.units))
         return
-    measured = {place: _measured(group) for place, group in parts.items()}
-    weights, bad = bound.factors(measured, batch.counts, rounding=rounding)
+    weights, bad = bound.factors({place: _measured(group) for place, group in parts.items()}, batch.counts)
     for place, group in parts.items():
         for part in group:
             part.add(weights[place], bad, sums)

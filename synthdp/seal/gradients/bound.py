@@ -59,6 +59,16 @@ class Batch:
         return values[self.place // self.size]
 
 
+STEP = 64  # rows: kernels round the last rows of a product otherwise, unless they are a multiple of so many
+
+
+def to_step(rows: Tensor, step: int = STEP) -> Tensor:
+    """The rows, and zeros up to a multiple of `step`."""
+    padded = rows.new_zeros(-(-len(rows) // step) * step, *rows.shape[1:])
+    padded[: len(rows)] = rows
+    return padded
+
+
 def square_norms(rows: Tensor, floor: float = 0.0) -> Tensor:
     """(n, ...) -> (n,) float64."""
     norms: Tensor = torch.linalg.vector_norm(rows.flatten(1), dim=1)
@@ -81,9 +91,6 @@ MARGIN = 1e-4  # what rounding may move a sum by, in clips (law 12); float64 nee
 LARGEST = (
     2.0**64
 )  # magnitude of factors, rows and norms in float32 at which a unit is left out; from half of it on it fades
-ROUNDED = (
-    2.0**-24
-)  # clips by which forward rounding may move a contribution, by estimate: above it the unit is left out
 CHUNK = 1024  # units whose scaled copies are held at a time
 CANCEL = 300.0  # parts of a unit may exceed its norm by this before it is scaled down further
 RAMP = 0.05  # of the clip, to either side: where a count of units within the clip goes from 1/2 to -1/2
@@ -127,7 +134,6 @@ class Bound:
         measured: Mapping[int, tuple[Tensor, Tensor | None]],
         counts: Tensor | None,
         longest: Tensor | None = None,
-        rounding: Tensor | None = None,
     ) -> tuple[dict[int, Tensor], Tensor | None]:
         """(weights, bad): by group, what each unit's gradient is multiplied by, and which units are left out (None: none).
 
@@ -136,8 +142,6 @@ class Bound:
         they cancel. `counts` (units,): each gradient is a sum over so many, and its mean is what is bounded.
         `longest` (units,): norms of what the gradients are products of. Up to `LARGEST` they leave their unit out, as its norm does, by
         and by: at an edge the last bit of a norm, which the company may change, would move a whole contribution.
-        `rounding` (units,): how far the forward pass may have moved each gradient, by estimate (`roundoff`). A unit whose clipped
-        contribution that moves by more than `ROUNDED` clips is left out; from half of that on it fades.
         """
         squares = {
             place: own if spread is None else torch.maximum(own, spread.mul(CANCEL**-2))
@@ -146,7 +150,6 @@ class Bound:
         if counts is not None:
             divisors = counts.double().clamp_min(1.0)
             squares = {place: own.double() / divisors.square() for place, own in squares.items()}
-            rounding = None if rounding is None else rounding / divisors
         if len(squares) == 1:
             (total,) = squares.values()
         else:
@@ -154,14 +157,10 @@ class Bound:
         left = None
         small = longest is not None and total.device.type == "cpu" and _small(longest, total)
         if longest is not None and not small:
-            left = _fading(torch.maximum(longest, total.sqrt()) / LARGEST)
-            total = torch.where(left > 0, total, math.inf)
-        weights = {place: self._weights(own, self._limits[place]) for place, own in squares.items()}
-        if rounding is not None:
-            kept = torch.stack([weight / self._limits[place] for place, weight in weights.items()]).amax(0)
-            left = _fading(kept.double() * rounding / ROUNDED)
+            left = (2 - torch.maximum(longest, total.sqrt()) / (LARGEST / 2)).nan_to_num_(0.0).clamp_(0.0, 1.0)
             total = torch.where(left > 0, total, math.inf)
         self.count(total, left)
+        weights = {place: self._weights(own, self._limits[place]) for place, own in squares.items()}
         if left is not None:
             weights = {place: weight.mul_(left) for place, weight in weights.items()}
         if counts is not None:
@@ -194,20 +193,6 @@ class Bound:
         for count in self._counts:
             total += float(count) * (1 - MARGIN)
         return total
-
-
-def roundoff(trained: Iterable[Tensor]) -> Tensor:
-    """How far float64 rounding in the forward pass may move a unit's gradient, over the squared norm of a layer's input: 2^-53 times the
-    largest norm of a row of weights, at least 1. An estimate from public numbers, to first order, for slopes of order 1; no bound."""
-    with torch.no_grad():
-        rows = [each.flatten(1) if each.dim() > 1 else each.reshape(-1, 1) for each in trained if each.numel()]
-        most = [torch.linalg.vector_norm(each, dim=1, dtype=torch.float64).amax() for each in rows]
-        return (torch.stack(most).amax() if most else torch.zeros(())).clamp_min(1.0) * 2.0**-53
-
-
-def _fading(share: Tensor) -> Tensor:
-    """1 for shares up to a half, 0 from 1 on and for NaN, linear in between."""
-    return (2 - share * 2).nan_to_num_(0.0).clamp_(0.0, 1.0)
 
 
 def _small(longest: Tensor, total: Tensor) -> bool:

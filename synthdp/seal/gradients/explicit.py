@@ -1,8 +1,6 @@
 """Per-unit gradients in full, for modules that book-keeping cannot follow: any layer, at a price in time and memory."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +8,7 @@ from torch.func import functional_call, grad, vmap
 
 from synthdp.errors import BadInput
 from synthdp.seal.clipping import Automatic, Rule, layout
-from synthdp.seal.gradients.bound import CHUNK, FLAT, MARGIN, Batch, Bound, Sums
+from synthdp.seal.gradients.bound import CHUNK, FLAT, MARGIN, STEP, Batch, Bound, Sums, to_step
 
 FLOATS = 1 << 25  # per-unit gradients held at a time: 128 MiB
 
@@ -34,10 +32,8 @@ def add(
     bound: Bound,
     trained: Mapping[str, Tensor],
     sums: Sums,
-    roundoff: Tensor,
 ) -> None:
-    """Add the clipped gradients of a batch to `sums`: `torch.func.vmap`, or one unit at a time where that cannot go. `roundoff`: see
-    `bound.roundoff`."""
+    """Add the clipped gradients of a batch to `sums`: `torch.func.vmap`, or one unit at a time where that cannot go."""
     if len(batch.rows) == 0:
         bound.count(torch.zeros(batch.units))
         return
@@ -46,46 +42,28 @@ def add(
     records, held = _slots(batch)
     full = held.any(1)
 
-    def unit_loss(parameters: dict[str, Tensor], records: Tensor, held: Tensor) -> tuple[Tensor, Tensor]:
-        with _inputs(module) as shown:
-            losses = functional_call(callback, parameters, (records,))
+    def unit_loss(parameters: dict[str, Tensor], records: Tensor, held: Tensor) -> Tensor:
+        losses = functional_call(callback, parameters, (records,))
         if losses.shape != held.shape:
             raise BadInput(f"loss must return one value per record, of shape (n,); got {losses.dim()} dimensions")
-        return torch.where(held, losses, 0.0).sum(), torch.stack([*shown, losses.new_zeros(())]).amax()
+        return torch.where(held, losses, 0.0).sum()
 
-    one = grad(unit_loss, has_aux=True)
+    one = grad(unit_loss)
     many = vmap(one, in_dims=(None, 0, 0), randomness="different")
     chunk = max(1, min(CHUNK, FLOATS // max(1, sum(parameter.numel() for parameter in trained.values()))))
+    step = min(STEP, chunk)
     for start in range(0, len(records), chunk):
         part, mask = records[start : start + chunk], held[start : start + chunk]
         try:
-            gradients, shown = many(parameters, part, mask)
+            gradients = many(parameters, to_step(part, step), to_step(mask, step))
+            gradients = {name: value[: len(part)] for name, value in gradients.items()}
         except RuntimeError:  # an operation without a batching rule, or control flow that reads values
             each = [one(parameters, unit, slots) for unit, slots in zip(part, mask, strict=True)]
-            gradients = {name: torch.stack([unit[name] for unit, _ in each]) for name in parameters}
-            shown = torch.stack([square for _, square in each])
+            gradients = {name: torch.stack([unit[name] for unit in each]) for name in parameters}
         own = None if batch.counts is None else batch.counts[start : start + chunk]
-        there = full[start : start + chunk]
-        clean = {name: _of(there, gradients[f"module.{name}"]) for name in trained}
-        _add_clipped(clean, own, bound, sums, _of(there, shown).double() * roundoff)
-
-
-@contextmanager
-def _inputs(module: nn.Module) -> Iterator[list[Tensor]]:
-    """Collects, for one unit, the squared norm of each floating-point tensor given to a layer with trained parameters."""
-    shown: list[Tensor] = []
-
-    def keep(_: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        given = [value for value in (*args, *named.values()) if isinstance(value, Tensor)]
-        shown.extend(value.detach().square().sum() for value in given if value.is_floating_point())
-
-    layers = [layer for layer in module.modules() if any(own.requires_grad for own in layer.parameters(recurse=False))]
-    handles = [layer.register_forward_pre_hook(keep, with_kwargs=True) for layer in layers]
-    try:
-        yield shown
-    finally:
-        for handle in handles:
-            handle.remove()
+        _add_clipped(
+            {name: _of(full[start : start + chunk], gradients[f"module.{name}"]) for name in trained}, own, bound, sums
+        )
 
 
 def _of(full: Tensor, gradient: Tensor) -> Tensor:
@@ -108,16 +86,13 @@ def _slots(batch: Batch) -> tuple[Tensor, Tensor]:
     return batch.rows[torch.where(held, source, own)], held
 
 
-def _add_clipped(
-    gradients: dict[str, Tensor], counts: Tensor | None, bound: Bound, sums: Sums, rounding: Tensor
-) -> None:
+def _add_clipped(gradients: dict[str, Tensor], counts: Tensor | None, bound: Bound, sums: Sums) -> None:
     squares: dict[int, Tensor] = {}
     for name, gradient in gradients.items():
         own = torch.linalg.vector_norm(gradient.flatten(1), dim=1, dtype=torch.float64).square_()
         place = bound.group([name])
         squares[place] = squares[place] + own if place in squares else own
-    measured = {place: (own, None) for place, own in squares.items()}
-    weights, bad = bound.factors(measured, counts, rounding=rounding)
+    weights, bad = bound.factors({place: (own, None) for place, own in squares.items()}, counts)
     for name, gradient in gradients.items():
         part = gradient.flatten(1)
         kept = part if bad is None else part.masked_fill(bad.unsqueeze(1), 0.0)
