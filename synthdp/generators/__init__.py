@@ -245,8 +245,8 @@ def default(schema: Schema) -> str:
     return HISTORIES if schema.tables else DEFAULT[_kind(schema)]
 
 
-DPGAN_TABLES = 0.25  # a default that older releases hold, with start=none too, which does not read it
-DPGAN_START = "label"  # what None stood for in older releases
+UNREAD_TABLES = {"dpgan": 0.25, "pategan": 0.5}  # defaults of older releases, which start=none does not read
+OLD_START = "label"  # what None stood for in older releases
 
 
 def renamed(name: str, settings: Mapping[str, Any], schema: Schema | None = None) -> tuple[str, Mapping[str, Any]]:
@@ -254,13 +254,13 @@ def renamed(name: str, settings: Mapping[str, Any], schema: Schema | None = None
     (`MODES`); what learned images beside tables is, for a schema with an image column, the generator of images (`IMAGE_HALVES`)."""
     if name == "pategan" and "mode" in settings:
         name, settings = _without_mode(settings)
-    if name == "dpgan" and settings.get("start") == "none" and settings.get("tables") == DPGAN_TABLES:
+    if settings.get("start") == "none" and settings.get("tables", -1.0) == UNREAD_TABLES.get(name):
         settings = {key: value for key, value in settings.items() if key != "tables"}
     if name not in IMAGE_HALVES:
-        return name, settings
+        return name, {key: value for key, value in settings.items() if (key, value) != ("start", None)}
     pictures = schema is not None and schema.image is not None
-    if name == "dpgan" and not pictures and settings.get("start", "") is None:
-        settings = {**settings, "start": DPGAN_START}
+    if not pictures and settings.get("start", "") is None:
+        settings = {**settings, "start": OLD_START}
     settings = {key: value for key, value in settings.items() if value is not None}  # which stood for a default
     if not pictures:
         return name, settings
@@ -302,7 +302,7 @@ def _without_mode(settings: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     return now, {
         key: value
         for key, value in settings.items()
-        if key != "mode" and value is not None and not (key in unread and value == unread[key])
+        if key != "mode" and (value is not None or key == "start") and not (key in unread and value == unread[key])
     }
 
 

@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from synthdp import BadInput, Budget, Schema, Synthesizer, accounting, cli, load, pate
+from synthdp import BadInput, Budget, Schema, Synthesizer, accounting, cli, generators, load, pate
 from synthdp.budgets import AccountFile
 from synthdp.ledger.events import to_json
 from synthdp.ledger.ledger import Ledger
@@ -189,6 +189,22 @@ def test_a_generator_that_was_renamed_is_found_by_its_settings(name, then, now, 
     again = load(tmp_path / "release")
     assert again.generator == release.generator
     assert again.sample(20, seed=1).equals(release.sample(20, seed=1))
+
+
+@pytest.mark.parametrize(
+    ("name", "then", "now"),
+    [
+        ("pategan", {"start": "none", "tables": 0.5}, {"start": "none"}),
+        ("pategan", {"start": "label", "tables": 0.5}, {"start": "label", "tables": 0.5}),
+        ("dpgan", {"start": "none", "tables": 0.25}, {"start": "none"}),
+        ("dpgan", {"start": None}, {"start": "label"}),
+        ("kernel_teachers", {"start": None}, {"start": "label"}),
+        ("pategan", {"mode": "shares", "start": None}, {"start": "label"}),
+    ],
+)
+def test_older_defaults_of_a_start_are_what_they_were(name, then, now):
+    assert generators.renamed(name, then)[1] == now
+    assert generators.make(name, then).start == now["start"]
 
 
 @each("classifiers")
