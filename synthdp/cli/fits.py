@@ -269,19 +269,23 @@ def foretold(schema: "Schema", budget: Budget) -> list[str]:
 
 
 def compared(schema: "Schema") -> list[str]:
-    """The rules that compare a day with a time."""
+    """The rules by which a time may be no later than a day: no time of that day would do."""
     from synthdp.schema.columns import Datetime
     from synthdp.schema.rules import Order
 
     lines = []
     for rule in schema.rules:
-        found = [schema.column(name) for name in rule.columns]
-        days = [each.name for each in found if isinstance(each, Datetime) and each.resolution == "day"]
-        times = [each.name for each in found if isinstance(each, Datetime) and each.resolution != "day"]
-        if isinstance(rule, Order) and days and times:
+        if not isinstance(rule, Order):
+            continue
+        earlier, later = (schema.column(name) for name in rule.columns[:: 1 if rule.op in ("<", "<=", "=") else -1])
+        if not isinstance(earlier, Datetime) or not isinstance(later, Datetime):
+            continue
+        if rule.op == "=" and earlier.resolution == "day":
+            earlier, later = later, earlier
+        if later.resolution == "day" and earlier.resolution != "day":
             lines.append(
-                f"rule       {rule.text!r} compares the day {days[0]} with the time {times[0]}: the day counts as its midnight, so that "
-                "a time of the same day is later. Declare both with one resolution, or leave the rule out"
+                f"rule       {rule.text!r}: the day {later.name} counts as its midnight, so that a time {earlier.name} on the same day "
+                "breaks the rule. Leave the rule out, or declare both with resolution: day where the hours are not needed"
             )
     return lines
 

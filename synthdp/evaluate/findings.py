@@ -130,6 +130,8 @@ MOST_TARGETS = 2
 GOOD = ("Nearly", "Useful", "As close", "Close to")
 BAD = ("Hardly", "Not useful", "Far", "Partly useful", "Recognisable")
 LEAST_LOST, MOST_LOST = 0.1, 10  # of an association, and of rows in a table
+BRIEFLY = 3  # associations for a terminal
+MUCH = 0.5  # of an association: a verdict names its loss
 NOTHING = {"verdict": "Not computed", "text": "See the list of what was not computed, below."}
 
 
@@ -188,6 +190,10 @@ def lost_associations(found: Mapping[str, Any]) -> list[dict[str, Any]]:
             if kept(real, made) <= -LEAST_LOST:
                 rows.append({"columns": f"{second} and {first}", "train": real, "synthetic": made})
     return sorted(rows, key=lambda row: kept(row["train"], row["synthetic"]))[:MOST_LOST]
+
+
+def _from_to(lost: Mapping[str, Any]) -> str:
+    return f"{lost['train']:.2f} among real rows, {lost['synthetic']:.2f} among synthetic ones"
 
 
 def kept(real: float, made: float) -> float:
@@ -298,10 +304,15 @@ def faithful(found: Mapping[str, Any], histories: Mapping[str, Any] | None = Non
         detection = found["detection_auc"]["mean"]
         answer["figures"].append(_item("detection", found["detection_auc"]))
         text += f" A classifier tells synthetic rows from real ones with AUROC {detection:.2f} (0.5: no better than chance; 1: always)."
+    lost = lost_associations(found)
+    if lost:
+        text += f" The association of {lost[0]['columns']} loses most: {_from_to(lost[0])}."
     if farthest := worst_of_histories(histories or {}):
         what, made, real = farthest
         text += f" Of histories, {what} differ most: by {made:.3f} ({real:.3f})."
     verdict, worst = _closeness(excess, detection), worst_rule(found)
+    if lost and kept(lost[0]["train"], lost[0]["synthetic"]) <= -MUCH:
+        verdict += ", and loses a strong association"
     if worst is not None:
         text += (
             f" {_share(worst['synthetic'])} of synthetic rows break the rule {worst['rule']} ({_share(worst['train'])} of real "
@@ -399,6 +410,9 @@ def brief(result: Mapping[str, Any]) -> list[tuple[str, str]]:
                 f"{_share(rule['synthetic'])} of synthetic rows and {_share(rule['train'])} of real rows break {rule['rule']}",
             )
         )
+    if lost := lost_associations(result["fidelity"]):
+        named = "; ".join(f"{each['columns']} {_from_to(each)}" for each in lost[:BRIEFLY])
+        lines.append(("associations", f"lost most: {named}"))
     for column, levels in result["fidelity"].get("code_levels", {}).items():
         finest = levels[-1]
         text = (

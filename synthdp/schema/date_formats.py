@@ -19,12 +19,12 @@ TOKENS = {
     "SS": r"[0-9]{2}",
 }
 MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
-_TOKEN = re.compile(rf"{'|'.join(TOKENS)}|T|[^A-Za-z0-9]")
+_TOKEN = re.compile(rf"{'|'.join(TOKENS)}|T|h|[^A-Za-z0-9]")
 
 
 @dataclass(frozen=True)
 class DateFormat:
-    """A format of dates such as dd.mm.yyyy or yyyy-mm-dd HH:MM, in the tokens yyyy yy mmm mm m dd d HH MM SS.
+    """A format of dates such as dd.mm.yyyy, yyyy-mm-dd HH:MM or dd/mm/yyyy HHhMM, in the tokens yyyy yy mmm mm m dd d HH MM SS.
 
     `mmm` is the English month in three letters, `m` and `d` are numbers without a leading zero; years of two digits (`yy`) run
     up to `latest`.

@@ -34,6 +34,7 @@ THOUSANDS = (".", ",", "'", "\u2019", " ", "\u00a0", "\u202f")  # signs between 
 _HOUR, _SIXTY = "([01]?[0-9]|2[0-3])", "([0-5][0-9])"
 TIMES_OF_DAY = {  # by format: the cells, in which hours may lack their zero; what each part counts; the last number of a day
     **dict.fromkeys(("HH:MM", "H:MM"), (f"{_HOUR}:{_SIXTY}(?::00)?", (60, 1), 1439)),
+    **dict.fromkeys(("HHhMM", "HhMM"), (f"{_HOUR}h{_SIXTY}", (60, 1), 1439)),
     **dict.fromkeys(("HH:MM:SS", "H:MM:SS"), (f"{_HOUR}:{_SIXTY}:{_SIXTY}", (3600, 60, 1), 86_399)),
 }
 SPACE = " \t\n\r\f\v\u00a0"  # around cells: what `strip` takes away
@@ -59,7 +60,7 @@ class Coding:
     may do without. `suffix`: what follows every number, such as % or " mg"; it is no part of the number, which stays as it is
     written. `pattern` of an identifier: what fresh ones look like, such as P#####, where # are digits. `labels`: (code, category)
     where cells hold codes, such as 1 for male; a mapping will do. `numbers`: (text, number) where cells hold texts in the place of
-    numbers, such as <5 for 2.5; each number is an atom of its column. `time`: HH:MM, or with seconds HH:MM:SS, where cells are times of
+    numbers, such as <5 for 2.5; each number is an atom of its column. `time`: HH:MM, HHhMM or HH:MM:SS, where cells are times of
     day (H for hours without their zero); the numbers are minutes, or seconds, since midnight. `title`: what files of Stata, SPSS and
     SAS call the column. `width`: texts are padded with spaces to this many characters, as databases export CHAR(20). `stored`: the type of
     the column in Parquet files and databases (`STORED`), where it is not the usual one of its kind.
@@ -356,7 +357,9 @@ class Coded:
         if self.coding.time is not None:
             (hour, *finer), number = TIMES_OF_DAY[self.coding.time][1], int(float(text))
             first = f"{number // hour:02d}" if self.coding.time.startswith("HH") else str(number // hour)
-            return ":".join([first, *(f"{number // unit % 60:02d}" for unit in finer)])
+            return ("h" if "h" in self.coding.time else ":").join(
+                [first, *(f"{number // unit % 60:02d}" for unit in finer)]
+            )
         sign, suffix = self.coding.thousands, self.coding.suffix or ""
         whole, point, rest = text.partition(".")
         if sign is not None and (digits := whole.lstrip("-")).isdecimal():

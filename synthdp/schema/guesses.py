@@ -14,7 +14,27 @@ from synthdp.schema.columns import LEARN, iso, microseconds
 if TYPE_CHECKING:
     Series = pd.Series[Any]
 
-WHOSE = {"id", "identifier", "mrn", "participant", "patient", "person", "pseudonym", "ssn", "subject", "uid", "uuid"}
+WHOSE = {
+    "bsn",
+    "cpr",
+    "dni",
+    "id",
+    "identifier",
+    "ipp",
+    "mrn",
+    "nhc",
+    "nip",
+    "nss",
+    "participant",
+    "patient",
+    "person",
+    "pesel",
+    "pseudonym",
+    "ssn",
+    "subject",
+    "uid",
+    "uuid",
+}
 THEIRS = re.compile("(pat|patient|pers|person|fall|case|subject)[a-z]*(nr|nummer|no|num|number|kennung|id)")
 TREES = {  # the form of codes -> the beginnings that stand for chapters and groups
     r"[A-Z][0-9]{2}[A-Z]{2}[0-9]{2}": [1, 3, 4, 5],  # ATC
@@ -41,7 +61,7 @@ CODED_STEMS = ("diagnos", "postal", "postcode", "postleit", "procedure", "prozed
 ALIKE = 0.95  # of the distinct codes
 DAY_AS_TEXT = re.compile(  # in another form than ISO 8601, which is read as it is
     r"([0-9]{1,2}([./-])[0-9]{1,2}\2([0-9]{4}|[0-9]{2})|[0-9]{4}([./])[0-9]{1,2}\4[0-9]{1,2}"
-    r"|[0-9]{1,2}[ -]?[A-Za-z]{3}[ -]?([0-9]{4}|[0-9]{2}))(?P<time>[T :][0-9]{2}(:[0-9]{2})*)?"
+    r"|[0-9]{1,2}[ -]?[A-Za-z]{3}[ -]?([0-9]{4}|[0-9]{2}))(?P<time>[T :][0-9]{2}([:h][0-9]{2})*)?"
 )
 STEPS = (100, 50, 25, 20, 10, 5)  # of scores and of rounded numbers
 ENOUGH = 20  # values that tell a step: by chance all of them lie on one with a probability of 5^-20 at most
@@ -52,8 +72,10 @@ NUMBER_AS_TEXT = re.compile(  # or a limit of detection, with signs between thou
 CALENDAR = (microseconds("0001-01-01"), microseconds("9999-12-31T23:59:59"))
 LONGEST = 1e15  # numbers beyond it are no longer told apart, and so long ones measure nothing: they name something
 NAMES = 0.5  # of the records: texts of more different values name somebody, who may have several records
-SENTENCE, NOTE = (4, 20), (2.5, 15)  # least words and characters of a text, on average
-FEW = 10  # records a text, on average: below, notes count as prose
+SENTENCE, NOTE = (4, 20), (3, 20)  # least words and characters of a text, on average
+LEAST_DIGITS = 6  # of a number that names somebody
+FEW = 6  # records a text, on average: below, notes count as prose
+VISITS = 10  # records of a person, on average: above, numbers in one form are codes
 LISTED = 30  # categories are listed up to here
 
 
@@ -102,8 +124,10 @@ def _kind(series: "Series", held: "Series") -> dict[str, Any]:
         return _dated(read.cells)
     if are_times(held) or (len(distinct) > LISTED and _is_prose(distinct, len(held))):
         return {"kind": "ignore"}
-    if len(distinct) > LISTED and len(distinct) > NAMES * len(held) and not _tree(distinct):
-        return {"kind": "identifier"}
+    if len(distinct) > LISTED and not _tree(distinct):
+        numbered = _are_numbered(distinct) and len(held) < VISITS * len(distinct) and not names_codes(series.name)
+        if numbered or len(distinct) > NAMES * len(held):
+            return {"kind": "identifier"}
     if not 0 < len(distinct) <= LISTED:
         return {"kind": "categorical", "categories": LEARN, **_tree(distinct)}
     return {"kind": "categorical", "categories": distinct}
@@ -155,6 +179,12 @@ def _is_prose(texts: list[str], records: int) -> bool:
     return sum(len(text.split()) for text in texts) >= words * len(texts) and sum(map(len, texts)) >= length * len(
         texts
     )
+
+
+def _are_numbered(texts: list[str]) -> bool:
+    """Whether all are a long number in one form, as patients have: IPP0011918."""
+    forms = {re.sub("[0-9]", "#", text) for text in texts}
+    return len(forms) == 1 and forms.pop().count("#") >= LEAST_DIGITS
 
 
 def names_codes(name: Any) -> bool:

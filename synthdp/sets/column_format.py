@@ -65,7 +65,7 @@ MONTH_FIRST = tuple(
     f"{m}{sign}{d}{sign}{y}" for y in ("yyyy", "yy") for d, m in (("dd", "mm"), ("d", "m")) for sign in "./-"
 )
 NAMED = tuple(f"{d}{sign}mmm{sign}{y}" for y in ("yyyy", "yy") for d in ("dd", "d") for sign in ("", "-", " "))
-TIMES = ("", " HH:MM:SS", " HH:MM", "THH:MM:SS", "THH:MM", " HH", ":HH:MM:SS")
+TIMES = ("", " HH:MM:SS", " HH:MM", "THH:MM:SS", "THH:MM", " HH", ":HH:MM:SS", " HHhMM")
 FORMATS = tuple(
     f"{day}{time}" for time in TIMES for day in (*YEAR_FIRST, *DAY_FIRST, *MONTH_FIRST, *NAMED)
 )  # the stricter (dd) before the looser (d)
@@ -272,7 +272,7 @@ class ColumnFormat:
 
     def _times(self, values: Values) -> bool:
         """Times of day, which are whole numbers of minutes or seconds since midnight."""
-        for form in ("HH:MM", "HH:MM:SS"):
+        for form in ("HH:MM", "HH:MM:SS", "HHhMM"):
             pattern, _, last = TIMES_OF_DAY[form]
             fits = {
                 t for t in values.texts if re.fullmatch(pattern, t) and t.count(":") == form.count(":")
@@ -281,7 +281,9 @@ class ColumnFormat:
             if share == 1 or (share >= MOST and len(values.texts) >= FEW):
                 times = [text for text in values.texts if fits(text)]
                 self.column = Integer(name=self.name, bounds=(0, last), missing=True)
-                self.coding = Coding(time=form.removeprefix("H") if any(text[1] == ":" for text in times) else form)
+                self.coding = Coding(
+                    time=form.removeprefix("H") if any(not text[1].isdigit() for text in times) else form
+                )
                 if share < 1:
                     line = self._line(values, fits)
                     self.mind = (

@@ -41,7 +41,7 @@ WHY = {
     "units": "or a public number or estimate of records, or of persons where there is a unit",
     "targets": "the columns that users will predict",
     "rules": "what every record satisfies by its meaning, such as admitted <= discharged; else synthetic records break it",
-    "columns": "are these all, and are they all needed?",
+    "columns": "are these all, and are they all needed? Leave out what others tell, as an age beside a date of birth (kind: ignore)",
     "categories": "or all that may occur, from the code book, such as [a, b, other]",
     "tree": "lengths of the beginnings under which rare codes count; or from a list: {file: codes.csv, column: code, parent: block}",
     "bounds": "or the least and the largest plausible value, such as [0, 120]",

@@ -491,7 +491,7 @@ def declared(place, **columns):
     (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
 
 
-def test_a_rule_that_compares_a_day_with_a_time_is_told_before_a_fit(place, capsys):
+def test_a_rule_by_which_a_time_is_no_later_than_a_day_is_told_before_a_fit(place, capsys):
     day = {"kind": "datetime", "bounds": ["2020-01-01", "2020-12-31"]}
     declared(place, admitted=day, seen={**day, "resolution": "minute"})
     records().assign(admitted="2020-02-03", seen="2020-02-03 10:00").to_csv(place / "a.csv", index=False)
@@ -499,10 +499,13 @@ def test_a_rule_that_compares_a_day_with_a_time_is_told_before_a_fit(place, caps
     for words in (("check", *DATA), ("plan", *DATA, *usual), ("fit", *DATA, *usual, "invalid=clamp")):
         assert run(words) == 0
         told = capsys.readouterr().out
-        assert "rule       'seen <= admitted' compares the day admitted with the time seen" in told
+        assert "rule       'seen <= admitted': the day admitted counts as its midnight, so that a time seen on" in told
     declared(place, admitted=day, seen=day)
     assert run(["plan", *DATA, *usual]) == 0
-    assert "compares the day" not in capsys.readouterr().out
+    assert "midnight" not in capsys.readouterr().out
+    declared(place, admitted={**day, "resolution": "minute"}, seen=day)  # midnight is no later than any time of its day
+    assert run(["plan", *DATA, *usual]) == 0
+    assert "midnight" not in capsys.readouterr().out
 
 
 def test_plan_says_where_noise_alone_fills_bins_that_hold_nobody(place, capsys):

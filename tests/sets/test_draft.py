@@ -143,13 +143,30 @@ def test_codes_that_look_like_a_public_list_s_are_proposed_with_their_tree():
 
 def test_notes_are_left_out_and_names_of_drugs_and_wards_are_not():
     notes = [
-        f"letter of {1 + place % 28:02d}.{1 + place % 12:02d}.{2020 + place % 5}" if place % 3 else "fell at home"
+        f"see the letter of {1 + place % 28:02d}.{1 + place % 12:02d}.{2020 + place % 5}"
+        if place % 3
+        else "fell at home"
         for place in range(900)
     ]
     drugs = [f"metformin {place % 40}00 mg" for place in range(900)]
     wards = [f"ward {place % 40} north" for place in range(900)]
     _, schema, _ = drafted(pd.DataFrame({"note": notes, "drug": drugs, "ward": wards}))
     assert [column.name for column in schema.ignored] == ["note"]
+
+
+def test_long_numbers_in_one_form_name_somebody_and_codes_do_not():
+    """Few visits of each patient; a code has many records, or its column is called so."""
+    frame = pd.DataFrame(
+        {
+            "ref": [f"A{1000000 + place % 250}" for place in range(900)],
+            "drug code": [f"A{1000000 + place % 250}" for place in range(900)],
+            "often": [f"A{1000000 + place % 40}" for place in range(900)],
+            "x": [place % 3 for place in range(900)],
+        }
+    )
+    _, schema, _ = drafted(frame)
+    assert {column.name: column.kind for column in schema.columns}["ref"] == "identifier"
+    assert {column.name for column in schema.modelled} == {"drug code", "often", "x"}
 
 
 @pytest.mark.parametrize("times", [["08:30", "23:59:01"], [time(8, 30), time(23, 59, 1)]])

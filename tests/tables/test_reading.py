@@ -319,6 +319,7 @@ def test_a_reading_is_kept_with_its_schema(tmp_path):
         ("ddmmmyyyy", "03APR2020", "2020-04-03"),
         ("yyyy-mm-dd HH:MM:SS", "2020-04-03 01:02:03", "2020-04-03T01:02:03"),
         ("yyyymmddTHH", "20200403T05", "2020-04-03T05:00:00"),
+        ("dd/mm/yyyy HHhMM", "03/04/2020 05h07", "2020-04-03T05:07:00"),
     ],
 )
 def test_formats_of_dates(form, text, iso):

@@ -64,7 +64,13 @@ def test_what_is_no_time_of_its_format_is_refused_in_both_engines(tmp_path, cell
 @pytest.mark.parametrize("ending", ["csv", "tsv", "xlsx", "parquet", "sav", "dta"])
 @pytest.mark.parametrize(
     ("form", "texts"),
-    [("HH:MM", ["08:35", "00:00"]), ("H:MM", ["8:35", "0:00"]), ("HH:MM:SS", ["08:35:09", "23:59:59"])],
+    [
+        ("HH:MM", ["08:35", "00:00"]),
+        ("H:MM", ["8:35", "0:00"]),
+        ("HHhMM", ["08h35", "00h00"]),
+        ("HhMM", ["8h35", "0h00"]),
+        ("HH:MM:SS", ["08:35:09", "23:59:59"]),
+    ],
 )
 def test_synthetic_records_have_times_again(tmp_path, ending, form, texts):
     declared = schema(form, {"kind": "integer", "bounds": [0, 86_399 if form[-1] == "S" else 1439], "missing": True})
@@ -83,7 +89,7 @@ def test_synthetic_records_have_times_again(tmp_path, ending, form, texts):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("ending", ["csv", "xlsx", "parquet"])
-@pytest.mark.parametrize("times", [["08:30", "23:59"], ["08:30:00", "23:59:01"], ["8:05", "17:20"]])
+@pytest.mark.parametrize("times", [["08:30", "23:59"], ["08:30:00", "23:59:01"], ["8:05", "17:20"], ["8h05", "17h20"]])
 def test_a_draft_keeps_times_of_day_and_their_bounds_are_the_day(tmp_path, ending, times):
     frame = pd.DataFrame({"at": [*times, None] * 40, "x": np.arange(120) % 7})
     path = tmp_path / f"t.{ending}"
@@ -93,7 +99,8 @@ def test_a_draft_keeps_times_of_day_and_their_bounds_are_the_day(tmp_path, endin
     drafted = Schema.from_dict(yamlfile.parse(made.schema, "draft"))
     seconds = times[0].count(":") > 1
     assert (drafted.column("at").kind, drafted.column("at").bounds) == ("integer", (0, 86_399 if seconds else 1439))
-    assert drafted.reading.coding("at").time == ("HH:MM:SS" if seconds else "H:MM" if "8:05" in times else "HH:MM")
+    forms = {"08:30": "HH:MM", "08:30:00": "HH:MM:SS", "8:05": "H:MM", "8h05": "HhMM"}
+    assert drafted.reading.coding("at").time == forms[times[0]]
     assert "since midnight" in made.schema
     assert "at" not in made.seen.partition("columns:")[2]
     read = record_files.read(path, drafted)
