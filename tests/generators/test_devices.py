@@ -35,9 +35,9 @@ SHORT = {  # on a stand-in every operation takes its time
     "dpgan_images:conv": {"steps": 5},
     "dpgan_images:mlp": {"steps": 5},
     "dpdm:none": {"steps": 6},
-    "kernel_teachers": {"steps": 6, "queries": 40},
+    "kernel_teachers": {"start": "label", "steps": 6, "queries": 40},
     "kernel_teachers_images": {"steps": 6, "queries": 40},
-    "pategan": {"steps": 6, "queries": 40},
+    "pategan": {"start": "label", "steps": 6, "queries": 40},
     "pategan_original": {"rounds": 1},
     "mixture": {"iterations": 10},
 }
