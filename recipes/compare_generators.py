@@ -29,7 +29,6 @@ EPSILONS = (0.5, 1.0, 3.0, 10.0)
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "DP-WGAN": ("dpgan", {"weight_clip": 0.1, "penalty": 0.0, "start": "none", "optimizer": "rmsprop"}),
     "dpgan from label x column": ("dpgan", {"start": "label"}),
-    "kernel_teachers from label x column": ("kernel_teachers", {"start": "label"}),
     "pategan tables=0.5": ("pategan", {"tables": 0.5}),
     "mixture on declared bins": ("mixture", {"cells": 0}),
 }

@@ -29,7 +29,6 @@ GENERATORS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("dpgan", "dpgan", {}),
     ("dpgan from label x column", "dpgan", {"start": "label"}),
     ("kernel_teachers", "kernel_teachers", {}),
-    ("kernel_teachers from label x column", "kernel_teachers", {"start": "label"}),
     ("pategan", "pategan", {}),
     ("pategan from label x column", "pategan", {"start": "label"}),
     ("pategan_original", "pategan_original", {}),

@@ -8,7 +8,7 @@ student are no networks:
 - The mean over teachers comes out with Gaussian noise: one Gaussian mechanism a round.
 - The student is a Gaussian process on all noisy answers; the generator descends on the distance from what it learnt
   (`adversarial/kernel_rounds.py`).
-- The generator starts at the fit of `mixture`, or at noisy tables; either costs half of the precision.
+- The generator starts at noisy tables of label and column, or at the fit of `mixture`; either costs half of the precision.
 """
 
 from dataclasses import dataclass
@@ -51,7 +51,7 @@ class KernelTeachers(KernelSettings):
     queries: int = option(2000, "generated rows that teachers judge in a round", whole())
     steps: int = option(1000, "generator steps in a round", whole())
     start: str = option(
-        "mixture",
+        "label",
         table_generator_network.START_HELP,
         one_of(*STARTS),
     )
