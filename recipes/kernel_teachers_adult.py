@@ -126,7 +126,8 @@ def page(result: dict[str, Any]) -> str:
         "distance (TVD) against the 32,561 training rows. Mean ± standard deviation over the seeds of the fit. The untrained "
         "generator is the network as it is drawn. `its start alone` spends 99 % of the precision on it, with one query and one step. "
         "The start is the noisy tables of label and column, or with start=mixture the fit of `mixture` in the declared bins. That was "
-        "tried as the default, since it does better on made-up tables, and taken back by these rows. DP-GAN is in adult_dpgan.md. Written by `recipes/kernel_teachers_adult.py`.",
+        "tried as the default, since it does better on made-up tables, and taken back by these rows. DP-GAN is in "
+        "adult_dpgan.md. Written by `recipes/kernel_teachers_adult.py`.",
         "",
         "| generator | epsilon | AUROC | AUPRC | accuracy | 1-way TVD | 2-way TVD | fit, seconds | seeds |",
         "|---|---|---|---|---|---|---|---|---|",
