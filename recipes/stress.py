@@ -223,7 +223,7 @@ def page(result: Figures) -> str:
         f"deviations) against the training rows. A fit of more than {result['minutes']:g} minutes of CPU was stopped. Written by "
         "`recipes/stress.py`. Used in choosing: the weight of triples in `mixture` was tried on parities like "
         "these, and how it fits large tables that hold noise, and draws parts of bins, on the structural, nearly equal, heaped and rare "
-        "tables.",
+        "tables; where `pategan` starts, on another draw of the structural table.",
         "",
     ]
     for part in result["tables"]:

@@ -200,7 +200,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "dpmerf": {"features": 8, "steps": 3, "batch": 8, "hidden": (4,), "latent": 2},
     "imle": {"rounds": 1, "generated": 4, "steps": 3, "hidden": (4,), "latent": 2},
     "independent": {},
-    "kernel_teachers": {"start": "label", "steps": 2, "queries": 8, "rounds": 1, "teachers": 2, **TINY},
+    "kernel_teachers": {"steps": 2, "queries": 8, "rounds": 1, "teachers": 2, **TINY},
     "mixture": {"iterations": 3, "starts": 1, "components": 4, "least": 0.0, "cells": 0},  # models of one shape
     "pategan": {"start": "label", "steps": 2, "queries": 8, "rounds": 1, "teachers": 2, "units": 2, **TINY},
     "pategan_original": {"queries": 8, "student_steps": 1, "rounds": 1, "teachers": 2, **TINY},

@@ -128,6 +128,7 @@ MOST_BROKEN = 0.01
 # More cards than this are folded into one that speaks of the worst target.
 MOST_TARGETS = 2
 GOOD = ("Nearly", "Useful", "As close", "Close to")
+FAULTS = ("loses a strong association", "breaks a declared rule")  # with which a verdict ends
 BAD = ("Hardly", "Not useful", "Far", "Partly useful", "Recognisable")
 LEAST_LOST, MOST_LOST = 0.1, 10  # of an association, and of rows in a table
 BRIEFLY = 3  # associations for a terminal
@@ -154,7 +155,7 @@ def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def poor(verdict: str) -> bool:
     """Whether a verdict is bad news."""
-    return verdict.startswith(BAD) or verdict.endswith(", and breaks a declared rule")
+    return verdict.startswith(BAD) or verdict.endswith(FAULTS)
 
 
 def in_a_sentence(result: Mapping[str, Any]) -> str:
@@ -311,15 +312,15 @@ def faithful(found: Mapping[str, Any], histories: Mapping[str, Any] | None = Non
         what, made, real = farthest
         text += f" Of histories, {what} differ most: by {made:.3f} ({real:.3f})."
     verdict, worst = _closeness(excess, detection), worst_rule(found)
-    if lost and kept(lost[0]["train"], lost[0]["synthetic"]) <= -MUCH:
-        verdict += ", and loses a strong association"
+    faults = [FAULTS[0]] if lost and kept(lost[0]["train"], lost[0]["synthetic"]) <= -MUCH else []
     if worst is not None:
         text += (
             f" {_share(worst['synthetic'])} of synthetic rows break the rule {worst['rule']} ({_share(worst['train'])} of real "
             "ones do)."
         )
         if worst["synthetic"] - worst["train"] > MOST_BROKEN:
-            verdict += ", and breaks a declared rule"
+            faults.append(FAULTS[1])
+    verdict = ", and ".join([verdict, *faults])
     return {**answer, "verdict": verdict, "text": text}
 
 

@@ -453,6 +453,8 @@ def test_bad_news_is_never_in_the_colour_of_good_news(result, no_plots):
         "Partly useful: much of the signal is lost",
         "Far from the real rows",
         "Not useful: this column was lost",
+        "As close as real rows, and loses a strong association",
+        "As close as real rows, and loses a strong association, and breaks a declared rule",
     ):
         assert findings.poor(verdict)
     for entry in found["targets"].values():
@@ -471,6 +473,22 @@ def test_the_page_begins_with_a_sentence(result, page):
     assert sentence in page.text
     assert sentence.endswith("attacks: none of 3 attacks did better than its baseline.")
     assert page.text.index(sentence) < page.text.index("Is it useful for predicting")
+
+
+def test_a_verdict_says_that_a_strong_association_is_lost(result):
+    found = copy.deepcopy(result["fidelity"])
+    entry = found["correlation_difference"]
+    first = len(entry["names"]) - 1
+    for arm, value in (("train", 1.0), ("synthetic", 0.9)):
+        entry[arm][first][0] = value
+    assert not findings.faithful(found)["verdict"].endswith("loses a strong association")
+    entry["synthetic"][first][0] = -0.04
+    answer = findings.faithful(found)
+    assert answer["verdict"].endswith(", and loses a strong association")
+    assert (
+        f"{entry['names'][0]} and {entry['names'][first]} loses most: 1.00 among real rows, -0.04 among"
+        in answer["text"]
+    )
 
 
 def test_a_lost_association_is_lost_whatever_its_sign(result, page):

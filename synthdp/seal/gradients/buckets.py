@@ -192,9 +192,8 @@ class Prepared:
 def kernels(device: torch.device) -> contextlib.ExitStack:
     """From this call to the end of its `with`: full float32, no autocast; on a GPU also deterministic algorithms, none chosen by trying.
     Afterwards as it was before. On a GPU an operation that has none raises RuntimeError, which the probe meets first."""
-    stack = (
-        contextlib.ExitStack()
-    )  # usually empty on the CPU, where setting what is already set slows a small network's step
+    # Usually empty on the CPU: setting what is already set slows a small network's step.
+    stack = contextlib.ExitStack()
     if torch.is_autocast_enabled(device.type):
         stack.enter_context(torch.autocast(device.type, enabled=False))
     precision = torch.get_float32_matmul_precision()
