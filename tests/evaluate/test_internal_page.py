@@ -481,10 +481,10 @@ def test_a_verdict_says_that_a_strong_association_is_lost(result):
     first = len(entry["names"]) - 1
     for arm, value in (("train", 1.0), ("synthetic", 0.9)):
         entry[arm][first][0] = value
-    assert not findings.faithful(found)["verdict"].endswith("loses a strong association")
+    assert "loses a strong association" not in findings.faithful(found)["verdict"]
     entry["synthetic"][first][0] = -0.04
     answer = findings.faithful(found)
-    assert answer["verdict"].endswith(", and loses a strong association")
+    assert ", and loses a strong association" in answer["verdict"]
     assert (
         f"{entry['names'][0]} and {entry['names'][first]} loses most: 1.00 among real rows, -0.04 among"
         in answer["text"]
