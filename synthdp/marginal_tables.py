@@ -13,7 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.generators import Model
-from synthdp.report.information_loss import LITTLE, MODEL, Counted, Levels, Lost, Merged, alone, codes_of, several
+from synthdp.report.information_loss import (
+    LITTLE,
+    MODEL,
+    Counted,
+    Hidden,
+    Levels,
+    Lost,
+    Merged,
+    alone,
+    codes_of,
+    several,
+)
 from synthdp.schema import linked_tables
 from synthdp.schema.codec import Codec
 from synthdp.schema.coders import LabelCoder
@@ -112,7 +123,7 @@ def lost(
     shows a column. `unlinked`: the model draws each record by itself, also where several records of a unit count."""
     single = _most_exact(noisy, fine)
     frame: pd.DataFrame | None = None
-    merged, empty, levels = [], [], []
+    merged, empty, levels, hidden = [], [], [], []
     bins = _most_exact(noisy, fine, dict(zip(fine.names, Codec(fine.schema).sizes, strict=True)))
     wide = [column.name for column in fine.columns if _is_wide(bins.get(column.name), column, fine)]
     every = linked_tables.once(fine.schema) if fine.schema.tables else ((column, 0) for column in fine.columns)
@@ -120,6 +131,8 @@ def lost(
         answer = single.get(column.name)
         if clamped and answer is not None and _shows_nothing(answer, column, fine):
             empty.append(column.name)
+        if isinstance(column, Categorical) and column.tree is None and (unclear := _hidden(answer, column)):
+            hidden.append(unclear)
         if not isinstance(column, Categorical) or column.other is None:
             continue
         found = None if answer is None else _share(answer, column.categories.index(column.other))
@@ -141,6 +154,7 @@ def lost(
         empty=tuple(empty),
         levels=tuple(levels),
         wide=tuple(wide),
+        hidden=tuple(hidden),
         unlinked=unlinked and several(fine.schema),
     )
 
@@ -168,6 +182,25 @@ def _counts(answer: Answer | None, column: Categorical) -> Array | None:
         return None
     group = answer.groups[0]
     return None if len(np.unique(group)) < len(group) else answer.cells[group[: len(column.categories)]]
+
+
+def _hidden(answer: Answer | None, column: Categorical) -> Hidden | None:
+    """The categories whose noisy counts are not clear of the noise, where those may be worth a word."""
+    counts = _counts(answer, column)
+    if counts is None or answer is None:
+        return None
+    doubt = CLEAR * answer.deviation
+    unclear = [
+        place for place, count in enumerate(counts) if count <= doubt and column.categories[place] != column.other
+    ]
+    share = (max((float(counts[place]) for place in unclear), default=0.0) + doubt) / answer.total
+    if not unclear or share < LITTLE or len(unclear) == len(column.categories):
+        return None
+    return Hidden(
+        column=column.name,
+        categories=tuple(column.categories[place] for place in unclear),
+        share=round(min(1.0, share), 4),
+    )
 
 
 def _cells(frame: "pd.DataFrame", name: str, places: int) -> "pd.Series":

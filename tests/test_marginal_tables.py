@@ -12,7 +12,7 @@ from sweeps import heavy
 
 from synthdp import BadInput, Budget, Schema, Synthesizer, load, marginal_tables, released_tables, verify
 from synthdp.cli import run
-from synthdp.report.information_loss import sentences
+from synthdp.report.information_loss import Hidden, sentences
 from synthdp.schema.codec import Codec
 from synthdp.seal import Sensitive
 from synthdp.seal.charging import Account
@@ -122,6 +122,34 @@ def test_clamp_says_by_noisy_counts_which_columns_show_nothing_valid(column, cel
     )
     ruined = Synthesizer("independent", schema=schema(), budget=Budget(0.01, 1e-5)).fit(frame, invalid="clamp")
     assert ruined.statement.lost.empty == (), "where noise hides all, nothing is said"
+
+
+def test_declared_categories_that_noise_hides_are_told(tmp_path):
+    wards = {"kind": "categorical", "categories": ["north", "south", "hospice", "spa", "rest"], "other": "rest"}
+    column = schema(columns={"ward": wards}).column("ward")
+
+    def hidden(counts, deviation, groups=(0, 1, 2, 3, 4)):
+        cells = np.array(counts, float)
+        answer = marginal_tables.Answer(
+            names=("ward",), groups=(np.array(groups),), cells=cells, deviation=deviation, purpose="model"
+        )
+        return marginal_tables._hidden(answer, column)
+
+    found = hidden([7000, 2900, 35, -20, 15], 20.0)
+    assert found == Hidden(column="ward", categories=("hospice", "spa"), share=round((35 + 40) / 9930, 4))
+    assert hidden([7000, 2900, 41, 41, 0], 20.0) is None, "all stand clear; of `rest` another line tells"
+    assert hidden([7000, 2900, 0, 0, 0], 4.0) is None, "fewer than a thousandth are not worth a word"
+    assert hidden([10, 10, 10, 10, 10], 20.0) is None, "noise hides the whole column"
+    assert hidden([9900, 30], 20.0, (0, 0, 1, 1, 1)) is None, "categories were counted together"
+
+    spa = np.random.default_rng(0).choice(["north", "spa"], 1000, p=[0.999, 0.001])
+    declared = schema(columns={**COLUMNS, "ward": wards})
+    release = Synthesizer("independent", schema=declared, budget=Budget(0.3, 1e-5)).fit(records().assign(ward=spa))
+    (told,) = [each for each in release.statement.lost.hidden if each.column == "ward"]
+    assert "north" not in told.categories
+    (said,) = [line for line in sentences(release.statement) if "noise hides" in line]
+    assert told.text in said
+    assert load(release.save(tmp_path / "release")).statement.lost == release.statement.lost
 
 
 @pytest.mark.parametrize("generator", ["independent", "mixture"])

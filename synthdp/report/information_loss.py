@@ -75,6 +75,35 @@ class Merged:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Hidden:
+    """Declared categories of a column whose noisy counts do not stand clear of the noise, and the share of records that each of them
+    has at most, two standard errors above the largest noisy one."""
+
+    column: str
+    categories: tuple[str, ...]
+    share: float
+
+    @property
+    def text(self) -> str:
+        """The categories in words."""
+        each = "each " * (len(self.categories) > 1)
+        return f"{self.column} {_listed(list(self.categories))} ({each}probably under {self.share:.1%} of records)"
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Hidden":
+        """Read back; raises `ValueError` or `TypeError` for what is none."""
+        categories = tuple(_text(each) for each in values["categories"])
+        if not categories or len(set(categories)) < len(categories):
+            raise ValueError("no category is hidden, or one twice")
+        return cls(column=_text(values["column"]), categories=categories, share=_number(values["share"], 0, 1))
+
+    def matches(self, schema: Schema) -> bool:
+        """Whether the column has these categories."""
+        column = next((each for each, _ in once(schema) if each.name == self.column), None)
+        return isinstance(column, Categorical) and set(self.categories) < set(column.categories)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Levels:
     """At which level of its tree a column's codes are kept, coarsest first: how many codes of the level are kept, and the share of
     records that have one. `errors` are the standard errors of shares that were read off a noisy table, or none."""
@@ -127,13 +156,15 @@ class Lost:
     """What the model cannot show. `merged` by noisy counts or synthetic records; `alone` the columns that a generator of tables
     counted in no table of several columns; `empty` those in which noisy counts show nothing but what clamping puts there; `levels`
     of the columns whose codes have a tree; `wide` the numeric ones whose noisy counts stand clear of the noise in a small part of
-    their declared bounds alone; `unlinked` whether several records of a unit count, and each synthetic one is drawn by itself."""
+    their declared bounds alone; `hidden` the declared categories that do not stand clear of it; `unlinked` whether several records of
+    a unit count, and each synthetic one is drawn by itself."""
 
     merged: tuple[Merged, ...] = ()
     alone: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
     levels: tuple[Levels, ...] = ()
     wide: tuple[str, ...] = ()
+    hidden: tuple[Hidden, ...] = ()
     unlinked: bool = False
 
     @classmethod
@@ -145,6 +176,7 @@ class Lost:
             empty=tuple(_text(name) for name in values["empty"]),
             levels=tuple(Levels.from_json(each) for each in values.get("levels", ())),
             wide=tuple(_text(name) for name in values.get("wide", ())),
+            hidden=tuple(Hidden.from_json(each) for each in values.get("hidden", ())),
             unlinked=_truth(values.get("unlinked", False)),
         )
 
@@ -153,7 +185,9 @@ class Lost:
         known = {column.name: column for column in (*schema.coded, *(each for each, _ in once(schema)))}
         others = all(getattr(known.get(each.column), "other", None) == each.other for each in self.merged)
         apart = counted is None or not self.alone or self.alone == alone(schema, counted)
-        levelled = all(each.matches(schema) for each in self.levels)
+        levelled = all(each.matches(schema) for each in self.levels) and all(
+            each.matches(schema) for each in self.hidden
+        )
         numeric = {column.name for column in schema.columns if isinstance(column, Numeric)}
         named = set(self.alone) <= set(known) and set(self.wide) <= numeric
         linked = not self.unlinked or several(schema)
@@ -194,6 +228,11 @@ def sentences(statement: "Statement") -> Iterator[str]:
         yield (
             f"Synthetic codes of {_listed(drawn)} were drawn uniformly below the code that was kept: below that level they show what "
             "was declared, and nothing of the records."
+        )
+    if lost.hidden:
+        yield (
+            f"Declared categories that the noise hides: {_listed([each.text for each in lost.hidden], '; ')}. Synthetic records may lack "
+            "them, or hold too many."
         )
     if lost.alone:
         yield (

@@ -14,7 +14,18 @@ import pandas as pd
 
 from synthdp.schema import cells
 from synthdp.schema.check import MISSING, NO_ROW, NOBODY, OFF_STEP, OUTSIDE, UNKNOWN, UNTRUE, broken, check, merged
-from synthdp.schema.columns import LEARN, Categorical, Column, Continuous, Identifier, Image, Integer, Numeric
+from synthdp.schema.columns import (
+    LEARN,
+    MICROSECONDS,
+    Categorical,
+    Column,
+    Continuous,
+    Datetime,
+    Identifier,
+    Image,
+    Integer,
+    Numeric,
+)
 from synthdp.schema.guesses import DAY_AS_TEXT
 from synthdp.schema.joined_tables import Joined, joined
 from synthdp.schema.linked_tables import MOST_PLACES, Table, keys_of, of_table, told_by
@@ -82,7 +93,7 @@ def review(schema: Schema, frame: pd.DataFrame, written: pd.DataFrame, *, values
     frame = check(schema, frame, "clamp")
     told = written if values else None
     found = [finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], told)]
-    found += _zeros(schema, written)
+    found += [*_zeros(schema, written), *_times(schema, frame)]
     found += [each for column in schema.columns for each in _learned(column, frame[column.name])]
     return [*found, *_rules(schema, frame), *_units(schema, frame), *_bins(schema, frame), *_copies(schema, frame)]
 
@@ -98,7 +109,7 @@ def review_tables(
         told = written[table.name] if values else None
         several = [find for column in own.columns for find in _cells(own, column, frame[column.name], told)]
         several = [_without_code(find, told_by(schema, table)) for find in several]
-        several += _zeros(own, written[table.name])
+        several += [*_zeros(own, written[table.name]), *_times(own, frame)]
         several += [find for column in own.columns for find in _learned(column, frame[column.name])]
         several += _bins(own, frame)
         found += [replace(each, column=f"{table.name}.{each.column}") for each in several]
@@ -328,6 +339,23 @@ def _zeros(schema: Schema, written: pd.DataFrame) -> Iterator[Finding]:
                 column=column.name,
                 what="some values have leading zeros, which numbers in synthetic records lack",
                 remedy="if they are codes, such as postcodes, declare the column categorical",
+            )
+
+
+def _times(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
+    """Dates that are declared by the day, and whose cells have a time too: a fit goes on without it."""
+    for column in schema.modelled:
+        if not isinstance(column, Datetime) or column.resolution != "day":
+            continue
+        read = cells.instants(frame[column.name])
+        timed = ~read.missing & ~read.wrong & (read.cells % MICROSECONDS["day"] != 0)
+        if timed.any():
+            yield Finding(
+                column=column.name,
+                what="some values have a time of day, which resolution: day leaves out",
+                remedy="nothing, if that is intended; otherwise declare a finer resolution, such as minute",
+                count=int(timed.sum()),
+                rows=tuple(int(place) + 1 for place in np.flatnonzero(timed)[:ROWS]),
             )
 
 

@@ -141,6 +141,25 @@ def test_check_shows_cells_as_the_file_has_them_and_says_where_zeros_would_be_lo
     )
 
 
+def test_check_says_where_a_time_of_day_is_left_out(place, capsys):
+    facts = yaml.safe_load((place / "schema.yaml").read_text())
+    seen = {"kind": "datetime", "bounds": ["2020-01-01", "2021-01-01"]}
+    days = [f"2020-03-{day:02d}" for day in range(1, 29)]
+    for resolution, at, told in (("day", "T07:30", True), ("day", "", False), ("minute", "T07:30", False)):
+        facts["columns"]["seen"] = seen | {"resolution": resolution}
+        (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+        frame = records()
+        frame["seen"] = [days[row % 28] + (at if row % 2 else "") for row in range(len(frame))]
+        frame.to_csv("a.csv", index=False)
+        found = findings(capsys)
+        what = ("seen", "some values have a time of day, which resolution: day leaves out")
+        assert (what in found) == told, (resolution, at)
+        if told:
+            assert found[what]["count"] == len(frame) // 2
+            assert found[what]["rows"][:3] == [2, 4, 6]
+            assert "finer resolution" in found[what]["remedy"]
+
+
 def test_check_says_where_each_record_is_protected_by_itself(place, capsys):
     assert run(["check", *DATA]) == 0
     assert "protected by itself" not in capsys.readouterr().err

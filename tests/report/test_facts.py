@@ -108,6 +108,7 @@ def moved(place, item, source, target):
     return change
 
 
+HIDDEN = {"column": "sex", "categories": ["female"], "share": 0.01}
 MERGED = {"column": "sex", "other": "other", "share": 0.25, "error": 0.01}
 UUID = "123e4567-e89b-42d3-a456-426614174000"
 # field -> edits of it, each refused by its name (True; a text names what contradicts it) or marked as claimed (False)
@@ -252,6 +253,10 @@ EDITS = {
         (lambda d: d["statement"]["lost"].update(merged=[MERGED | {"share": 1.5}]), True),
         (lambda d: d["statement"]["lost"].update(merged=[MERGED]), False),
         (lambda d: d["statement"]["lost"].update(empty=5), True),
+        (lambda d: d["statement"]["lost"].update(hidden=[HIDDEN]), False),
+        (lambda d: d["statement"]["lost"].update(hidden=[HIDDEN | {"categories": ["no such sex"]}]), True),
+        (lambda d: d["statement"]["lost"].update(hidden=[HIDDEN | {"categories": []}]), True),
+        (lambda d: d["statement"]["lost"].update(hidden=[HIDDEN | {"share": -0.1}]), True),
         (lambda d: d["statement"]["lost"].update(unlinked=1), True),
         (lambda d: d["statement"]["lost"].update(unlinked=True), False),
         (said(lost=[]), True),
