@@ -249,6 +249,11 @@ def split(config: Config) -> None:
     print(
         f"split      {whose} together, about {options.share:.0%} held out by a keyed hash; key= splits a later export in the same way"
     )
+    if isinstance(schema.units, int):
+        print(
+            f"units      {options.schema} declares {schema.units:,}, those of the whole table. A fit plans its tables by that number: a "
+            f"copy with units: {round(schema.units * (1 - options.share))} suits {train.name} better"
+        )
     account = _account_of(schema)
     print(
         output_paths.then(

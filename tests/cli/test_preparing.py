@@ -352,7 +352,12 @@ def test_split_keeps_patients_together_and_every_row_as_it_was(place, capsys, na
     both = pd.concat([train, held]).sort_values(list(frame), ignore_index=True)
     pd.testing.assert_frame_equal(both, frame.sort_values(list(frame), ignore_index=True))
     assert 0.08 < held["patient"].nunique() / 300 < 0.35  # 60 expected of 300, five deviations
-    assert "about 20% held out" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "about 20% held out" in said
+    assert (
+        f"declares 60, those of the whole table. A fit plans its tables by that number: a copy with units: 48 suits train{ending}"
+        in said
+    )
     if name == "a.csv":
         lines = (place / name).read_bytes()
         assert sum(len((place / "parts" / f"{part}.csv").read_bytes()) for part in ("train", "held_out")) == len(
