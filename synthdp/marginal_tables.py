@@ -186,15 +186,14 @@ def _counts(answer: Answer | None, column: Categorical) -> Array | None:
 
 def _hidden(answer: Answer | None, column: Categorical) -> Hidden | None:
     """The categories whose noisy counts are not clear of the noise, where those may be worth a word."""
-    counts = _counts(answer, column)
-    if counts is None or answer is None:
+    if answer is None or len(np.unique(answer.groups[0])) < len(answer.groups[0]):
         return None
-    doubt = CLEAR * answer.deviation
+    counts, doubt = answer.cells[answer.groups[0][: len(column.categories)]], CLEAR * answer.deviation
     unclear = [
         place for place, count in enumerate(counts) if count <= doubt and column.categories[place] != column.other
     ]
-    share = (max((float(counts[place]) for place in unclear), default=0.0) + doubt) / answer.total
-    if not unclear or share < LITTLE or len(unclear) == len(column.categories):
+    share = (max((float(counts[place]) for place in unclear), default=0.0) + doubt) / max(answer.total, 1.0)
+    if not unclear or share < LITTLE:
         return None
     return Hidden(
         column=column.name,

@@ -139,7 +139,10 @@ def test_declared_categories_that_noise_hides_are_told(tmp_path):
     assert found == Hidden(column="ward", categories=("hospice", "spa"), share=round((35 + 40) / 9930, 4))
     assert hidden([7000, 2900, 41, 41, 0], 20.0) is None, "all stand clear; of `rest` another line tells"
     assert hidden([7000, 2900, 0, 0, 0], 4.0) is None, "fewer than a thousandth are not worth a word"
-    assert hidden([10, 10, 10, 10, 10], 20.0) is None, "noise hides the whole column"
+    every = hidden([10, 10, 10, 10, 10], 20.0)
+    assert every.categories == ("north", "south", "hospice", "spa"), "noise hides the whole column"
+    assert every.text == "ward north, south, hospice, spa", "a bound of all records is none"
+    assert found.text == "ward hospice, spa (each probably under 0.8% of records)"
     assert hidden([9900, 30], 20.0, (0, 0, 1, 1, 1)) is None, "categories were counted together"
 
     spa = np.random.default_rng(0).choice(["north", "spa"], 1000, p=[0.999, 0.001])
@@ -326,7 +329,7 @@ def test_records_of_one_patient_that_a_model_draws_apart_are_said_to_be_so(gener
     release = fit(generator, make_frame(300, repeats=2), declared, seed=1)
     said = [line for line in sentences(release.statement) if "a patient of its own" in line]
     assert bool(said) == release.statement.lost.unlinked == apart
-    assert all("generator=histories" in line and "as order in the schema" in line for line in said)
+    assert all("generator=histories" in line and "(order:)" in line for line in said)
     assert load(release.save(tmp_path / "release")).statement.lost == release.statement.lost
 
 

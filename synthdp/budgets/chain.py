@@ -30,6 +30,7 @@ VERSION = 1
 PATIENCE = 60.0  # seconds to wait for another process's transaction, which takes milliseconds
 LONGEST = 4 << 20  # bytes of a row: tens of thousands of different events in a plan
 DEEPEST = 40  # levels of lists and objects in a row; plans of selections have about ten
+PLACE = "place"  # of a row's body: the name of the file in which it was written
 Table = Literal["charges", "states"]
 TABLES = (
     "CREATE TABLE account (version INTEGER NOT NULL, fingerprint_key TEXT NOT NULL)",
@@ -183,6 +184,7 @@ def transaction(path: Path) -> Iterator[Book]:
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("BEGIN IMMEDIATE")
             book = Book(connection, path)
+            _check_alone(path, book.rows())
             yield book  # what is raised here skips the commit, and closing rolls back
             connection.execute("COMMIT")
         _check_kept(path, book)
@@ -278,6 +280,33 @@ def _check_no_journal(path: Path) -> None:
         raise BadInput(
             f"{journal} belongs to an account that is gone: put that account back beside it, or remove the file if nobody needs it"
         )
+
+
+def _check_alone(path: Path, rows: Rows) -> None:
+    """SQLite takes back a transaction that a kill cut short when it finds its journal, beside the name by which the file was open. A
+    charge that was made by another name in between would vanish with it."""
+    own = os.path.realpath(path)
+    for row in (*rows.charges[-1:], *rows.states[-1:]):
+        place = row.body.get(PLACE)
+        if isinstance(place, str) and place != own and os.path.exists(f"{place}-journal"):
+            raise BadInput(
+                f"a process that wrote the account {path} was killed while the file was called {place}, and {place}-journal still "
+                f"holds what must be taken back: give the file that name again, run synthdp budget account={place} there once, and go "
+                "on with either name"
+            )
+    if own in _mounts():
+        raise BadInput(
+            f"the account {path} is mounted as a single file, so that what a kill cuts short is kept apart from it: mount its folder"
+        )
+
+
+def _mounts() -> set[str]:
+    """Where file systems, folders and files are mounted, on Linux."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return set()
+    return {re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), line.split(" ")[4]) for line in lines}
 
 
 def _make_folder(folder: Path) -> None:

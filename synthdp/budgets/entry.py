@@ -76,7 +76,9 @@ class Entry:
     def _enter_first(self, account: AccountFile, plan: Plan, budget: Budget) -> None:
         claim = self._new_claim()
         try:
-            self._number = account.enter(self._about, plan, budget, self._unit, self._prints[0], claim=claim)
+            # Canaries of an audit are other ones each time: that frame is not what the account is kept for.
+            prints = self._prints if isinstance(account.source, Path | source.Files) else self._prints[:1]
+            self._number = account.enter(self._about, plan, budget, self._unit, *prints, claim=claim)
         except BadInput:
             self._ledger.discard()
             raise

@@ -5,13 +5,14 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synthdp.budgets import chain, filters, registry
+from synthdp.budgets.chain import PLACE
 from synthdp.budgets.filters import FILTERS, Cap, FilterName, Price
 from synthdp.budgets.fingerprint import Fingerprint
 from synthdp.budgets.standing import CAP, CHARGED, MORE, OPENED, STATES, VERSION, Fit, Standing, standing
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NEW = "account.add_version=true"
+FILE, FRAME = "file", "frame"  # what a fingerprint is of
 ANEW = "Leave resume out to start a new fit, which is charged separately"
 
 
@@ -88,9 +90,9 @@ class AccountFile:
         table's fingerprints in other forms, by which those may know it."""
         found = self.read()
         if found is not None:
-            known = fingerprint(found.key)
+            known = [of(found.key) for of in (fingerprint, *more)]
             self._check_table(found, known)
-            if known in found.fingerprints and registry.holds(self.path):
+            if set(known) <= set(found.fingerprints) and registry.holds(self.path):
                 return  # they were compared when the later of the two was first used for it
         copies = self._copies((fingerprint, *more))
         capped = [str(path) for path, other in copies if other.cap is not None]
@@ -142,17 +144,19 @@ class AccountFile:
         budget: Budget,
         unit: str,
         fingerprint: Fingerprint,
-        *,
+        *more: Fingerprint,
         claim: str | None = None,
     ) -> int:
         """Charge a fit's whole plan, durably, in one transaction with every check; returns its number.
 
-        `fit` holds what is written beside it: generator, settings, rehearsal. `claim` is a random token, which the fit's ledger
+        `fit` holds what is written beside it: generator, settings, rehearsal. `more` are the table's fingerprints in other forms, by which
+        it is known again if it comes in another file. `claim` is a random token, which the fit's ledger
         holds already: by it a stopped fit is known again (`go_on`). Raises `BadInput`, and charges nothing, where the cap would
         be passed, or the relation, unit, table or head is not the account's.
         """
         opened = self.open()
-        known, price = fingerprint(opened.key), opened.filter.price(plan, budget)  # seconds, in which nobody waits
+        known = [of(opened.key) for of in (fingerprint, *more)]
+        price = opened.filter.price(plan, budget)  # seconds, in which nobody waits
         with chain.transaction(self.path) as book:
             found = self._opened(book)
             self._check_neighbours(found, budget, unit)
@@ -167,7 +171,7 @@ class AccountFile:
                 "delta": budget.delta,
                 "price": asdict(price),
                 "plan": _told(plan),
-                "fingerprint": known,
+                "fingerprint": known[0],
             }
             number = book.append("charges", self._signed(body)).number
             self._mark(book, number, "running", claim=claim)
@@ -319,22 +323,24 @@ class AccountFile:
             "Ask for less, or sample from a release that these records have already paid for, which costs nothing"
         )
 
-    def _check_table(self, found: Standing, known: str) -> None:
-        if found.fingerprints and known not in found.fingerprints and not self.add_version:
+    def _check_table(self, found: Standing, known: Sequence[str]) -> None:
+        if found.fingerprints and set(known).isdisjoint(found.fingerprints) and not self.add_version:
             raise BadInput(
                 f"the account {self.path} belongs to another table. If this is a newer version of that table, or the same table in "
                 f"another form, give {NEW} to record it; otherwise give this table an account of its own with account=FILE"
             )
 
-    def _recognise(self, book: chain.Book, found: Standing, known: str) -> None:
+    def _recognise(self, book: chain.Book, found: Standing, known: Sequence[str]) -> None:
         self._check_table(found, known)
-        if known not in found.fingerprints:
-            form = "file" if isinstance(self.source, Path | tables.Files) else "frame"
-            book.append("charges", self._signed({"kind": VERSION, "form": form, "fingerprint": known}))
+        first = FILE if isinstance(self.source, Path | tables.Files) else FRAME
+        for form, each in zip((first, *[FRAME] * (len(known) - 1)), known, strict=True):
+            if each not in found.fingerprints:
+                book.append("charges", self._signed({"kind": VERSION, "form": form, "fingerprint": each}))
 
     def _signed(self, body: Mapping[str, Any]) -> dict[str, Any]:
         time = datetime.now(UTC).isoformat(timespec="seconds")
-        signed: dict[str, Any] = json.loads(json.dumps(_plain({**body, "by": self.by or _user(), "time": time})))
+        written = {"by": self.by or _user(), "time": time, PLACE: os.path.realpath(self.path)}
+        signed: dict[str, Any] = json.loads(json.dumps(_plain({**body, **written})))
         return signed
 
 

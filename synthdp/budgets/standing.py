@@ -3,6 +3,7 @@
 import hashlib
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,12 @@ class Standing:
     def head(self) -> str:
         """The hash of the last charge: kept elsewhere, it tells of rows that were cut off."""
         return self.hashes[-1]
+
+    @property
+    def versions(self) -> int:
+        """How many versions of the table are known; each is so by its bytes, its content, or both."""
+        forms = Counter(change["form"] for change in self.changes if change["kind"] == VERSION)
+        return max(forms.values(), default=0)
 
     @property
     def spent(self) -> Price:
@@ -221,6 +228,7 @@ ADDED: Mapping[str, Callable[[Any], bool]] = {
     "claim": _text,
     "ledger": _text,
     "head": _text,
+    "place": _text,
 }  # which older versions did not write
 
 
@@ -230,7 +238,8 @@ def _check(rows: "Rows") -> None:
         kind = row.body.get("kind")
         if not isinstance(kind, str) or kind not in FORMS or (kind == OPENED) != (row.number == 1):
             raise _wrong(rows, row, "charges", "kind")
-        _check_form(rows, row, "charges", {**FORMS[kind], **SIGNED})
+        placed = {"place": _text} if "place" in row.body else {}  # older versions did not write it
+        _check_form(rows, row, "charges", {**FORMS[kind], **SIGNED, **placed})
         if kind == CHARGED:
             fits.add(row.number)
         elif kind == MORE and row.body["fit"] not in fits:

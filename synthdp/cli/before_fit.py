@@ -84,10 +84,15 @@ def check(config: Config) -> None:
     if data.path is not None and data.schema is not None:
         asked = {"data__table": data.table, "data__query_file": data.query_file}
         asked |= {} if data.format == "files" else {"data__format": data.format}
-        asked |= {"data__schema": data.schema, "budget__epsilon": 1}
+        asked |= {"data__schema": data.schema, "generator": _generator_for(schema), "budget__epsilon": 1}
         if database_url.is_url(data.path):  # which has no folder for its account
             asked |= {"account": _account_of(schema)}
         print(output_paths.then("plan", data__path=data.path, **asked))
+
+
+def _generator_for(schema: "Schema") -> str | None:
+    """The generator that learns how records follow one another, where the schema says in which order; else the default."""
+    return None if schema.order is None else "histories"
 
 
 def _account_of(schema: "Schema") -> str:
@@ -261,6 +266,7 @@ def split(config: Config) -> None:
             **({"data__format": options.format} if options.format == "omop" else {}),
             data__path=train,
             data__schema=options.schema,
+            generator=_generator_for(schema),
             budget__epsilon=1,
             account=account,
             out="run",

@@ -184,7 +184,7 @@ def lines(path: Path, standing: Standing) -> list[str]:
     if standing.cap is not None:
         said.append(f"cap        epsilon {standing.cap.epsilon:g}, delta {standing.cap.delta:g} for all fits together")
     if neighbours is not None:
-        versions = f"{len(standing.fingerprints)} version{'s' if len(standing.fingerprints) > 1 else ''}"
+        versions = f"{standing.versions} version{'s' * (standing.versions != 1)}"
         said.append(f"protects   the unit {neighbours[1]}, relation {neighbours[0]}; {versions} of the table known")
     said += [
         f"head       {standing.head}",
@@ -214,7 +214,7 @@ def lines(path: Path, standing: Standing) -> list[str]:
 
 def told(path: Path, standing: Standing) -> dict[str, Any]:
     """The account as JSON values, with every fit's settings and plan."""
-    hidden = ("kind", "fingerprint", "price", "by", "time")
+    hidden = ("kind", "fingerprint", "price", "by", "time", "place")
     return {
         "account": str(path),
         "filter": standing.filter.name,
@@ -224,7 +224,7 @@ def told(path: Path, standing: Standing) -> dict[str, Any]:
         "limit": _pair(standing, standing.limit),
         "left": _pair(standing, standing.left),
         "head": standing.head,
-        "versions": len(standing.fingerprints),
+        "versions": standing.versions,
         "fits": [
             {"number": number, "time": fit.time, "by": fit.by, "state": fit.state}
             | {name: value for name, value in fit.body.items() if name not in hidden}
@@ -232,7 +232,8 @@ def told(path: Path, standing: Standing) -> dict[str, Any]:
             for number, fit in enumerate(standing.fits, 1)
         ],
         "changes": [
-            {name: value for name, value in change.items() if name != "fingerprint"} for change in standing.changes
+            {name: value for name, value in change.items() if name not in ("fingerprint", "place")}
+            for change in standing.changes
         ],
     }
 

@@ -132,7 +132,7 @@ FAULTS = ("loses a strong association", "breaks a declared rule")  # with which 
 BAD = ("Hardly", "Not useful", "Far", "Partly useful", "Recognisable")
 LEAST_LOST, MOST_LOST = 0.1, 10  # of an association, and of rows in a table
 BRIEFLY = 3  # associations for a terminal
-MUCH = 0.5  # of an association: a verdict names its loss
+STRONG, MUCH = 0.3, 0.5  # an association whose loss a verdict names if so much of it is gone
 NOTHING = {"verdict": "Not computed", "text": "See the list of what was not computed, below."}
 
 
@@ -312,7 +312,8 @@ def faithful(found: Mapping[str, Any], histories: Mapping[str, Any] | None = Non
         what, made, real = farthest
         text += f" Of histories, {what} differ most: by {made:.3f} ({real:.3f})."
     verdict, worst = _closeness(excess, detection), worst_rule(found)
-    faults = [FAULTS[0]] if lost and kept(lost[0]["train"], lost[0]["synthetic"]) <= -MUCH else []
+    gone = [each for each in lost if kept(each["train"], each["synthetic"]) <= -MUCH * abs(each["train"])]
+    faults = [FAULTS[0]] if any(abs(each["train"]) >= STRONG for each in gone) else []
     if worst is not None:
         text += (
             f" {_share(worst['synthetic'])} of synthetic rows break the rule {worst['rule']} ({_share(worst['train'])} of real "

@@ -26,9 +26,12 @@ def read(path: Path, schema: Schema) -> "DataFrame":
     found = npz.headers(path)
     _check_names(found, schema, path)
     counts = {name: header.shape[0] if header.shape else 0 for name, header in found.items()}
-    if len(set(counts.values())) > 1:
-        listed = ", ".join(f"{name!r} {count}" for name, count in counts.items())
-        raise BadInput(f"{path}: the arrays have different lengths ({listed}); every record needs a value in each")
+    first = next(iter(counts))
+    apart = [name for name, count in counts.items() if count != counts[first]]
+    if apart:
+        raise BadInput(
+            f"{path}: the arrays {first!r} and {apart[0]!r} have different lengths; every record needs a value in each"
+        )
     made = {}
     for column in schema.columns:
         header = found[column.name]
@@ -37,7 +40,7 @@ def read(path: Path, schema: Schema) -> "DataFrame":
             continue
         if len(header.shape) != 1:
             raise BadInput(
-                f"{path}: array {column.name!r} has shape {header.shape}, expected ({header.shape[0] if header.shape else 'n'},)"
+                f"{path}: array {column.name!r} has {len(header.shape)} dimensions, expected one: a value for each record"
             )
         made[column.name] = picture_folder.typed(npz.array(path, header), column)
     return pd.DataFrame(made)

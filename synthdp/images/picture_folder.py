@@ -167,11 +167,8 @@ def listed(folder: Path, schema: Schema) -> Listed:
             raise BadInput(f"{path}: records {seen[real] + 1} and {row + 1} name the same picture; keep one of them")
         seen[real] = row
         files.append(folder / name)
-    left = len(set(held) - {file.relative_to(folder).as_posix() for file in files})
-    if left:
-        warnings.warn(
-            f"{path} names {len(files)} pictures; the folder has {left} others, which are left out", stacklevel=2
-        )
+    if set(held) - {file.relative_to(folder).as_posix() for file in files}:
+        warnings.warn(f"{path} does not name all pictures in the folder: the others are left out", stacklevel=2)
     return Listed(tuple(files), table.drop(columns=FILE))
 
 

@@ -1,7 +1,7 @@
 """What a fit of PATE returns: a classifier that may leave the hospital, with the statement of its guarantee."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,10 @@ INDEPENDENT = "Synthetic rows are independent"  # the line of a statement that i
 PUBLIC = (
     "The public records that the teachers were asked about, {count} of {all}: the steward declared them public. They and their noisy "
     "labels are part of the release; of somebody who is in both tables, only the sensitive record is protected."
+)
+TRUSTED = (
+    "That a teacher's vote hangs on nothing but its own part of the records: the code of the teachers and of the features was tried on "
+    "made-up rows, and is taken on trust beyond these."
 )
 STUDENT, ANSWERS = "student/", "answers/"
 
@@ -94,10 +98,10 @@ class Classifier:
         rows = feature_map(self.features, Codec(self.schema), self.target)(self.answers.codes)
         student = student_of(student)
         learned = student.learn(TrainingSet(rows=rows, targets=self.answers.targets, pool=rows), draw)
-        fields = {
-            name: getattr(self, name) for name in ("answers", "schema", "target", "features", "statement", "ledger")
-        }
-        return Classifier(student=student, learned=learned, draw=draw, **fields)
+        settings = {**self.statement.settings, "student": {"name": student.name, **settings_of(student)}}
+        return replace(
+            self, student=student, learned=learned, draw=draw, statement=replace(self.statement, settings=settings)
+        )
 
     def save(self, folder: Path | str, *, force: bool = False) -> Path:
         """Write the release folder, whole or not at all. An existing one is refused unless `force`.
@@ -128,4 +132,4 @@ class Classifier:
 def limits(statement: Statement, lines: Iterable[str]) -> tuple[str, ...]:
     """What the statement of a classifier does not cover, from the sentences on a fit in general."""
     public = PUBLIC.format(count=statement.settings["queries"], all=statement.declared["public_records"])
-    return (*(line for line in lines if not line.startswith(INDEPENDENT)), public)
+    return (*(line for line in lines if not line.startswith(INDEPENDENT)), public, TRUSTED)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MODEL, FITNESS = "model", "fitness"  # what tables were counted for
 SHOWN = 8  # columns of a line
+VAGUE = 0.2  # share that bounds nothing
 LITTLE = 0.001  # share below which nothing is said of what became "other"
 
 
@@ -86,8 +87,9 @@ class Hidden:
     @property
     def text(self) -> str:
         """The categories in words."""
+        told = f"{self.column} {_listed(list(self.categories))}"
         each = "each " * (len(self.categories) > 1)
-        return f"{self.column} {_listed(list(self.categories))} ({each}probably under {self.share:.1%} of records)"
+        return told if self.share > VAGUE else f"{told} ({each}probably under {self.share:.1%} of records)"
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Hidden":
@@ -100,7 +102,7 @@ class Hidden:
     def matches(self, schema: Schema) -> bool:
         """Whether the column has these categories."""
         column = next((each for each, _ in once(schema) if each.name == self.column), None)
-        return isinstance(column, Categorical) and set(self.categories) < set(column.categories)
+        return isinstance(column, Categorical) and set(self.categories) <= set(column.categories)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,7 +253,7 @@ def sentences(statement: "Statement") -> Iterator[str]:
         remedy = (
             ""
             if pictures
-            else " generator=histories learns that, with the column that orders them as order in the schema."
+            else " generator=histories learns that, where the schema names the column that orders them (order:)."
         )
         yield (
             f"Each synthetic record has a {unit} of its own: the model does not know which records belong to one {unit}, how many "

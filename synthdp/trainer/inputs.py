@@ -155,16 +155,15 @@ def framed(data: Any, schema: Schema, target: str | None, *, clamped: bool = Fal
     else:
         table = np.array(x, object) if isinstance(x, list) else x
         if table.ndim != 2 or table.shape[1] != len(columns):
-            raise BadInput(
-                f"x must have shape (rows, {len(columns)}), a column for each of the schema's, got {table.shape}"
-            )
+            got = ", ".join(["rows", *map(str, table.shape[1:])])  # how many rows there are is the records' secret
+            raise BadInput(f"x must have shape (rows, {len(columns)}), a column for each of the schema's, got ({got})")
         made = pd.DataFrame({column.name: table[:, place] for place, column in enumerate(columns)})
     if y is None:
         return made
     if target is None:
         raise BadInput("the schema has no target, so give x alone")
     if np.shape(y) != (len(x),):
-        raise BadInput(f"y must have shape ({len(x)},), one target for each row of x, got {np.shape(y)}")
+        raise BadInput("y must have shape (rows,), one target for each row of x")
     return made.assign(**{target: _labels(y, schema.column(target), clamped=clamped)})
 
 

@@ -4,13 +4,15 @@ import json
 import shutil
 import stat
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
 
-from synthdp import Budget, NotEntered, Synthesizer
-from synthdp.budgets import AccountFile, fingerprint, registry
+from synthdp import BadInput, Budget, NotEntered, Synthesizer
+from synthdp.budgets import AccountFile, Cap, fingerprint, registry
 
 KEPT = "another account knows the same table"
 
@@ -48,6 +50,32 @@ def test_the_same_frame_is_noticed_in_any_order_and_by_accounts_of_its_file(synt
         synth.fit(frame.sample(frac=1, random_state=1), account=of(tmp_path, "shuffled"))
     with pytest.warns(UserWarning, match=f"{KEPT}: {tmp_path / 'frame'}, {tmp_path / 'shuffled'}"):
         synth.fit(frame, account=of(tmp_path, "file", table))
+
+
+def test_a_file_is_known_by_its_content_too(synth, table, tmp_path):
+    """The same records reversed, packed, or read by somebody else: a cap holds for all of these."""
+    frame = pd.read_csv(table)
+    first = AccountFile(path=tmp_path / "first", source=table, cap=Cap(epsilon=1.0, delta=1e-5))
+    synth.fit(frame, account=first)
+    assert first.read().versions == 1
+    assert [change["form"] for change in first.read().changes[1:]] == ["file", "frame"]
+    frame.iloc[::-1].to_csv(tmp_path / "reversed.csv.gz", index=False)
+    refused = pytest.raises(
+        BadInput, match="kept for the same table and has a cap, which a second account would bypass"
+    )
+    with refused:
+        synth.fit(frame.iloc[::-1], account=of(tmp_path, "second", tmp_path / "reversed.csv.gz"))
+    with refused:
+        synth.fit(frame, account=of(tmp_path, "third"))
+    # In its own account the other file is no other table, and is known from then on.
+    first = replace(first, source=tmp_path / "reversed.csv.gz", cap=Cap(epsilon=2.0, delta=1e-5), change_cap=True)
+    synth.fit(frame.iloc[::-1], account=first)
+    assert [change["form"] for change in first.read().changes if change["kind"] == "version"] == [
+        "file",
+        "frame",
+        "file",
+    ]
+    assert first.read().versions == 2
 
 
 def test_a_changed_table_is_not_recognised(synth, tmp_path):

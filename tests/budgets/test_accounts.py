@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -226,6 +227,40 @@ def test_another_table_is_refused_and_a_newer_version_is_recorded(account):
     enter(account, of="theirs")
     assert len(account.read().fingerprints) == 2
     assert account.read().spent.loss == 3.0, "the same people: what is spent adds up over versions"
+
+
+def test_a_journal_under_another_name_stops_every_charge(account):
+    """What it takes back would take the charges with it that were made by the other name meanwhile (law 25)."""
+    enter(account)
+    journal = account.path.with_name(account.path.name + "-journal")
+    other = AccountFile(path=account.path.with_name("renamed"))
+    account.path.rename(other.path)
+    enter(other)  # a new name alone harms nothing
+    other.path.rename(account.path)
+    enter(account)
+    for rename in (os.link, os.rename):
+        rename(account.path, other.path)
+        journal.write_bytes(b"what a kill leaves")
+        with pytest.raises(
+            BadInput, match=f"{journal} still holds what must be taken back: give the file that name again"
+        ):
+            enter(other)
+        assert len(other.read().fits) == 3
+        journal.unlink()
+        os.replace(other.path, account.path)
+    with pytest.raises(BadInput, match="only epsilon 0"):
+        enter(account)
+
+
+def test_an_account_that_is_mounted_as_a_single_file_is_refused(account, monkeypatch):
+    enter(account)
+    place = os.path.realpath(account.path)
+    monkeypatch.setattr(chain, "_mounts", lambda: {"/", place})
+    with pytest.raises(BadInput, match="mounted as a single file"):
+        enter(account)
+    assert len(account.read().fits) == 1
+    monkeypatch.undo()
+    assert "/" in chain._mounts() or not Path("/proc/self/mountinfo").exists()
 
 
 def test_a_fingerprint_is_of_the_content(tmp_path):

@@ -482,7 +482,10 @@ def test_a_verdict_says_that_a_strong_association_is_lost(result):
     for arm, value in (("train", 1.0), ("synthetic", 0.9)):
         entry[arm][first][0] = value
     assert "loses a strong association" not in findings.faithful(found)["verdict"]
-    entry["synthetic"][first][0] = -0.04
+    for value, made, told in ((0.36, 0.1, True), (0.36, 0.2, False), (0.29, 0.0, False)):
+        entry["train"][first][0], entry["synthetic"][first][0] = value, made
+        assert ("loses a strong association" in findings.faithful(found)["verdict"]) == told, (value, made)
+    entry["train"][first][0], entry["synthetic"][first][0] = 1.0, -0.04
     answer = findings.faithful(found)
     assert ", and loses a strong association" in answer["verdict"]
     assert (

@@ -324,8 +324,12 @@ def test_unknown_and_missing_labels_are_the_pre_checks(tmp_path):
         ({"image": np.full((3, 4, 6), np.nan)}, {"window": [0, 1]}, "NaN"),
         ({"image": noise(3, 4, 6).astype(complex)}, {"window": [0, 1]}, "numbers, text or dates"),
         ({"image": np.full((3, 4, 6), "CANARY")}, {"window": [0, 1]}, "not real numbers"),
-        ({"finding": np.array(["none"] * 4)}, {}, "arrays have different lengths ('image' 3, 'finding' 4)"),
-        ({"finding": np.full((3, 1), "none")}, {}, "array 'finding' has shape (3, 1), expected (3,)"),
+        (
+            {"finding": np.array(["none"] * 4)},
+            {},
+            "arrays 'image' and 'finding' have different lengths; every record needs a value in each",
+        ),
+        ({"finding": np.full((3, 1), "none")}, {}, "array 'finding' has 2 dimensions, expected one"),
         ({"finding": np.array("none")}, {}, "'finding'"),
         ({"finding": np.array(["none", "CANARY", None], object)}, {}, "never objects"),
         ({"extra": np.zeros(3)}, {}, "arrays that the schema does not know: 'extra'"),
@@ -446,7 +450,9 @@ def test_pictures_that_no_line_names_are_counted(tmp_path):
     where = listing(
         drawn(tmp_path / "ward", "a.png", "b.png", "c.png", ".d.png", "__MACOSX/e.png"), "file,finding", "b.png,left"
     )
-    with pytest.warns(UserWarning, match=r"labels\.csv names 1 pictures; the folder has 2 others, which are left out"):
+    with pytest.warns(
+        UserWarning, match=r"labels\.csv does not name all pictures in the folder: the others are left out"
+    ):
         assert len(record_files.read(where, schema_of())) == 1
 
 
@@ -486,7 +492,7 @@ def test_links_within_the_folder_are_followed(tmp_path):
     where = listing(drawn(tmp_path / "ward", "a.png"), "file,finding", "b.png,left")
     (where / "b.png").symlink_to("a.png")
     (tmp_path / "door").symlink_to(where)
-    with pytest.warns(UserWarning, match="1 others"):
+    with pytest.warns(UserWarning, match="does not name all pictures"):
         assert len(record_files.read(tmp_path / "door", schema_of())) == 1
 
 

@@ -438,6 +438,36 @@ def test_no_content_makes_a_fit_or_an_answer_raise():
     assert ensemble.votes(QUERIES).shape == (8, 15)
 
 
+class Sharing(ClassifierMixin, BaseEstimator):
+    """Keeps what it learned in the class, so that every clone says what the last one learned."""
+
+    known: ClassVar[dict] = {}
+
+    def fit(self, X, y):
+        Sharing.known.update(zip(map(bytes, X), y, strict=True))
+        return self
+
+    def predict(self, X):
+        return np.array([Sharing.known.get(bytes(row), 0) for row in X])
+
+
+def test_clones_that_share_what_they_learn_are_refused():
+    """One record would move the votes of all teachers (law 19)."""
+    kind = Estimators(estimator=Sharing(), features=tabular, target="ill")
+    with pytest.raises(BadInput, match="estimator Sharing must learn from its own records and its random_state alone"):
+        kind.check(Codec(make_schema()))
+    Estimators(estimator=RandomForestClassifier(5), features=tabular, target="ill").check(Codec(make_schema()))
+
+
+def test_a_pipeline_leaves_nothing_in_the_folder_of_its_memory(tmp_path):
+    memory = tmp_path / "memory"
+    pipeline = make_pipeline(StandardScaler(), LogisticRegression(), memory=str(memory))
+    ensemble = trained(make_frame(200), Estimators(estimator=pipeline, features=tabular, target="ill"))
+    assert ensemble.votes(QUERIES).shape == (4, 15)
+    assert not memory.exists()
+    assert pipeline.memory == str(memory)
+
+
 def test_an_estimator_without_scores_is_asked_for_votes_only():
     kind = Estimators(estimator=LogisticRegression(), features=tabular, target="ill")
 

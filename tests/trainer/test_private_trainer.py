@@ -435,6 +435,19 @@ class Counting(nn.Module):
         return self.linear(rows.double())
 
 
+class Gated(nn.Module):
+    """Adds the largest activation of the batch, by a layer that is zero at first."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.gate, self.last = nn.Linear(4, 3), nn.Linear(3, 3, bias=False), nn.Linear(3, 2)
+        nn.init.zeros_(self.gate.weight)
+
+    def forward(self, rows):
+        held = torch.relu(self.first(rows))
+        return self.last(held + self.gate(held.amax(0, keepdim=True).expand_as(held)))
+
+
 WITH_LEARN = {"columns": {"sex": {"kind": "categorical", "categories": "learn"}}}
 REFUSED = {
     "batch norm": (lambda: trainer(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))), "BatchNorm1d"),
@@ -449,6 +462,7 @@ REFUSED = {
     "no tensor": (lambda: trainer(nn.LSTM(4, 2)), "must return one tensor"),
     "no module": (lambda: trainer(network), "must be a torch.nn.Module"),
     "a mixing loss": (lambda: trainer(loss=mixing), "loss=.*mixing: .* must treat each record on its own"),
+    "mixing at other weights": (lambda: trainer(Gated(), clip=20.0), "must treat each record on its own"),
     "one number": (lambda: trainer(loss=one_number), "one answer per record"),
     "loss": (lambda: trainer(loss="nosuch"), "loss must be one of cross_entropy"),
     "loss and target": (lambda: trainer(loss="squared_error"), "target 'y' is categorical, .* use cross_entropy"),
@@ -508,8 +522,8 @@ def test_another_number_of_units_is_refused_before_the_charge(rows, tmp_path):
     ("data", "said"),
     [
         (arrays()[0], "target|missing|'y'"),
-        ((arrays()[0][:, :3], arrays()[1]), r"x must have shape \(rows, 4\)"),
-        ((arrays()[0], arrays()[1][:5]), r"y must have shape \(600,\)"),
+        ((arrays()[0][:, :3], arrays()[1]), r"x must have shape \(rows, 4\), .* got \(rows, 3\)"),
+        ((arrays()[0], arrays()[1][:5]), r"y must have shape \(rows,\)"),
         ((arrays()[0], arrays()[1] + 1), "y must hold the classes 0 to 1"),
     ],
 )

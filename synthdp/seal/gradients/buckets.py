@@ -310,13 +310,13 @@ def _tried(made: Prepared, module: nn.Module, loss: Loss, every: Tensor) -> bool
         with torch.no_grad():
             return Contributions(made.seen(module, asked, bucket) or [], made.layers).values(kept)
 
-    stirred = _stirred(loss, made.trained, 0)
+    lent = stirred(loss, made.trained, 0)
     known: list[Tensor] = []
     for turn in range(len(rows) + 3):
         order = (place + turn if turn <= len(rows) else place * place // 3 + place) % len(rows)
-        bucket, kept, asked = rows[order], place, stirred
+        bucket, kept, asked = rows[order], place, lent
         if turn == len(rows):
-            kept, asked = others, _Spoiled(stirred, place[1::3])
+            kept, asked = others, _Spoiled(lent, place[1::3])
         elif turn == len(rows) + 2:
             kept = place[: size // 2 + 1]
             bucket[len(kept) :] = 0
@@ -325,13 +325,13 @@ def _tried(made: Prepared, module: nn.Module, loss: Loss, every: Tensor) -> bool
         _same(found, known, order[kept])
     flat = every.flatten(1)
     for draw in range(DRAWS):
-        stirred, random = _stirred(loss, made.trained, draw), torch.Generator().manual_seed(draw)
+        lent, random = stirred(loss, made.trained, draw), torch.Generator().manual_seed(draw)
         chosen = torch.randint(len(flat), (size, flat.shape[1]), generator=random).to(rows.device)
         mixed = flat.gather(0, chosen).view(size, *every.shape[1:])
-        known = values(stirred, mixed)
+        known = values(lent, mixed)
         for _ in range(ORDERS):
             order = torch.randperm(size, generator=random).to(rows.device)
-            _same(values(stirred, mixed[order]), known, order)
+            _same(values(lent, mixed[order]), known, order)
     return True
 
 
@@ -340,7 +340,7 @@ def _same(found: list[Tensor], known: list[Tensor], order: Tensor) -> None:
         raise Moved
 
 
-def _stirred(loss: Loss, trained: Trained, seed: int) -> Loss:
+def stirred(loss: Loss, trained: Trained, seed: int) -> Loss:
     """The loss of a module with made-up weights: before a layer that is zero at first every gradient is zero, alike in all places."""
     random = torch.Generator().manual_seed(seed)
     weights: dict[str, Tensor] = {}

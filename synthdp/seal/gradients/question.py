@@ -16,7 +16,8 @@ from synthdp.noise.noise import Noise
 from synthdp.seal.callbacks import ByRow
 from synthdp.seal.clipping import Layout, Rule, check_clip, layout
 from synthdp.seal.gradients import FLAT, Gradients, add_noise, losses, sum_and_count
-from synthdp.seal.gradients.buckets import mixed, prepared
+from synthdp.seal.gradients.bookkeeping import survey
+from synthdp.seal.gradients.buckets import mixed, prepared, stirred
 from synthdp.seal.records import Codes, Records
 from synthdp.seal.vectors import Joint, Sums
 
@@ -63,16 +64,21 @@ class Gradient:
 
     @property
     def by_row(self) -> Sequence[tuple[str, Callable[..., Any], ByRow]]:
-        """The loss, which must answer for each record alone; and its rounding, which is probed then (`prepared`)."""
+        """The loss, which must answer for each record alone, at these weights and at made-up ones, since a layer that is zero at first
+        hides what is before it; and its rounding, which is probed then (`prepared`)."""
         return [("loss", self.loss, self._losses), ("rounding of the loss", self.loss, self._probed)]
 
     def _losses(self, codes: Codes) -> NDArray[np.float64]:
         if len(codes) == 0:
-            return np.zeros(0)  # no loss is ever asked about no record
-        found: NDArray[np.float64] = (
-            losses(self.module, self.loss, torch.from_numpy(codes).to(self._device)).cpu().numpy()
-        )
-        return found
+            return np.zeros((0, 2))  # no loss is ever asked about no record
+        rows = torch.from_numpy(codes).to(self._device)
+
+        def elsewhere(module: nn.Module, rows: Tensor) -> Tensor:
+            return stirred(self.loss, survey(module)[0], 0)(module, rows)
+
+        found = [losses(self.module, loss, rows).cpu().numpy() for loss in (self.loss, elsewhere)]
+        together: NDArray[np.float64] = np.stack(found, axis=-1)
+        return together
 
     def _probed(self, codes: Codes) -> NDArray[np.float64]:
         """Zeros. The first codes, which are made up, are what a module's rounding is probed on."""

@@ -24,6 +24,7 @@ Fitted = Any  # a classifier, or the class that a teacher gives whatever it is a
 Asked = Callable[[Fitted, NDArray[Any]], NDArray[Any]]  # of a classifier about features
 REFUSALS = (ValueError, ArithmeticError)  # by which estimators say that they cannot learn from public rows
 LOUD = ("verbose", "verbosity")  # parameters by which estimators print exact losses, some from below Python
+KEPT = "memory"  # the parameter by which pipelines write what they were fitted to into a folder
 SCORED = ("predict_proba", "decision_function")
 
 
@@ -33,8 +34,8 @@ class Estimators:
 
     `features` maps codes (rows, columns) to numbers (rows, width), each row on its own, and must leave the target out. Every
     `random_state` among the estimator's parameters, also of splitters and the like, is set from the teacher's own seed, and so
-    is global chance (numpy, random, torch) while it works; `verbose` is 0. A part that is empty votes for class 0, one that
-    holds a single class for that one, one on which the estimator fails for class 0.
+    is global chance (numpy, random, torch) while it works; `verbose` is 0, and `memory` None. A part that is empty votes for class 0,
+    one that holds a single class for that one, one on which the estimator fails for class 0.
     """
 
     functions: ClassVar[tuple[str, ...]] = ("features",)
@@ -64,18 +65,38 @@ class Estimators:
         return classes
 
     def _try(self, features: NDArray[Any], labels: NDArray[np.int32], *, scored: bool) -> None:
-        """Refuse, on public rows, an estimator that cannot be fitted or does not say one number per row."""
+        """Refuse, on public rows, an estimator that cannot be fitted, does not say one number per row, or has clones that are not apart:
+        one must say the same after another was fitted, and so must its twin."""
         name = type(self.estimator).__name__
         asked = {"predict": _prediction} | ({"its score": _score} if scored and _scores(self.estimator) else {})
-        try:
+
+        def fit(labels: NDArray[np.int32]) -> Fitted:
             with _alone(bytes(32)):
-                fitted = _fitted(self.estimator, features.copy(), labels, bytes(32))
-                shapes = {what: ask(fitted, features.copy()).shape for what, ask in asked.items()}
+                return _fitted(self.estimator, features.copy(), labels, bytes(32))
+
+        def said(fitted: Fitted) -> list[NDArray[Any]]:
+            with _alone(bytes(32)):
+                return [ask(fitted, features.copy()) for ask in asked.values()]
+
+        try:
+            first = fit(labels)
+            before = said(first)
+            fit(np.roll(labels, 1))
+            after, twin = said(first), said(fit(labels))
         except REFUSALS as error:
             raise BadInput(f"estimator {name} cannot be fitted: {first_line(error)}") from error
-        for what, shape in shapes.items():
-            if shape != (len(features),):
-                raise BadInput(f"{what} of estimator {name} must be one number per row, got shape {shape}")
+        for what, found in zip(asked, before, strict=True):
+            if found.shape != (len(features),):
+                raise BadInput(f"{what} of estimator {name} must be one number per row, got shape {found.shape}")
+        if not all(
+            np.allclose(found, same, equal_nan=True)
+            for found, *others in zip(before, after, twin, strict=True)
+            for same in others
+        ):
+            raise BadInput(
+                f"estimator {name} must learn from its own records and its random_state alone: on made-up rows, fitting another clone "
+                "changes what one says. Keep nothing in the class or the module"
+            )
 
     def begin(self, parts: Parts, codec: Codec, classes: int, seed: bytes) -> "Clones":
         """Teachers yet to be fitted."""
@@ -207,7 +228,8 @@ def _fitted(estimator: Any, features: NDArray[Any], labels: NDArray[np.int32], s
         own_state = "random_state" in getattr(value, "__dict__", {})
         if own_state and not (hasattr(value, "get_params") or isinstance(value, type)):
             value.random_state = _number(seed, f"{name}.random_state")
-    own.set_params(**states, **silent)
+    forgotten = {name: None for name in settings if _last(name) == KEPT}
+    own.set_params(**states, **silent, **forgotten)
     return own.fit(features, labels)
 
 
