@@ -132,7 +132,10 @@ FAULTS = ("loses a strong association", "breaks a declared rule")  # with which 
 BAD = ("Hardly", "Not useful", "Far", "Partly useful", "Recognisable")
 LEAST_LOST, MOST_LOST = 0.1, 10  # of an association, and of rows in a table
 BRIEFLY = 3  # associations for a terminal
-STRONG, MUCH = 0.3, 0.5  # an association whose loss a verdict names if so much of it is gone
+STRONG, MUCH = (
+    0.3,
+    0.5,
+)  # an association whose loss a verdict names if so much of it is gone; histories, if they differ by so much
 NOTHING = {"verdict": "Not computed", "text": "See the list of what was not computed, below."}
 
 
@@ -140,7 +143,8 @@ def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The two questions of a steward, "Can I use it?" and "Can I share it?", each {"question", "verdict", "bad", "good",
     "answers": [{"question", "verdict", "figures": [{"label", "value", "interval"?}], "text"}]}."""
     uses = _uses(result["targets"], (result.get("histories") or {}).get("told", {}))
-    close = faithful(result["fidelity"], result.get("histories"))
+    apart = (result.get("linked") or {}).get("apart", {})
+    close = faithful(result["fidelity"], {**(result.get("histories") or {}), "apart": apart})
     whom = for_whom(result["targets"])
     if whom is None and result["schema_version"] > 1 and result["targets"]:
         text = "No subgroup (sex, age, ethnicity) was judged, so this page cannot show whether one fares badly."
@@ -308,12 +312,14 @@ def faithful(found: Mapping[str, Any], histories: Mapping[str, Any] | None = Non
     lost = lost_associations(found)
     if lost:
         text += f" The association of {lost[0]['columns']} loses most: {_from_to(lost[0])}."
-    if farthest := worst_of_histories(histories or {}):
+    farthest = worst_of_histories(histories or {})
+    if farthest is not None:
         what, made, real = farthest
         text += f" Of histories, {what} differ most: by {made:.3f} ({real:.3f})."
     verdict, worst = _closeness(excess, detection), worst_rule(found)
     gone = [each for each in lost if kept(each["train"], each["synthetic"]) <= -MUCH * abs(each["train"])]
-    faults = [FAULTS[0]] if any(abs(each["train"]) >= STRONG for each in gone) else []
+    changed = farthest is not None and farthest[1] - farthest[2] >= MUCH
+    faults = [FAULTS[0]] if changed or any(abs(each["train"]) >= STRONG for each in gone) else []
     if worst is not None:
         text += (
             f" {_share(worst['synthetic'])} of synthetic rows break the rule {worst['rule']} ({_share(worst['train'])} of real "
@@ -335,6 +341,7 @@ def worst_of_histories(found: Mapping[str, Any]) -> tuple[str, float, float] | N
     }
     figures |= {f"the people who ever have each {each['column']}": each for each in found.get("ever", ())}
     figures |= {f"times until {each['event']}": each for each in found.get("survival") or ()}
+    figures |= {" and ".join(what.split(", ")): each for what, each in found.get("apart", {}).items()}
     held = {what: (each.get("tvd", each.get("distance")), each["real"]) for what, each in figures.items() if each}
     beyond = [(what, made, real) for what, (made, real) in held.items() if made is not None and made > real]
     return max(beyond, key=lambda figure: float(figure[1] - figure[2]), default=None)
