@@ -131,8 +131,8 @@ def lost(
         answer = single.get(column.name)
         if clamped and answer is not None and _shows_nothing(answer, column, fine):
             empty.append(column.name)
-        if isinstance(column, Categorical) and column.tree is None and (unclear := _hidden(answer, column)):
-            hidden.append(unclear)
+        if isinstance(column, Categorical) and column.name in fine.schema.names and (one := _hidden(answer, column)):
+            hidden.append(one)
         if not isinstance(column, Categorical) or column.other is None:
             continue
         found = None if answer is None else _share(answer, column.categories.index(column.other))
@@ -186,7 +186,7 @@ def _counts(answer: Answer | None, column: Categorical) -> Array | None:
 
 def _hidden(answer: Answer | None, column: Categorical) -> Hidden | None:
     """The categories whose noisy counts are not clear of the noise, where those may be worth a word."""
-    if answer is None or len(np.unique(answer.groups[0])) < len(answer.groups[0]):
+    if answer is None or column.tree is not None or len(np.unique(answer.groups[0])) < len(answer.groups[0]):
         return None
     counts, doubt = answer.cells[answer.groups[0][: len(column.categories)]], CLEAR * answer.deviation
     unclear = [
