@@ -348,7 +348,15 @@ class Synthesizer:
         with (
             contextlib.closing(book),
             entered(
-                account, frame, self.budget, unit, ledger=book, resume=resume, resumable=kept is not None, **about
+                account,
+                frame,
+                self.budget,
+                unit,
+                ledger=book,
+                resume=resume,
+                resumable=kept is not None,
+                planted=audit is not None,
+                **about,
             ) as entry,
             validated(self.schema, frame, invalid) as valid,
         ):

@@ -192,7 +192,7 @@ def _hidden(answer: Answer | None, column: Categorical) -> Hidden | None:
     unclear = [
         place for place, count in enumerate(counts) if count <= doubt and column.categories[place] != column.other
     ]
-    share = (max((float(counts[place]) for place in unclear), default=0.0) + doubt) / max(answer.total, 1.0)
+    share = (max(0.0, *(float(counts[place]) for place in unclear), 0.0) + doubt) / max(answer.total, 1.0)
     if not unclear or share < LITTLE:
         return None
     return Hidden(

@@ -150,7 +150,7 @@ def test_declared_categories_that_noise_hides_are_told(tmp_path):
     release = Synthesizer("independent", schema=declared, budget=Budget(0.3, 1e-5)).fit(records().assign(ward=spa))
     (told,) = [each for each in release.statement.lost.hidden if each.column == "ward"]
     assert "north" not in told.categories
-    (said,) = [line for line in sentences(release.statement) if "noise hides" in line]
+    (said,) = [line for line in sentences(release.statement) if "told from noise" in line]
     assert told.text in said
     assert load(release.save(tmp_path / "release")).statement.lost == release.statement.lost
 

@@ -184,7 +184,6 @@ def transaction(path: Path) -> Iterator[Book]:
             connection.execute("PRAGMA synchronous = EXTRA")
             connection.execute("BEGIN IMMEDIATE")
             book = Book(connection, path)
-            _check_alone(path, book.rows())
             yield book  # what is raised here skips the commit, and closing rolls back
             connection.execute("COMMIT")
         _check_kept(path, book)
@@ -282,31 +281,25 @@ def _check_no_journal(path: Path) -> None:
         )
 
 
-def _check_alone(path: Path, rows: Rows) -> None:
-    """SQLite takes back a transaction that a kill cut short when it finds its journal, beside the name by which the file was open. A
-    charge that was made by another name in between would vanish with it."""
-    own = os.path.realpath(path)
-    for row in (*rows.charges[-1:], *rows.states[-1:]):
-        place = row.body.get(PLACE)
-        if isinstance(place, str) and place != own and os.path.exists(f"{place}-journal"):
-            raise BadInput(
-                f"a process that wrote the account {path} was killed while the file was called {place}, and {place}-journal still "
-                f"holds what must be taken back: give the file that name again, run synthdp budget account={place} there once, and go "
-                "on with either name"
-            )
-    if own in _mounts():
-        raise BadInput(
-            f"the account {path} is mounted as a single file, so that what a kill cuts short is kept apart from it: mount its folder"
-        )
-
-
-def _mounts() -> set[str]:
-    """Where file systems, folders and files are mounted, on Linux."""
+def is_hot(path: str) -> bool:
+    """Whether SQLite would play the journal of a file of that name into it: what a kill before its first write left has no header yet."""
     try:
-        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        with open(f"{path}-journal", "rb") as journal:
+            return journal.read(1) not in (b"", b"\0")
     except OSError:
-        return set()
-    return {re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), line.split(" ")[4]) for line in lines}
+        return False
+
+
+def is_mounted(path: Path) -> bool:
+    """Whether the file itself is mounted, on Linux: its journal would not lie in the folder that the file comes from."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+    except OSError:
+        return False
+    places = {words[4] for line in lines if len(words := line.split(" ")) > 4}
+    return os.path.realpath(path) in {
+        re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), place) for place in places
+    }
 
 
 def _make_folder(folder: Path) -> None:

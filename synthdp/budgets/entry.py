@@ -35,6 +35,7 @@ class Entry:
         *,
         ledger: Ledger,
         resume: bool,
+        planted: bool,
         about: Mapping[str, Any],
     ) -> None:
         self._account = account
@@ -47,7 +48,10 @@ class Entry:
         self._process = os.getpid()
         if account is not None:
             self._number = account.check(budget, unit, resumed=ledger.path if resume else None)
-            self._prints = [lru_cache(maxsize=None)(fingerprint.of(_named(table))) for table in _forms(account, frame)]
+            self._prints = [
+                lru_cache(maxsize=None)(fingerprint.of(_named(table)))
+                for table in _forms(account, frame, planted=planted)
+            ]
         self._stopped = self._number is not None
 
     def check_table(self) -> None:
@@ -76,9 +80,7 @@ class Entry:
     def _enter_first(self, account: AccountFile, plan: Plan, budget: Budget) -> None:
         claim = self._new_claim()
         try:
-            # Canaries of an audit are other ones each time: that frame is not what the account is kept for.
-            prints = self._prints if isinstance(account.source, Path | source.Files) else self._prints[:1]
-            self._number = account.enter(self._about, plan, budget, self._unit, *prints, claim=claim)
+            self._number = account.enter(self._about, plan, budget, self._unit, *self._prints, claim=claim)
         except BadInput:
             self._ledger.discard()
             raise
@@ -138,16 +140,18 @@ def entered(
     ledger: Ledger,
     resume: bool = False,
     resumable: bool = False,
+    planted: bool = False,
     **about: Any,
 ) -> Iterator[Entry]:
     """A fit's entry while the block runs, marked "finished", "failed" or "interrupted" when it ends. One that can be resumed is
     "fitted" then, and "finished" when its release is saved: until that it goes on where the process is killed.
 
-    `about` is written beside the charge: generator, settings, rehearsal. With `resume` a fit that wrote `ledger` and did not
+    `about` is written beside the charge: generator, settings, rehearsal. `planted`: the frame holds canaries of an audit, other ones
+    each time, so that it is not what the account is kept for. With `resume` a fit that wrote `ledger` and did not
     finish is gone on with: what it was charged counts. Raises `BadInput` where the account refuses.
     """
     file = AccountFile(path=Path(account)) if isinstance(account, str | Path) else account
-    entry = Entry(file, frame, budget, unit, ledger=ledger, resume=resume, about=about)
+    entry = Entry(file, frame, budget, unit, ledger=ledger, resume=resume, planted=planted, about=about)
     try:
         yield entry
     except KeyboardInterrupt:
@@ -170,12 +174,12 @@ def warn_of_no_account() -> None:
 
 
 def _forms(
-    account: AccountFile, frame: "pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source"
+    account: AccountFile, frame: "pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source", *, planted: bool
 ) -> "list[Path | pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source]":
     """The table in the form in which the account knows it, and as the frame that it was read into, by which others may."""
     if account.source is None or account.source is frame:
         return [frame]
-    return [account.source] if isinstance(frame, source.Query) else [account.source, frame]
+    return [account.source] if planted or isinstance(frame, source.Source) else [account.source, frame]
 
 
 def _named(

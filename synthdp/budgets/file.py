@@ -75,6 +75,9 @@ class AccountFile:
         """
         if not _writable(self.path):
             raise BadInput(f"the account {self.path} cannot be written; name another file with account=FILE")
+        rows = chain.read(self.path)
+        if rows is not None:
+            self._check_alone(rows)
         found = self.read() or self._imagined()
         if self._agreed(found) != found.cap:
             found = replace(found, cap=self.cap)
@@ -263,12 +266,33 @@ class AccountFile:
 
     def _opened(self, book: chain.Book) -> Standing:
         """What stands, after the row that a new cap needs; the head is checked."""
+        self._check_alone(book.rows())
         found = standing(book.rows())
         self._check_head(found)
         if self._agreed(found) == found.cap:
             return found
         book.append("charges", self._signed({"kind": CAP, "cap": self.cap and asdict(self.cap)}))
         return standing(book.rows())
+
+    def _check_alone(self, rows: chain.Rows) -> None:
+        """SQLite takes back a transaction that a kill cut short when it finds its journal, beside the name by which the file was open. A
+        charge that was made by another name in between would vanish with it."""
+        own = os.path.realpath(self.path)
+        places = {place for row in (*rows.charges, *rows.states) if isinstance(place := row.body.get(PLACE), str)}
+        gone = {place for place in places if not os.path.exists(place)}
+        same = {place for place in places | set(map(str, registry.listed())) if _is_same(place, own)}
+        for place in sorted((gone | same) - {own}):
+            if chain.is_hot(place):
+                raise BadInput(
+                    f"a process that was writing the account {self.path} was killed while the file was called {place}, and "
+                    f"{place}-journal has not been rolled back yet. Rename the account back to {place} (or use that name), run synthdp "
+                    f"budget account={place} once, and then use either name"
+                )
+        if chain.is_mounted(self.path):
+            raise BadInput(
+                f"the account {self.path} is mounted as a single file, so SQLite's journal would not lie beside it. Mount the folder that "
+                "contains it"
+            )
 
     def _imagined(self) -> Standing:
         """The account that opening it would make."""
@@ -333,8 +357,12 @@ class AccountFile:
     def _recognise(self, book: chain.Book, found: Standing, known: Sequence[str]) -> None:
         self._check_table(found, known)
         first = FILE if isinstance(self.source, Path | tables.Files) else FRAME
+        whole = FRAME in (first, *(change.get("form") for change in found.changes))  # its content is known, too
         for form, each in zip((first, *[FRAME] * (len(known) - 1)), known, strict=True):
-            if each not in found.fingerprints:
+            again = (
+                form == FRAME != first and whole and known[0] in found.fingerprints
+            )  # the same bytes, read in another way
+            if each not in found.fingerprints and not again:
                 book.append("charges", self._signed({"kind": VERSION, "form": form, "fingerprint": each}))
 
     def _signed(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -347,6 +375,13 @@ class AccountFile:
 def overtaken(path: Path) -> str:
     """What to say to a copy of a fit that is not the one to go on."""
     return f"another copy of this fit has been resumed meanwhile, as {path} shows; only one copy of a stopped fit can be resumed"
+
+
+def _is_same(place: str, own: str) -> bool:
+    try:
+        return os.path.samefile(place, own)
+    except OSError:
+        return False
 
 
 def _told(plan: Plan) -> list[dict[str, Any]]:

@@ -35,13 +35,12 @@ def home() -> Path:
 
 def holds(path: Path) -> bool:
     """Whether the account is in the list."""
-    return _real(path) in _listed()
+    return _real(path) in listed()
 
 
 def add(path: Path) -> None:
     """Put the account into the list. Raises `OSError` or `BadInput` where the list cannot be written."""
-    listed = _listed()
-    if _real(path) in listed:
+    if holds(path):
         return
     file = home() / NAME
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -56,7 +55,7 @@ def add(path: Path) -> None:
 def others(path: Path | None = None) -> Iterator[tuple[Path, Standing]]:
     """The listed accounts but `path`, as they stand. One that is gone, unreadable or damaged is left out."""
     own = None if path is None else _real(path)
-    for other in _listed():
+    for other in listed():
         if other == own:
             continue
         try:
@@ -68,7 +67,7 @@ def others(path: Path | None = None) -> Iterator[tuple[Path, Standing]]:
             yield other, found
 
 
-def _listed() -> dict[Path, None]:
+def listed() -> dict[Path, None]:
     """The paths, each once, in their order; none where there is no list that can be read."""
     try:
         lines = (home() / NAME).read_text(encoding="utf-8", errors="replace").splitlines()

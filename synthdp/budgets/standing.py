@@ -3,9 +3,9 @@
 import hashlib
 import math
 import sys
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from synthdp.budgets import filters
@@ -65,9 +65,9 @@ class Standing:
 
     @property
     def versions(self) -> int:
-        """How many versions of the table are known; each is so by its bytes, its content, or both."""
-        forms = Counter(change["form"] for change in self.changes if change["kind"] == VERSION)
-        return max(forms.values(), default=0)
+        """How many versions of the table are known: each by its bytes, its content, or both, one after the other."""
+        forms = [change["form"] if change["kind"] == VERSION else "" for change in self.changes]
+        return sum(bool(form) and (before, form) != ("file", "frame") for before, form in pairwise(["", *forms]))
 
     @property
     def spent(self) -> Price:

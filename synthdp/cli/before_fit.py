@@ -256,8 +256,8 @@ def split(config: Config) -> None:
     )
     if isinstance(schema.units, int):
         print(
-            f"units      {options.schema} declares {schema.units:,}, those of the whole table. A fit plans its tables by that number: a "
-            f"copy with units: {round(schema.units * (1 - options.share))} suits {train.name} better"
+            f"units      {options.schema} declares {schema.units:,} units, which is the number in the whole table. A fit plans its tables "
+            f"by that number, so use a copy of the schema with units: {round(schema.units * (1 - options.share))} for {train.name}"
         )
     account = _account_of(schema)
     print(

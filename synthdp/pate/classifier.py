@@ -14,7 +14,7 @@ from synthdp.pate.students import Learned, Probabilities, Student, TrainingSet
 from synthdp.pate.students.named_students import called, settings_of, student_of
 from synthdp.report.folder import STUDENT as MODEL
 from synthdp.report.folder import put, written
-from synthdp.report.statement import CLASSIFIER, Statement
+from synthdp.report.statement import CLASSIFIER, TEACHERS, Statement
 from synthdp.schema.codec import Codec, Codes
 from synthdp.schema.columns import Boolean
 from synthdp.schema.schema import Schema
@@ -27,10 +27,6 @@ INDEPENDENT = "Synthetic rows are independent"  # the line of a statement that i
 PUBLIC = (
     "The public records that the teachers were asked about, {count} of {all}: the steward declared them public. They and their noisy "
     "labels are part of the release; of somebody who is in both tables, only the sensitive record is protected."
-)
-TRUSTED = (
-    "That a teacher's vote hangs on nothing but its own part of the records: the code of the teachers and of the features was tried on "
-    "made-up rows, and is taken on trust beyond these."
 )
 STUDENT, ANSWERS = "student/", "answers/"
 
@@ -132,4 +128,4 @@ class Classifier:
 def limits(statement: Statement, lines: Iterable[str]) -> tuple[str, ...]:
     """What the statement of a classifier does not cover, from the sentences on a fit in general."""
     public = PUBLIC.format(count=statement.settings["queries"], all=statement.declared["public_records"])
-    return (*(line for line in lines if not line.startswith(INDEPENDENT)), public, TRUSTED)
+    return (*(line for line in lines if not line.startswith(INDEPENDENT)), public, TEACHERS)

@@ -233,8 +233,8 @@ def sentences(statement: "Statement") -> Iterator[str]:
         )
     if lost.hidden:
         yield (
-            f"Declared categories that the noise hides: {_listed([each.text for each in lost.hidden], '; ')}. Synthetic records may lack "
-            "them, or hold too many."
+            f"Declared categories that cannot be told from noise: {_listed([each.text for each in lost.hidden], '; ')}. Synthetic records "
+            "may contain too few or too many of them."
         )
     if lost.alone:
         yield (
@@ -253,7 +253,7 @@ def sentences(statement: "Statement") -> Iterator[str]:
         remedy = (
             ""
             if pictures
-            else " generator=histories learns that, where the schema names the column that orders them (order:)."
+            else " generator=histories learns that, if the schema names the column that puts them in order (order:)."
         )
         yield (
             f"Each synthetic record has a {unit} of its own: the model does not know which records belong to one {unit}, how many "

@@ -70,6 +70,10 @@ FOLLOWED = (
     "Synthetic people are independent of each other, and keys are fresh: they link the rows of synthetic people, and none leads to a real "
     "one."
 )
+TEACHERS = (
+    "That a teacher's vote depends only on its own part of the records: the code of the teachers and of the features was tested on made-up "
+    "rows and is otherwise taken on trust."
+)
 CLAMPED = "Cells that break the schema. The fit did not refuse them (invalid=clamp): {what}."
 SELECTED = (
     "How long the selection took: it makes a hidden number of fits, and who timed it knows about how many. The privacy of the best "
@@ -322,6 +326,7 @@ def wording() -> str:
         ROUNDED,
         SHARED,
         FOLLOWED,
+        TEACHERS,
         CURVE_DELTAS,
         together(2),
         edited(("a check",)),

@@ -352,7 +352,7 @@ def _times(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
         if timed.any():
             yield Finding(
                 column=column.name,
-                what="some values have a time of day, which resolution: day leaves out",
+                what="some values have a time of day, which resolution: day drops",
                 remedy="nothing, if that is intended; otherwise declare a finer resolution, such as minute",
                 count=int(timed.sum()),
                 rows=tuple(int(place) + 1 for place in np.flatnonzero(timed)[:ROWS]),

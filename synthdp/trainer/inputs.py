@@ -155,8 +155,9 @@ def framed(data: Any, schema: Schema, target: str | None, *, clamped: bool = Fal
     else:
         table = np.array(x, object) if isinstance(x, list) else x
         if table.ndim != 2 or table.shape[1] != len(columns):
-            got = ", ".join(["rows", *map(str, table.shape[1:])])  # how many rows there are is the records' secret
-            raise BadInput(f"x must have shape (rows, {len(columns)}), a column for each of the schema's, got ({got})")
+            # How many rows there are is the records' secret.
+            got = f"{table.ndim} dimensions" if table.ndim != 2 else f"{table.shape[1]} columns"
+            raise BadInput(f"x must have shape (rows, {len(columns)}), a column for each of the schema's, got {got}")
         made = pd.DataFrame({column.name: table[:, place] for place, column in enumerate(columns)})
     if y is None:
         return made

@@ -20,7 +20,7 @@ from clinic import make_frame, make_schema
 
 from synthdp import Budget, Synthesizer, generators
 from synthdp.accounting import epsilon
-from synthdp.budgets import AccountFile, Cap, chain, filters, fingerprint
+from synthdp.budgets import AccountFile, Cap, chain, filters, fingerprint, registry
 from synthdp.budgets.entry import entered
 from synthdp.budgets.filters import Price
 from synthdp.errors import BadInput
@@ -229,6 +229,9 @@ def test_another_table_is_refused_and_a_newer_version_is_recorded(account):
     assert account.read().spent.loss == 3.0, "the same people: what is spent adds up over versions"
 
 
+HOT, COLD = b"\xd9what a kill leaves", bytes(512)  # SQLite writes a journal's header last
+
+
 def test_a_journal_under_another_name_stops_every_charge(account):
     """What it takes back would take the charges with it that were made by the other name meanwhile (law 25)."""
     enter(account)
@@ -237,30 +240,60 @@ def test_a_journal_under_another_name_stops_every_charge(account):
     account.path.rename(other.path)
     enter(other)  # a new name alone harms nothing
     other.path.rename(account.path)
-    enter(account)
-    for rename in (os.link, os.rename):
-        rename(account.path, other.path)
-        journal.write_bytes(b"what a kill leaves")
-        with pytest.raises(
-            BadInput, match=f"{journal} still holds what must be taken back: give the file that name again"
-        ):
+    for give, back in ((os.link, lambda: other.path.unlink()), (os.rename, lambda: other.path.rename(account.path))):
+        give(account.path, other.path)
+        journal.write_bytes(HOT)
+        with pytest.raises(BadInput, match=f"{journal} has not been rolled back yet. Rename the account back"):
+            other.check(ONE, "record")
+        with pytest.raises(BadInput, match="has not been rolled back yet"):
             enter(other)
-        assert len(other.read().fits) == 3
+        assert len(other.read().fits) == 2
+        journal.write_bytes(COLD)
+        other.check(ONE, "record")
         journal.unlink()
-        os.replace(other.path, account.path)
-    with pytest.raises(BadInput, match="only epsilon 0"):
+        back()
+        assert account.path.exists()
+        assert not other.path.exists()
+    enter(account)
+    assert len(account.read().fits) == 3
+
+
+def test_a_journal_beside_a_name_that_no_row_knows_yet_is_found_by_the_list(account):
+    enter(account)
+    other = account.path.with_name("linked")
+    os.link(account.path, other)
+    registry.add(other)
+    Path(f"{other}-journal").write_bytes(HOT)
+    with pytest.raises(BadInput, match="linked-journal has not been rolled back yet"):
         enter(account)
+
+
+def test_a_journal_of_another_account_under_an_earlier_name_stops_nothing(account):
+    enter(account)
+    archived = AccountFile(path=account.path.with_name("archived"))
+    account.path.rename(archived.path)
+    enter(account)  # a new one
+    Path(f"{account.path}-journal").write_bytes(HOT)
+    enter(archived)
+    assert len(archived.read().fits) == 2
 
 
 def test_an_account_that_is_mounted_as_a_single_file_is_refused(account, monkeypatch):
     enter(account)
-    place = os.path.realpath(account.path)
-    monkeypatch.setattr(chain, "_mounts", lambda: {"/", place})
-    with pytest.raises(BadInput, match="mounted as a single file"):
-        enter(account)
-    assert len(account.read().fits) == 1
-    monkeypatch.undo()
-    assert "/" in chain._mounts() or not Path("/proc/self/mountinfo").exists()
+    place = os.path.realpath(account.path).replace("patients", "\\160atients")  # the kernel writes spaces in this way
+    lines = f"22 1 8:1 / / rw - ext4 /dev/sda1 rw\nodd\n23 22 8:1 /a {place} rw\x85 - ext4 /dev/sda1 rw\n"
+    read = Path.read_text
+
+    def told(path, **how):
+        return lines if str(path) == "/proc/self/mountinfo" else read(path, **how)
+
+    monkeypatch.setattr(Path, "read_text", told)
+    for refused in (lambda: account.check(ONE, "record"), lambda: enter(account)):
+        with pytest.raises(BadInput, match="mounted as a single file"):
+            refused()
+    lines = lines.replace("atients", "erson")
+    enter(account)
+    assert len(account.read().fits) == 2
 
 
 def test_a_fingerprint_is_of_the_content(tmp_path):

@@ -152,7 +152,7 @@ def test_check_says_where_a_time_of_day_is_left_out(place, capsys):
         frame["seen"] = [days[row % 28] + (at if row % 2 else "") for row in range(len(frame))]
         frame.to_csv("a.csv", index=False)
         found = findings(capsys)
-        what = ("seen", "some values have a time of day, which resolution: day leaves out")
+        what = ("seen", "some values have a time of day, which resolution: day drops")
         assert (what in found) == told, (resolution, at)
         if told:
             assert found[what]["count"] == len(frame) // 2
@@ -354,10 +354,7 @@ def test_split_keeps_patients_together_and_every_row_as_it_was(place, capsys, na
     assert 0.08 < held["patient"].nunique() / 300 < 0.35  # 60 expected of 300, five deviations
     said = capsys.readouterr().out
     assert "about 20% held out" in said
-    assert (
-        f"declares 60, those of the whole table. A fit plans its tables by that number: a copy with units: 48 suits train{ending}"
-        in said
-    )
+    assert f"so use a copy of the schema with units: 48 for train{ending}" in said
     if name == "a.csv":
         lines = (place / name).read_bytes()
         assert sum(len((place / "parts" / f"{part}.csv").read_bytes()) for part in ("train", "held_out")) == len(

@@ -403,15 +403,21 @@ def test_the_first_screen_names_what_of_histories_is_farthest_apart(result):
         "survival": [{"event": "death", "distance": 0.08, "real": 0.042}],
     }
     told = findings.faithful(result["fidelity"], histories)["text"]
-    assert "Of histories, gaps between records differ most: by 0.279 (0.037)." in told
+    assert "Among the histories, gaps between records differ most: by 0.279 (0.037 in held-out ones)." in told
     del histories["gaps"]
-    assert "times until death differ most: by 0.080 (0.042)" in findings.faithful(result["fidelity"], histories)["text"]
+    assert (
+        "times until death differ most: by 0.080 (0.042 in held-out ones)"
+        in findings.faithful(result["fidelity"], histories)["text"]
+    )
     histories["apart"] = {"lab.code": {"tvd": 0.05, "real": 0.04}, "lab.code, result": {"tvd": 0.76, "real": 0.08}}
     answer = findings.faithful(result["fidelity"], histories)
-    assert "Of histories, lab.code and result differ most: by 0.760 (0.080)." in answer["text"]
-    assert "loses a strong association" in answer["verdict"]
+    assert (
+        "Among the histories, rows by lab.code and result differ most: by 0.760 (0.080 in held-out ones)."
+        in answer["text"]
+    )
+    assert "distorts the histories" in answer["verdict"]
     del histories["survival"], histories["apart"]
-    assert "Of histories" not in findings.faithful(result["fidelity"], histories)["text"]
+    assert "Among the histories" not in findings.faithful(result["fidelity"], histories)["text"]
 
 
 def test_the_terminal_is_told_of_subgroups_and_attacks(result):

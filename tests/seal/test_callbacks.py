@@ -400,3 +400,20 @@ def test_a_function_that_knows_too_few_codes_is_refused_before_the_charge():
     known = np.eye(data.codec.sizes[place] - 1)
     with pytest.raises(BadInput, match="IndexError"):
         data.sum(lambda codes: known[codes[:, place]], len(known), 1.0, 1.0)
+
+
+def test_a_module_that_cannot_have_made_up_weights_is_tried_at_its_own():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight, self.scale = nn.Parameter(torch.ones(6)), nn.Parameter(torch.tensor(0.5))
+
+        def forward(self, rows):
+            if bool((self.weight != 1).any()):
+                raise ValueError("no such weights")
+            return (rows @ self.weight).unsqueeze(1) * self.scale
+
+    data = sealed()
+    data.gradient(Scaled().double(), row_by_row, 1.0, 1.0)
+    with pytest.raises(BadInput, match=r"loss .*by_batch.* must treat each record on its own"):
+        data.gradient(Scaled().double(), by_batch, 1.0, 1.0)

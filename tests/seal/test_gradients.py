@@ -359,3 +359,19 @@ def test_zero_gradients_get_the_noise_alone():
     draws = torch.cat([add_noise(sums, 3.0, noise).flat for _ in range(400)])
     assert abs(float(draws.mean())) < 5 * 3.0 / len(draws) ** 0.5
     assert float(draws.std()) == pytest.approx(3.0, rel=5 / (2 * len(draws)) ** 0.5)
+
+
+def test_a_parameter_that_is_one_number_has_its_gradient():
+    class Line(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.slope, self.height = nn.Parameter(torch.randn(6)), nn.Parameter(torch.tensor(0.5))
+
+        def forward(self, rows):
+            return rows @ self.slope + self.height
+
+    module, rows = Line().double(), torch.randn(20, 6, dtype=torch.float64)
+    square = lambda module, rows: module(rows).square()  # noqa: E731
+    found = clipped_gradient_sum(module, square, rows, None, 1.0)
+    for name, value in per_unit_reference(module, square, rows, None, 1.0).items():
+        torch.testing.assert_close(found[name], value)

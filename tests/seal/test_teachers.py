@@ -451,11 +451,28 @@ class Sharing(ClassifierMixin, BaseEstimator):
         return np.array([Sharing.known.get(bytes(row), 0) for row in X])
 
 
+class Counting(ClassifierMixin, BaseEstimator):
+    """Says how many clones were fitted before it."""
+
+    fits: ClassVar[int] = 0
+
+    def fit(self, X, y):  # noqa: ARG002
+        self.before_, Counting.fits = Counting.fits, Counting.fits + 1
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.before_ % 3)
+
+
 def test_clones_that_share_what_they_learn_are_refused():
     """One record would move the votes of all teachers (law 19)."""
     kind = Estimators(estimator=Sharing(), features=tabular, target="ill")
-    with pytest.raises(BadInput, match="estimator Sharing must learn from its own records and its random_state alone"):
+    with pytest.raises(BadInput, match=r"estimator Sharing must depend .* predictions changed after another clone"):
         kind.check(Codec(make_schema()))
+    Counting.fits = 0
+    counting = Estimators(estimator=Counting(), features=tabular, target="ill")
+    with pytest.raises(BadInput, match=r"estimator Counting must depend .* a clone that was fitted twice"):
+        counting.check(Codec(make_schema()))
     Estimators(estimator=RandomForestClassifier(5), features=tabular, target="ill").check(Codec(make_schema()))
 
 

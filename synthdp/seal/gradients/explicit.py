@@ -89,12 +89,13 @@ def _slots(batch: Batch) -> tuple[Tensor, Tensor]:
 def _add_clipped(gradients: dict[str, Tensor], counts: Tensor | None, bound: Bound, sums: Sums) -> None:
     squares: dict[int, Tensor] = {}
     for name, gradient in gradients.items():
-        own = torch.linalg.vector_norm(gradient.flatten(1), dim=1, dtype=torch.float64).square_()
+        rows = gradient.reshape(len(gradient), -1)  # of one number for each unit, too
+        own = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64).square_()
         place = bound.group([name])
         squares[place] = squares[place] + own if place in squares else own
     weights, bad = bound.factors({place: (own, None) for place, own in squares.items()}, counts)
     for name, gradient in gradients.items():
-        part = gradient.flatten(1)
+        part = gradient.reshape(len(gradient), -1)
         kept = part if bad is None else part.masked_fill(bad.unsqueeze(1), 0.0)
         sums.add(name, weights[bound.group([name])].to(kept.dtype) @ kept)
 

@@ -21,6 +21,8 @@ from synthdp.seal.gradients.buckets import mixed, prepared, stirred
 from synthdp.seal.records import Codes, Records
 from synthdp.seal.vectors import Joint, Sums
 
+STIRRED = 1 << 23  # parameters of a module that is tried at made-up weights, at most
+
 
 @dataclass(frozen=True)
 class Gradient:
@@ -64,21 +66,38 @@ class Gradient:
 
     @property
     def by_row(self) -> Sequence[tuple[str, Callable[..., Any], ByRow]]:
-        """The loss, which must answer for each record alone, at these weights and at made-up ones, since a layer that is zero at first
-        hides what is before it; and its rounding, which is probed then (`prepared`)."""
-        return [("loss", self.loss, self._losses), ("rounding of the loss", self.loss, self._probed)]
+        """The loss, which must answer for each record alone, at these weights and at made-up ones, since a layer that starts at zero hides
+        the layers before it; and its rounding, which is probed then (`prepared`)."""
+        return [
+            ("loss", self.loss, self._losses),
+            ("loss at made-up weights", self.loss, self._losses_elsewhere),
+            ("rounding of the loss", self.loss, self._probed),
+        ]
 
     def _losses(self, codes: Codes) -> NDArray[np.float64]:
         if len(codes) == 0:
-            return np.zeros((0, 2))  # no loss is ever asked about no record
-        rows = torch.from_numpy(codes).to(self._device)
+            return np.zeros(0)  # no loss is ever asked about no record
+        found: NDArray[np.float64] = (
+            losses(self.module, self.loss, torch.from_numpy(codes).to(self._device)).cpu().numpy()
+        )
+        return found
+
+    def _losses_elsewhere(self, codes: Codes) -> NDArray[np.float64]:
+        """The same at made-up weights; zeros of very large modules, and where the module cannot have such weights (a scale below 0)."""
+        numbers = sum(parameter.numel() for parameter in self.module.parameters())
+        if len(codes) == 0 or numbers > STIRRED:
+            return np.zeros(len(codes))
 
         def elsewhere(module: nn.Module, rows: Tensor) -> Tensor:
             return stirred(self.loss, survey(module)[0], 0)(module, rows)
 
-        found = [losses(self.module, loss, rows).cpu().numpy() for loss in (self.loss, elsewhere)]
-        together: NDArray[np.float64] = np.stack(found, axis=-1)
-        return together
+        try:
+            found: NDArray[np.float64] = (
+                losses(self.module, elsewhere, torch.from_numpy(codes).to(self._device)).cpu().numpy()
+            )
+        except (ArithmeticError, RuntimeError, ValueError):
+            return np.zeros(len(codes))
+        return found
 
     def _probed(self, codes: Codes) -> NDArray[np.float64]:
         """Zeros. The first codes, which are made up, are what a module's rounding is probed on."""

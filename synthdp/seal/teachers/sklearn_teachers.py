@@ -25,6 +25,7 @@ Asked = Callable[[Fitted, NDArray[Any]], NDArray[Any]]  # of a classifier about 
 REFUSALS = (ValueError, ArithmeticError)  # by which estimators say that they cannot learn from public rows
 LOUD = ("verbose", "verbosity")  # parameters by which estimators print exact losses, some from below Python
 KEPT = "memory"  # the parameter by which pipelines write what they were fitted to into a folder
+CLOSE = 1e-4  # of scores, which threads and GPUs may round differently
 SCORED = ("predict_proba", "decision_function")
 
 
@@ -65,8 +66,8 @@ class Estimators:
         return classes
 
     def _try(self, features: NDArray[Any], labels: NDArray[np.int32], *, scored: bool) -> None:
-        """Refuse, on public rows, an estimator that cannot be fitted, does not say one number per row, or has clones that are not apart:
-        one must say the same after another was fitted, and so must its twin."""
+        """Refuse, on public rows, an estimator that cannot be fitted, does not say one number per row, or has clones that share what they
+        learn: one must say the same after another was fitted, and so must a third that is fitted as the first one was."""
         name = type(self.estimator).__name__
         asked = {"predict": _prediction} | ({"its score": _score} if scored and _scores(self.estimator) else {})
 
@@ -88,14 +89,15 @@ class Estimators:
         for what, found in zip(asked, before, strict=True):
             if found.shape != (len(features),):
                 raise BadInput(f"{what} of estimator {name} must be one number per row, got shape {found.shape}")
-        if not all(
-            np.allclose(found, same, equal_nan=True)
-            for found, *others in zip(before, after, twin, strict=True)
-            for same in others
-        ):
+        if not all(_alike(found, same) for found, same in zip(before, after, strict=True)):
             raise BadInput(
-                f"estimator {name} must learn from its own records and its random_state alone: on made-up rows, fitting another clone "
-                "changes what one says. Keep nothing in the class or the module"
+                f"estimator {name} must depend only on its own records and random_state: on made-up rows, predictions changed after "
+                "another clone was fitted. Store nothing in the class or module"
+            )
+        if not _alike(before[0], twin[0]):
+            raise BadInput(
+                f"estimator {name} must depend only on its own records and random_state: on made-up rows, a clone that was fitted twice "
+                "predicts different classes. Store nothing in the class or module, and draw chance from random_state alone"
             )
 
     def begin(self, parts: Parts, codec: Codec, classes: int, seed: bytes) -> "Clones":
@@ -202,6 +204,10 @@ class Clones:
         return found if found.shape == (len(features),) else None
 
 
+def _alike(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    return one.shape == other.shape and np.allclose(one, other, rtol=CLOSE, atol=CLOSE, equal_nan=True)
+
+
 def _scores(estimator: Any) -> bool:
     return any(hasattr(estimator, name) for name in SCORED)
 
@@ -228,7 +234,10 @@ def _fitted(estimator: Any, features: NDArray[Any], labels: NDArray[np.int32], s
         own_state = "random_state" in getattr(value, "__dict__", {})
         if own_state and not (hasattr(value, "get_params") or isinstance(value, type)):
             value.random_state = _number(seed, f"{name}.random_state")
-    forgotten = {name: None for name in settings if _last(name) == KEPT}
+    folders = {
+        name for name, value in settings.items() if isinstance(value, str | os.PathLike) or hasattr(value, "cache")
+    }
+    forgotten = {name: None for name in folders if _last(name) == KEPT}
     own.set_params(**states, **silent, **forgotten)
     return own.fit(features, labels)
 
