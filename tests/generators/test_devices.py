@@ -78,6 +78,7 @@ ENDS = {
 BEGINNINGS = {"kernel_teachers.py:space_of"}
 CHECKS = {  # of a loss on made-up rows, once for each event
     "question.py:_losses",
+    "question.py:_losses_elsewhere",
     "buckets.py:_tried",
     "buckets.py:<genexpr>",
 }

@@ -551,6 +551,13 @@ SAMPLING = (
 
 HANDED_IN = (
     Mutant(
+        "losses are tried at their own weights alone",
+        f"{SEAL}.gradients.question:Gradient._losses_elsewhere",
+        "numbers > STIRRED",
+        "numbers >= 0",
+        ("tests/trainer/test_private_trainer.py::test_what_is_wrong_is_refused_by_name[mixing at other weights]",),
+    ),
+    Mutant(
         "functions are not checked on made-up rows",
         "synthdp.seal.door:Sensitive.check",
         "callbacks.check(name, function, answer, self.codec)",
@@ -633,6 +640,13 @@ RELEASES = (
 )
 
 DECLARED_AND_ENTERED = (
+    Mutant(
+        "a journal under another name is no matter",
+        f"{ACCOUNTS}.file:AccountFile._check_alone",
+        "chain.is_hot(place)",
+        "False",
+        ("tests/budgets/test_accounts.py::test_a_journal_under_another_name_stops_every_charge",),
+    ),
     Mutant(
         "a schema that nobody declares is fitted",
         "synthdp.schema.schema:Schema.check_declared",
