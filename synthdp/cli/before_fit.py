@@ -91,8 +91,10 @@ def check(config: Config) -> None:
 
 
 def _generator_for(schema: "Schema") -> str | None:
-    """The generator that learns how records follow one another, where the schema says in which order; else the default."""
-    return None if schema.order is None else "histories"
+    """The generator that learns how records follow one another, where it takes such a schema; else the default."""
+    from synthdp.schema.history_view import hindrance
+
+    return None if hindrance(schema) else "histories"
 
 
 def _account_of(schema: "Schema") -> str:

@@ -368,6 +368,20 @@ def test_split_keeps_patients_together_and_every_row_as_it_was(place, capsys, na
     assert set(read(place / "later" / f"held_out{ending}")["patient"]) == set(held["patient"])
 
 
+@pytest.mark.parametrize(
+    ("more", "proposed"),
+    [({}, False), ({"order": "seen"}, True), ({"order": "seen", "rules": ["seen <= later"]}, False)],
+)
+def test_split_proposes_a_generator_that_takes_the_schema(place, capsys, more, proposed):
+    day = {"kind": "datetime", "bounds": ["2020-01-01", "2021-01-01"]}
+    facts = {**FACTS, **more, "columns": {**COLUMNS, "seen": day, "later": day}}
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+    records().assign(seen="2020-02-03", later="2020-02-04").to_csv(place / "a.csv", index=False)
+    assert run(["split", "path=a.csv", "schema=schema.yaml", "out=parts"]) == 0
+    (following,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("next")]
+    assert ("generator=histories" in following) == proposed
+
+
 def test_a_split_that_fails_leaves_nothing(place, capsys):
     words = ["split", "schema=schema.yaml", "out=parts"]
     assert run([*words, "path=nothing.csv"]) == 2
