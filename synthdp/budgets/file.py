@@ -93,7 +93,7 @@ class AccountFile:
         table's fingerprints in other forms, by which those may know it."""
         found = self.read()
         if found is not None:
-            known = [of(found.key) for of in (fingerprint, *more)]
+            known = self._known(found, fingerprint, *more)
             self._check_table(found, known)
             if set(known) <= set(found.fingerprints) and registry.holds(self.path):
                 return  # they were compared when the later of the two was first used for it
@@ -158,7 +158,7 @@ class AccountFile:
         be passed, or the relation, unit, table or head is not the account's.
         """
         opened = self.open()
-        known = [of(opened.key) for of in (fingerprint, *more)]
+        known = self._known(opened, fingerprint, *more)
         price = opened.filter.price(plan, budget)  # seconds, in which nobody waits
         with chain.transaction(self.path) as book:
             found = self._opened(book)
@@ -347,6 +347,13 @@ class AccountFile:
             "Ask for less, or sample from a release that these records have already paid for, which costs nothing"
         )
 
+    def _known(self, found: Standing, first: Fingerprint, *more: Fingerprint) -> list[str]:
+        """The table's fingerprints under the account's key: of its content, which takes seconds, only until both are known."""
+        known = [first(found.key)]
+        if known[0] not in found.fingerprints or all(change.get("form") != FRAME for change in found.changes):
+            known += [of(found.key) for of in more]
+        return known
+
     def _check_table(self, found: Standing, known: Sequence[str]) -> None:
         if found.fingerprints and set(known).isdisjoint(found.fingerprints) and not self.add_version:
             raise BadInput(
@@ -357,12 +364,8 @@ class AccountFile:
     def _recognise(self, book: chain.Book, found: Standing, known: Sequence[str]) -> None:
         self._check_table(found, known)
         first = FILE if isinstance(self.source, Path | tables.Files) else FRAME
-        whole = FRAME in (first, *(change.get("form") for change in found.changes))  # its content is known, too
         for form, each in zip((first, *[FRAME] * (len(known) - 1)), known, strict=True):
-            again = (
-                form == FRAME != first and whole and known[0] in found.fingerprints
-            )  # the same bytes, read in another way
-            if each not in found.fingerprints and not again:
+            if each not in found.fingerprints:
                 book.append("charges", self._signed({"kind": VERSION, "form": form, "fingerprint": each}))
 
     def _signed(self, body: Mapping[str, Any]) -> dict[str, Any]:
