@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.marginals import mixed_model_fit
-from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Whole, fit, halfway
+from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, fit, halfway
 from synthdp.generators.marginals.history_model import LEAST_SHARE, MOST_UNITS, HistoryModel, draw, restored
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
@@ -364,6 +364,13 @@ class _Work:
                 found[name] = (0, sizes[name] - len(codec.atoms(name)) - column.missing)
         return found | {PREVIOUS + name: codes for name, codes in found.items() if PREVIOUS + name in sizes}
 
+    @cached_property
+    def slopes(self) -> Slopes:
+        """Those of the unit's and the record's columns with one another and with their own previous values. Numbers, places and gaps of
+        records have none: they say much the same as one another, so that slopes of noise would outweigh each other."""
+        told = {*self.view.unit, *self.view.own}
+        return Slopes({name: codes for name, codes in self.ordered.items() if name.removeprefix(PREVIOUS) in told})
+
     def _alone(self, answers: Sequence[_Asked], name: str) -> Array:
         return _alone(answers, name, self.view, self.others.get(name))
 
@@ -506,6 +513,8 @@ class _Work:
             iterations=self.settings.iterations,
             start=start,
             offset=offset,
+            slopes=None if below or name in (FIRST, GAP) else self.slopes,
+            name=name,
         )
 
 

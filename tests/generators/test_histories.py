@@ -13,7 +13,7 @@ from synthdp import Budget, NotEntered, Schema, Synthesizer, testing
 from synthdp.errors import BadInput
 from synthdp.generators.histories import GENERATOR, HistoriesSettings, _Asked, _pairs
 from synthdp.generators.marginals import mixed_model_fit
-from synthdp.generators.marginals.conditional_fit import drawn, evenly, fit, softmax
+from synthdp.generators.marginals.conditional_fit import FIRST_SLOPE, Slopes, drawn, evenly, fit, softmax
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import View
 from synthdp.seal import Sensitive
@@ -414,3 +414,115 @@ def test_a_mixed_model_has_the_shares_of_its_tables(codes):
     np.testing.assert_allclose(
         found.probabilities({"a": np.arange(3)}, sizes), table / table.sum(1, keepdims=True), atol=0.01
     )
+
+
+def ranked(codes):
+    ranks = np.arange(codes) - (codes - 1) / 2
+    return ranks / ranks.std()
+
+
+@pytest.fixture(scope="module")
+def in_order():
+    """Columns of twenty codes: y rises with `a`, not with `b`; tables with noise of deviation 60, so that single cells say little."""
+    rng, sizes = np.random.default_rng(0), {"a": 20, "b": 20, "y": 20}
+    cells = {name: rng.integers(0, 20, 20_000) for name in "ab"}
+    shares = softmax(0.6 * np.outer(ranked(20), ranked(20)))
+    y = (shares[cells["a"]].cumsum(1) > rng.random(20_000)[:, None]).argmax(1)
+    tables = []
+    for name in "ab":
+        table = rng.normal(0, 60, (20, 20))
+        np.add.at(table, (cells[name], y), 1)
+        tables.append(table)
+    return cells, sizes, tables, shares, np.log(np.bincount(y) / len(y))
+
+
+def sloped(in_order, slopes, name="y"):
+    cells, sizes, tables, _, alone = in_order
+    cliques, options = [("a",), ("b",)], {"spread": 0.25, "iterations": 100}
+    return fit(cells, np.ones(20_000), cliques, sizes, tables, [60.0] * 2, alone, slopes=slopes, name=name, **options)
+
+
+def test_columns_in_order_have_a_slope_and_what_tells_nothing_has_none(in_order):
+    cells, sizes, _, shares, alone = in_order
+    slopes = Slopes(dict.fromkeys(("a", "b", "y"), (0, 20)))
+    found, without = sloped(in_order, slopes), sloped(in_order, None)
+    assert slopes.found["y", ("a",)][0] == pytest.approx(0.6, abs=0.1)
+    assert abs(slopes.found["y", ("b",)][0]) < 0.05
+    assert slopes.variance > FIRST_SLOPE**2, "as the tables say"
+
+    def off(conditional):
+        return np.abs(conditional.probabilities(cells, sizes) - shares[cells["a"]]).sum(1).mean() / 2
+
+    assert off(found) < 0.7 * off(without)
+    assert found.probabilities(cells, sizes).mean(0) == pytest.approx(np.exp(alone), abs=1e-4)
+    again = fit_again(in_order, found, slopes)
+    np.testing.assert_allclose(again.probabilities(cells, sizes), found.probabilities(cells, sizes), atol=0.02)
+
+
+def fit_again(in_order, start, slopes):
+    cells, sizes, tables, _, alone = in_order
+    options = {"spread": 0.25, "iterations": 5, "start": start, "slopes": slopes, "name": "y"}
+    return fit(cells, np.ones(20_000), [("a",), ("b",)], sizes, tables, [60.0] * 2, alone, **options)
+
+
+@pytest.mark.parametrize("ordered", [("a", "b"), ("y",), ()])
+def test_a_column_without_an_order_has_no_slope(in_order, ordered):
+    slopes = Slopes(dict.fromkeys(ordered, (0, 20)))
+    cells, sizes = in_order[:2]
+    found, without = sloped(in_order, slopes), sloped(in_order, None)
+    assert not slopes.found
+    np.testing.assert_allclose(found.probabilities(cells, sizes), without.probabilities(cells, sizes), atol=0.01)
+
+
+def test_codes_without_a_place_in_the_order_have_rank_nought():
+    ranks = Slopes({"a": (1, 4)}).ranks("a", np.array([9.0, 1.0, 2.0, 1.0, 5.0]))
+    assert ranks.tolist() == pytest.approx([0, -(2**0.5), 0, 2**0.5, 0])
+    assert Slopes({"a": (0, 2)}).ranks("a", np.ones(2)) is None, "two codes have no order to speak of"
+
+
+def readings(people, seed):
+    """Blood values: of a person alike from visit to visit, and of each other in part; a third value goes with nothing."""
+    rng = np.random.default_rng(seed)
+    number = 1 + rng.poisson(1.5, people)
+    owner = np.repeat(np.arange(people), number)
+    own = rng.normal(0, 0.8, people)[owner] + rng.normal(0, 0.6, len(owner))
+    days = rng.integers(0, 900, people)[owner] + np.cumsum(rng.integers(1, 40, len(owner)))
+    frame = {
+        "patient": [f"P{each:05d}" for each in owner],
+        "day": pd.Timestamp("2023-01-01") + pd.to_timedelta(days % 1400, "D"),
+        "urea": np.clip(5 + 1.2 * own, 0, 15).round(1),
+        "creatinine": np.clip(80 + 12 * own + rng.normal(0, 12, len(owner)), 0, 200).round().astype(int),
+        "pulse": np.clip(rng.normal(75, 10, len(owner)), 30, 150).round().astype(int),
+    }
+    return pd.DataFrame(frame).sort_values(["patient", "day"], ignore_index=True)
+
+
+def test_values_go_with_one_another_and_with_the_last_ones():
+    """What is told by single cells alone kept half of this: each of their parameters is small, and the noise is as large."""
+    columns = {
+        "patient": {"kind": "identifier"},
+        "day": {"kind": "datetime", "bounds": ["2023-01-01", "2026-12-31"], "resolution": "day", "bins": 12},
+        "urea": {"kind": "continuous", "bounds": [0, 15], "bins": [3, 3.8, 4.5, 5, 5.5, 6.2, 7], "decimals": 1},
+        "creatinine": {"kind": "integer", "bounds": [0, 200], "bins": [60, 68, 76, 84, 92, 100]},
+        "pulse": {"kind": "integer", "bounds": [30, 150], "bins": [62, 68, 72, 76, 80, 86]},
+    }
+    declared = {"unit": "patient", "order": "day", "max_records_per_unit": 4, "units": 4000, "columns": columns}
+    real = readings(4000, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotEntered)
+        made = Synthesizer(
+            HistoriesSettings(rounds=2, iterations=60),
+            schema=Schema.from_dict({"name": "blood", "declared_by": "tests", **declared}),
+            budget=Budget(3.0, 1e-6),
+        ).fit(real, seed=0)
+
+    def together(frame, one, other):
+        last = frame.groupby("patient", sort=False)[other].shift() if one == other else frame[other]
+        return frame[one].corr(last, method="spearman")
+
+    sample = made.sample(len(real), seed=0)
+    for pair in (("urea", "urea"), ("urea", "creatinine")):
+        assert together(real, *pair) > 0.5, "there is something to keep"
+        assert together(sample, *pair) > 0.75 * together(real, *pair)
+    for other in ("urea", "pulse"):
+        assert abs(together(sample, "pulse", other)) < 0.1

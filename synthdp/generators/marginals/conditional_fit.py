@@ -5,11 +5,15 @@ P(y | x) is proportional to P(y) exp(sum_q theta_q[x_q, y]), where P(y) is what 
 conditional distributions with the same tables the one that is nearest to it (Berger, Della Pietra & Della Pietra 1996). The tables are
 noisy, so a parameter pays for its size as much as its cell's noise outweighs what the cell can tell (Dudik, Phillips & Schapire 2007,
 with an L2 penalty). The `x` are drawn, not records: what a model has drawn so far.
+
+Of two columns that stand in order, such as a value and the one before it, cells say little each and all of them together much. So theta_q
+has a second part, slope_q u(x) v(y), where u and v are ranks: linear-by-linear association (Agresti 2013, section 10.4). How large slopes
+are is estimated from the tables (MacKay 1992), so that a table that tells nothing has none.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +31,11 @@ ROWS, CHANCES = 50_000, 10_000_000  # of which probabilities are made at a time
 CLOSED = -1e6  # the logarithm of a chance that is none
 LEAST_CHANCE = 1e-300  # of a code that a rule leaves: something is drawn
 ALIKE = 2.0**30  # of a code's place: means that differ by less than a part of so many are alike
+FURTHER, STEPS_OF_THESE = 4, 30  # fits, once slopes show how large they are
+FIRST_SLOPE, LEAST_SLOPE, MOST_SLOPE = 0.25, 0.02, 1.0  # what is expected of one: at first, and as the tables say
+LEAST_ORDERED = 3  # codes of a column that stands in order
+LEAST_HELD = 1e-9  # weight of a code
+LEAST = 1e-300  # of a share, before its logarithm
 IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
 
@@ -118,6 +127,36 @@ def _exponentials(logits: Array) -> tuple[Array, Array, Array]:
     return found, (found @ np.ones(found.shape[1]))[:, None], most
 
 
+@dataclass(frozen=True)
+class Slopes:
+    """How columns that stand in order go with others that do: `ordered` are the codes [first, end) of all of these. Each fit keeps here,
+    by its column and a clique, the slope that it found and which share of it the tables told, the penalty telling the rest."""
+
+    ordered: Mapping[str, tuple[int, int]]
+    found: dict[tuple[str, Clique], tuple[float, float]] = field(default_factory=dict)
+
+    @property
+    def variance(self) -> float:
+        """That of slopes, as is expected: one for all, since a single slope says too little of how large it should be."""
+        if not self.found:
+            return FIRST_SLOPE**2
+        found, told = np.array(list(self.found.values())).T
+        return min(max(float(found @ found / max(told.sum(), LEAST_HELD)), LEAST_SLOPE**2), MOST_SLOPE**2)
+
+    def ranks(self, name: str, weights: Array) -> Array | None:
+        """(codes,) ranks of the codes, of mean 0 and variance 1 by these weights, 0 for those that have no place in the order; None where
+        the column has no order."""
+        first, end = self.ordered.get(name, (0, 0))
+        if end - first < LEAST_ORDERED:
+            return None
+        held = np.maximum(weights[first:end], LEAST_HELD)
+        ranks = np.cumsum(held) - held / 2
+        ranks -= (held @ ranks) / held.sum()
+        found = np.zeros(len(weights))
+        found[first:end] = ranks / math.sqrt((held @ ranks**2) / held.sum())
+        return found
+
+
 def fit(
     cells: Mapping[str, Whole],
     weights: Array,
@@ -131,6 +170,8 @@ def fit(
     iterations: int,
     start: Conditional | None = None,
     offset: Array | None = None,
+    slopes: Slopes | None = None,
+    name: str = "",
 ) -> Conditional:
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
@@ -138,7 +179,8 @@ def fit(
     much as the rows in it. `spread` is the deviation of parameters that is expected, of all or of each table: a parameter's penalty is
     (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. `offset` (rows, codes) are
     logarithms of what multiplies the chances, `CLOSED` of codes that a row cannot have. By L-BFGS, from `start` where its cliques are the
-    same.
+    same. With `slopes`, cliques of one column have these, too, if this one, `name`, stands in order; and all rows together have the shares
+    of `alone`.
     """
     from scipy.optimize import minimize
 
@@ -147,30 +189,110 @@ def fit(
     base, margin = alone, softmax(alone[None, :])[0]
     mass = (columns @ weights)[:, None]
     noisy = np.concatenate(tables)
-    noise = np.concatenate(
-        [np.full(len(table), deviation) for table, deviation in zip(tables, deviations, strict=True)]
-    )[:, None]
+    lengths = [len(table) for table in tables]
+    noise = np.repeat(np.asarray(deviations, np.float64), lengths)[:, None]
+    lines = _Lines.of(slopes, name, cliques, lengths, mass[:, 0], margin)
     held = np.maximum(noisy.sum(1, keepdims=True), noise)  # of the records in a cell; no fewer than the noise hides
     target = mass * (noisy + (held - noisy.sum(1, keepdims=True)) * margin) / held
-    noise = noise * mass / held
+    # Slopes add up over all cells: one of which the noise left little may not speak for as many records as were drawn.
+    full = np.maximum(held, mass)
+    sloped = mass * (noisy - noisy.sum(1, keepdims=True) * margin) / full @ lines.v
+    noise, slope_noise = noise * mass / held, lines.sums((noise * mass / full)[:, 0] ** 2 * (lines.v @ lines.v), 2)
     told = mass * (margin * (1 - margin))[None, :]
-    spreads = np.repeat(np.broadcast_to(spread, len(tables)), [len(table) for table in tables])[:, None]
+    spreads = np.repeat(np.broadcast_to(spread, len(tables)), lengths)[:, None]
     penalty = (1 + noise**2 / np.maximum(told, LEAST_TOLD)) / spreads**2
     scale = 1 / np.sqrt(penalty + 3 * told)  # 3: a row lies in a cell of every table, which share what they tell
-
-    def objective(scaled: Array) -> tuple[float, Array]:
-        theta = scaled.reshape(target.shape) * scale
-        logits = base + rows @ theta if offset is None else base + rows @ theta + offset
-        shares, sums, most = _exponentials(logits)
-        value = weights @ (np.log(sums) + most)[:, 0] - (theta * target).sum() + (penalty * theta**2).sum() / 2
-        slope = columns @ (shares * (weights[:, None] / sums)) - target + penalty * theta
-        return float(value), (slope * scale).ravel()
-
+    slope_told, slope_target = lines.sums(mass[:, 0], 2), lines.sums(sloped)
     known = start is not None and start.cliques == tuple(cliques)
-    first = start.theta / scale if known and start is not None else np.zeros(target.shape)
-    options = {"maxiter": iterations, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-3}
-    found = minimize(objective, first.ravel(), jac=True, method="L-BFGS-B", options=options)
-    return Conditional(base, tuple(cliques), found.x.reshape(target.shape) * scale)
+    theta, slope = np.zeros(target.shape), np.zeros(len(lines.cliques))
+    if known and start is not None:
+        slope = np.array(
+            [slopes.found.get((name, clique), (0.0, 0.0))[0] if slopes else 0.0 for clique in lines.cliques]
+        )
+        theta = start.theta - lines.changes(slope)
+    size, shape = theta.size, theta.shape
+
+    def objective(scaled: Array, slope_penalty: Array, slope_scale: Array) -> tuple[float, Array]:
+        own, bend = scaled[:size].reshape(shape) * scale, scaled[size:] * slope_scale
+        changes = own + lines.changes(bend) if len(bend) else own
+        logits = base + rows @ changes if offset is None else base + rows @ changes + offset
+        shares, sums, most = _exponentials(logits)
+        value = weights @ (np.log(sums) + most)[:, 0] - (own * target).sum() - bend @ slope_target
+        value += ((penalty * own**2).sum() + slope_penalty @ bend**2) / 2
+        expected = columns @ (shares * (weights[:, None] / sums))
+        along = lines.sums(expected @ lines.v) - slope_target + slope_penalty * bend
+        slope_of_own = (expected - target + penalty * own) * scale
+        return float(value), np.concatenate([slope_of_own.ravel(), along * slope_scale])
+
+    for turn in range(1 + (FURTHER if len(slope) else 0)):
+        variance = slopes.variance if slopes else 1.0
+        slope_penalty = (1 + slope_noise / np.maximum(slope_told, LEAST_TOLD)) / variance
+        slope_scale = 1 / np.sqrt(slope_penalty + 3 * slope_told)
+        options = {"maxiter": STEPS_OF_THESE if turn else iterations, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-3}
+        first = np.concatenate([(theta / scale).ravel(), slope / slope_scale])
+        by = (slope_penalty, slope_scale)
+        found = minimize(objective, first, by, jac=True, method="L-BFGS-B", options=options).x
+        theta, slope = found[:size].reshape(shape) * scale, found[size:] * slope_scale
+        if slopes is not None:
+            shares = slope_told / (slope_told + slope_penalty)
+            kept = zip(lines.cliques, slope.tolist(), shares.tolist(), strict=True)
+            slopes.found.update({(name, clique): (each, share) for clique, each, share in kept})
+    theta += lines.changes(slope)
+    if slopes is not None and weights.sum() > 0:
+        changes = rows @ theta if offset is None else rows @ theta + offset
+        base = matched(base, changes, weights, margin)
+    return Conditional(base, tuple(cliques), theta)
+
+
+def matched(margin: Array, changes: Array, weights: Array, wanted: Array) -> Array:
+    """The margin with which the codes have the `wanted` shares of all rows."""
+    for _ in range(20):
+        shares = weights @ softmax(margin + changes) / weights.sum()
+        margin = np.where(wanted > 0, margin + np.log(np.maximum(wanted, LEAST) / np.maximum(shares, LEAST)), margin)
+    return margin
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The cliques that have a slope: ranks `u` of all cells end to end, which slope each of them has, and ranks `v` of the codes."""
+
+    cliques: list[Clique]
+    place: Whole
+    u: Array
+    v: Array
+
+    @classmethod
+    def of(
+        cls,
+        slopes: Slopes | None,
+        name: str,
+        cliques: Sequence[Clique],
+        lengths: Sequence[int],
+        mass: Array,
+        margin: Array,
+    ) -> "_Lines":
+        v = None if slopes is None else slopes.ranks(name, margin)
+        place, u, found = np.zeros(len(mass), np.int64), np.zeros(len(mass)), list[Clique]()
+        if slopes is None or v is None:
+            return cls(found, place, u, np.zeros(len(margin)))
+        ends = np.cumsum([0, *lengths])
+        for clique, first, end in zip(cliques, ends[:-1], ends[1:], strict=True):
+            ranks = slopes.ranks(clique[0], mass[first:end]) if len(clique) == 1 else None
+            if ranks is not None:
+                u[first:end], place[first:end] = ranks, len(found)
+                found.append(clique)
+        return cls(found, place, u, v)
+
+    def changes(self, slope: Array) -> Array:
+        """(cells, codes): what the slopes change."""
+        if not len(slope):
+            return np.zeros((len(self.u), len(self.v)))
+        return np.outer(self.u * slope[self.place], self.v)
+
+    def sums(self, values: Array, power: int = 1) -> Array:
+        """(slopes,) sums of values (cells,) times ranks to this power."""
+        found = np.bincount(self.place, weights=self.u**power * values, minlength=len(self.cliques))
+        return np.asarray(found[: len(self.cliques)], np.float64)
 
 
 def indicators(cells: Mapping[str, Whole], cliques: Sequence[Clique], sizes: Mapping[str, int]) -> "csr_matrix":
