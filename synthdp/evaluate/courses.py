@@ -32,6 +32,7 @@ MOST_TYPES = 8  # of more codes, neighbours in the order of their declaration ar
 TIMELINES = 10
 COMMON = 8  # orders of three visits, or codes, that are listed
 AGES, YEAR = (18, 40, 60, 80), 365.25  # years at which another band of ages begins; days
+MOST_LOST = 5  # associations of two columns from visit to visit that are listed
 LEAST_PEOPLE = 20  # of a band of ages, in each set: with fewer it is left out
 MISSING = "missing"
 
@@ -165,12 +166,13 @@ def rows_below(frame: pd.DataFrame, table: Linked) -> pd.DataFrame:
 
 def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) -> dict[str, Any]:
     """`timelines` of ten synthetic people; for each table below visits, the shares of people who `ever` had each code, also by age; and,
-    by `types` of visits, the shares of (type, next type) in `steps` and of three types in a row in `orders`. `sets` are synthetic, train
-    and test. Beside shares are total variation distances from the training people: of the synthetic people and, as "real", of the held-out
-    ones. What nobody has enough visits for is None."""
+    by `types` of visits, the shares of (type, next type) in `steps` and of three types in a row in `orders`; and `onward`. `sets` are
+    synthetic, train and test. Beside shares are total variation distances from the training people: of the synthetic people and, as
+    "real", of the held-out ones. What nobody has enough visits for is None."""
     found: dict[str, Any] = {"timelines": timelines(sets["synthetic"], schema, types)}
     bands = {name: band for name, each in sets.items() if (band := ages(each, schema)) is not None}
     found["ever"] = [each for below in schema.tables[2:] for each in ever(sets, below, bands)]
+    found["onward"] = onward(sets, own_axes(schema, sets["train"].table.axes))
     if types is None:
         return found
     size, codes = len(types.labels), {name: types.codes(each.table) for name, each in sets.items()}
@@ -185,6 +187,38 @@ def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) ->
     }
     found["orders"] = orders and {**_apart(orders), "common": list(_common(orders, types.labels))}
     return found
+
+
+def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any] | None:
+    """How each column of a visit goes with each column of the next one, by the measures of `association`: mean distances from the training
+    people over all pairs, and `pairs` {"last", "present", "synthetic", "train", "test"}: each column with itself, then the others that
+    were lost most. None where a set has no visit that follows another."""
+    from synthdp.evaluate.association import associations
+    from synthdp.evaluate.figures import LEAST_LOST, kept
+
+    held: dict[str, Numbers] = {}
+    for name, each in sets.items():
+        own = np.stack([each.table.column(axis.name) for axis in axes], 1)
+        later = np.flatnonzero(np.diff(each.owner) == 0) + 1
+        if not len(later):
+            return None
+        both = Table(axes=(*axes, *axes), values=np.hstack([own[later - 1], own[later]]))
+        held[name] = associations(both)[: len(axes), len(axes) :]
+    if not axes:
+        return None
+    names = [axis.name for axis in axes]
+    pairs: list[dict[str, Any]] = [
+        {"last": last, "present": present, **{name: float(each[row, column]) for name, each in held.items()}}
+        for row, last in enumerate(names)
+        for column, present in enumerate(names)
+    ]
+    same, others = ([pair for pair in pairs if (pair["last"] == pair["present"]) is of] for of in (True, False))
+    lost = sorted(others, key=lambda pair: kept(pair["train"], pair["synthetic"]))[:MOST_LOST]
+    return {
+        "mean": float(np.abs(held["synthetic"] - held["train"]).mean()),
+        "real": float(np.abs(held["test"] - held["train"]).mean()),
+        "pairs": [*same, *(pair for pair in lost if kept(pair["train"], pair["synthetic"]) <= -LEAST_LOST)],
+    }
 
 
 def _shares(

@@ -14,7 +14,6 @@ from synthdp.evaluate.findings import (
     gap_of,
     group_text,
     in_a_sentence,
-    kept,
     lost_associations,
     overlapping,
     poor,
@@ -374,7 +373,7 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "attack_plot": evaluation_plots.attack_plot(leading, "attacks-plot"),
         "sentence": in_a_sentence(result),
-        "lost_associations": lost_associations(found),
+        "lost_associations": lost_associations(found, result.get("histories")),
         "manifold": evaluation_plots.manifold_plot(found, "manifold") if lines else None,
         "columns": _columns(result),
         "wide": result["about"]["columns"] > SIDE_BY_SIDE,
@@ -430,6 +429,6 @@ def _heats(found: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     if "correlation_difference" in found:
         entry, label = found["correlation_difference"], "Associations that were lost, or are not there in the records"
         note = "Amber: weaker than among real rows, or of the other sign. Violet: stronger than among real rows."
-        change = np.vectorize(kept)(np.array(entry["train"]), np.array(entry["synthetic"])).tolist()
+        change = np.vectorize(figures.kept)(np.array(entry["train"]), np.array(entry["synthetic"])).tolist()
         result.append((label, note, heat_map(entry["names"], change, label, "associations", signed=True)))
     return result

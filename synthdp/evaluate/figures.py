@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 ABSENT = "not computed"
 DECIMALS = 3
+LEAST_LOST = 0.1  # of an association that is called lost
 
 
 def figure(value: Any) -> Markup:
@@ -69,3 +70,9 @@ def percent(share: float | None) -> str:
 def said(value: Any) -> str:
     """The same as `figure` inside a sentence, without markup."""
     return figure(value).striptags()
+
+
+def kept(real: float, made: float) -> float:
+    """How much stronger an association is among synthetic rows, in the direction that it has among real ones: below 0 it was lost,
+    and below minus its strength it has the other sign."""
+    return made * (-1.0 if real < 0 else 1.0) - abs(real)

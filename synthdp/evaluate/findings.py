@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from synthdp.evaluate.figures import said, small
+from synthdp.evaluate.figures import LEAST_LOST, kept, said, small
 from synthdp.evaluate.scores import METRIC_LABELS
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ MOST_TARGETS = 2
 GOOD = ("Nearly", "Useful", "As close", "Close to")
 FAULTS = ("loses a strong association", "distorts the histories", "breaks a declared rule")  # with which a verdict ends
 BAD = ("Hardly", "Not useful", "Far", "Partly useful", "Recognisable")
-LEAST_LOST, MOST_LOST = 0.1, 10  # of an association, and of rows in a table
+MOST_LOST = 10  # associations in a table
 BRIEFLY = 3  # associations for a terminal
 STRONG, MUCH = (
     0.3,
@@ -183,28 +183,29 @@ def _subject(answer: Mapping[str, Any]) -> str:
     return named.get(question) or question.removeprefix("Is it useful for ").rstrip("?")
 
 
-def lost_associations(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The pairs of columns whose association synthetic rows lost most: {"columns", "train", "synthetic", "kept"}."""
-    entry = found.get("correlation_difference")
-    if entry is None:
-        return []
-    names, rows = entry["names"], []
-    for i, first in enumerate(names):
-        for j, second in enumerate(names[:i]):
-            real, made = entry["train"][i][j], entry["synthetic"][i][j]
-            if kept(real, made) <= -LEAST_LOST:
-                rows.append({"columns": f"{second} and {first}", "train": real, "synthetic": made})
+def lost_associations(found: Mapping[str, Any], histories: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """The pairs of columns whose association synthetic rows lost most, within a row and from one record of a person to the next:
+    {"columns", "train", "synthetic"}."""
+    entry: Mapping[str, Any] = found.get("correlation_difference") or {"names": ()}
+    onward = ((histories or {}).get("onward") or {}).get("pairs", ())
+    pairs = [
+        (f"{second} and {first}", entry["train"][i][j], entry["synthetic"][i][j])
+        for i, first in enumerate(entry["names"])
+        for j, second in enumerate(entry["names"][:i])
+    ]
+    pairs += [
+        (f"{pair['present']} and the previous {pair['last']}", pair["train"], pair["synthetic"]) for pair in onward
+    ]
+    rows: list[dict[str, Any]] = [
+        {"columns": columns, "train": real, "synthetic": made}
+        for columns, real, made in pairs
+        if kept(real, made) <= -LEAST_LOST
+    ]
     return sorted(rows, key=lambda row: kept(row["train"], row["synthetic"]))[:MOST_LOST]
 
 
 def _from_to(lost: Mapping[str, Any]) -> str:
     return f"{lost['train']:.2f} among real rows, {lost['synthetic']:.2f} among synthetic ones"
-
-
-def kept(real: float, made: float) -> float:
-    """How much stronger an association is among synthetic rows, in the direction that it has among real ones: below 0 it was lost,
-    and below minus its strength it has the other sign."""
-    return made * (-1.0 if real < 0 else 1.0) - abs(real)
 
 
 def _uses(targets: Mapping[str, Any], told: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -309,7 +310,7 @@ def faithful(found: Mapping[str, Any], histories: Mapping[str, Any] | None = Non
         detection = found["detection_auc"]["mean"]
         answer["figures"].append(_item("detection", found["detection_auc"]))
         text += f" A classifier tells synthetic rows from real ones with AUROC {detection:.2f} (0.5: no better than chance; 1: always)."
-    lost = lost_associations(found)
+    lost = lost_associations(found, histories)
     if lost:
         text += f" The association of {lost[0]['columns']} loses most: {_from_to(lost[0])}."
     farthest = worst_of_histories(histories or {})
@@ -421,7 +422,7 @@ def brief(result: Mapping[str, Any]) -> list[tuple[str, str]]:
                 f"{_share(rule['synthetic'])} of synthetic rows and {_share(rule['train'])} of real rows break {rule['rule']}",
             )
         )
-    if lost := lost_associations(result["fidelity"]):
+    if lost := lost_associations(result["fidelity"], result.get("histories")):
         named = "; ".join(f"{each['columns']} {_from_to(each)}" for each in lost[:BRIEFLY])
         lines.append(("associations", f"lost most: {named}"))
     for column, levels in result["fidelity"].get("code_levels", {}).items():

@@ -14,7 +14,7 @@ from synthdp.evaluate.judging_options import JudgingOptions
 from synthdp.evaluate.run import judge
 from synthdp.schema import cells
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import Categorical, Datetime
+from synthdp.schema.columns import Categorical, Continuous, Datetime, Integer
 from synthdp.schema.history_view import DAY
 from synthdp.schema.joined_tables import joined
 from synthdp.schema.linked_tables import alone, held, keys_of, of_table, once, places_of
@@ -74,7 +74,10 @@ def evaluate_tables(
     for name in schema.per_unit:
         place = codec.names.index(name)
         apart[name] = _apart([_shares(codes[:, place], codec.sizes[place]) for codes in coded])
+    onward = (result.get("histories") or {}).get("onward")
     for table in schema.tables[2:]:
+        if onward is not None:
+            onward["pairs"] += _onward((visits[0], *visits[-2:]), table, schema)
         rows = [rows_below(frame, table).sum(axis=1).to_numpy(np.int64) for frame in visits]
         most = int(table.max_rows or 0)
         apart[f"{table.name} per {schema.tables[1].name}"] = _apart([_shares(each, most + 1) for each in rows])
@@ -151,6 +154,43 @@ def _rows_apart(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) ->
         ]
         found[f"{table.name}.{first}, {name}"] = _apart(both)
     return found
+
+
+def _onward(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) -> list[dict[str, Any]]:
+    """How numbers of rows below visits go with the last ones of the same code and person, as `courses.onward` has it: the rank correlation
+    within codes. A number that a set has too rarely is left out."""
+    own = of_table(schema, table)
+    first, *rest = own.modelled
+    found = []
+    for column in rest:
+        if isinstance(column, (Integer, Continuous)):
+            names = [each.name for each in (first, column)]
+            values = [_goes_on(frame, table, schema, *names) for frame in visits]
+            if all(each is not None for each in values):
+                last, present = f"{table.name}.{column.name}", f"{table.name}.{column.name} of the same {first.name}"
+                found.append(
+                    {"last": last, "present": present} | dict(zip(("synthetic", "train", "test"), values, strict=True))
+                )
+    return found
+
+
+def _goes_on(frame: pd.DataFrame, table: Table, schema: Schema, code: str, name: str) -> float | None:
+    import pandas as pd
+
+    parts = []
+    for codes, values in zip(places_of(table, code), places_of(table, name), strict=True):
+        read = cells.numbers(frame[values])
+        number = pd.Series(np.asarray(read.cells, float)).where(~(read.missing | read.wrong))
+        keys = {"who": _owner(frame, schema), "code": frame[codes].to_numpy(), "when": frame[schema.order].to_numpy()}
+        parts.append(pd.DataFrame({**keys, "number": number.to_numpy()}))
+    rows = pd.concat(parts).dropna().drop_duplicates(["who", "code", "when"])
+    rows = rows.sort_values(["who", "code", "when"], kind="stable")
+    ranks = rows.groupby("code")["number"].rank(pct=True)
+    rows["rank"] = ranks - ranks.groupby(rows["code"]).transform("mean")
+    both = rows.assign(last=rows.groupby(["who", "code"])["rank"].shift()).dropna()
+    if min(both["rank"].nunique(), both["last"].nunique()) < 2:
+        return None
+    return float(both["rank"].corr(both["last"]))
 
 
 def _broken_orders(schema: Schema, visits: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:

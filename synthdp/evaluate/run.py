@@ -205,6 +205,12 @@ def _histories(
         return
     seen = history_fidelity.as_seen(schema, frames[0], frames[1])
     found = history_fidelity.judge(*frames, seen.counting())
+    for name in schema.targets:
+        if name not in (*schema.per_unit, schema.order, *found["told"]):
+            reason = (
+                f"no model tells {name!r} from the past: it is not of two classes, or a set of rows has too few of one"
+            )
+            hearing.lack(f"histories.told.{name}", reason)
     if hearing.sets is not None:
         types = courses.Types.of(whole, hearing.parts.axes)
         if types is None:

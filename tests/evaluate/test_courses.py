@@ -10,7 +10,8 @@ from linked_clinic import clinic, declared, labs, schema, with_labs
 
 from synthdp import Schema
 from synthdp.evaluate import courses, history_plots, survival
-from synthdp.evaluate.courses import Types
+from synthdp.evaluate.association import cramers_v
+from synthdp.evaluate.courses import Histories, Types
 from synthdp.evaluate.linked import _broken_orders
 from synthdp.evaluate.tables import axes_of
 from synthdp.schema.joined_tables import joined
@@ -53,6 +54,56 @@ def test_runs_of_visits_are_those_of_each_person(frames, sets, length, key):
         assert first["synthetic"] == pytest.approx(shares["synthetic"].get(tuple(first["types"]), 0))
     else:
         assert found["shares"]["train"][0][1] == pytest.approx(shares["train"][("a", "b")])
+
+
+def test_what_goes_on_from_visit_to_visit_is_counted_person_by_person(frames, sets):
+    """A ward with the one before, and a missed visit with the ward before: against loops over the visits of each person."""
+    found = courses.judge(sets, schema(), None)["onward"]
+    pairs = {(each["last"], each["present"]): each for each in found["pairs"]}
+    assert list(pairs)[:2] == [("visit.ward", "visit.ward"), ("visit.no_show", "visit.no_show")]
+    for role, each in frames.items():
+        ordered = each["visit"].sort_values("start", kind="stable")
+        for name in ("ward", "no_show"):
+            last = ordered.groupby("person_id", sort=False)[name].shift()
+            both = pd.DataFrame({"last": last, "present": ordered[name]}).dropna()
+            codes = [pd.factorize(both[side], sort=True)[0] for side in ("last", "present")]
+            assert pairs[f"visit.{name}", f"visit.{name}"][role] == pytest.approx(cramers_v(*codes))
+    assert pairs["visit.no_show", "visit.no_show"]["train"] > 0.2 > pairs["visit.ward", "visit.ward"]["train"]
+    assert found["mean"] > 0 < found["real"]
+
+
+def test_values_that_follow_nothing_are_found():
+    """A value that goes on from visit to visit in the records and not in the synthetic ones, and one that follows another's last value."""
+
+    def made(loose):
+        rng = np.random.default_rng(0)
+        own, owner = rng.normal(size=300), np.repeat(np.arange(300), 4)
+        value = own[owner] + 0.3 * rng.normal(size=1200)
+        after = np.where(np.arange(1200) % 4 == 0, rng.normal(size=1200), np.roll(value, 1))
+        order = rng.permutation(1200) if loose else np.arange(1200)
+        days = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(1200) % 4, "D")
+        frame = pd.DataFrame({"who": owner.astype(str), "day": days, "value": value[order], "after": after[order]})
+        return Histories.of(frame, np.ones(1200, np.bool_), declared_values, axes_of(declared_values, frame), "real")
+
+    number = {"kind": "continuous", "bounds": [-9, 9]}
+    columns = {
+        "who": {"kind": "identifier"},
+        "day": {"kind": "datetime", "bounds": ["2020-01-01", "2021-01-01"], "resolution": "day"},
+        "value": number,
+        "after": number,
+    }
+    keys = {"name": "values", "declared_by": "tests", "unit": "who", "order": "day", "max_records_per_unit": 4}
+    declared_values = Schema.from_dict({**keys, "units": 300, "columns": columns})
+    real, loose = made(loose=False), made(loose=True)
+    found = courses.onward({"synthetic": loose, "train": real, "test": real}, real.table.axes[1:])
+    pairs = {(each["last"], each["present"]): each for each in found["pairs"]}
+    assert set(pairs) == {("value", "value"), ("after", "after"), ("value", "after"), ("after", "value")}
+    for pair, least in ((("value", "value"), 0.85), (("value", "after"), 0.99)):
+        assert pairs[pair]["train"] == pairs[pair]["test"] > least
+        assert abs(pairs[pair]["synthetic"]) < 0.1
+    assert found["real"] == 0 < found["mean"]
+    single = {**real.__dict__, "owner": np.arange(1200)}
+    assert courses.onward(dict.fromkeys(("synthetic", "train", "test"), Histories(**single)), real.table.axes) is None
 
 
 def test_the_type_of_a_visit_is_told_by_the_schema_alone(sets):

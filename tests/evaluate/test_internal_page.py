@@ -13,7 +13,7 @@ from judged import first_version, judged
 from synthdp.cli.evaluations import headline
 from synthdp.errors import BadInput
 from synthdp.evaluate import evaluation_page as pages
-from synthdp.evaluate import findings
+from synthdp.evaluate import figures, findings
 from synthdp.evaluate.evaluation_page import STAMP, html, write
 from synthdp.evaluate.figures import exact, figure, number, percent
 
@@ -504,10 +504,25 @@ def test_a_verdict_says_that_a_strong_association_is_lost(result):
     )
 
 
+def test_what_is_lost_from_record_to_record_is_named_with_the_rest(result):
+    pairs = [
+        {"last": "urea", "present": "urea", "synthetic": -0.12, "train": 0.62, "test": 0.6},
+        {"last": "ward", "present": "urea", "synthetic": 0.2, "train": 0.25, "test": 0.2},
+    ]
+    histories = {"onward": {"mean": 0.3, "real": 0.02, "pairs": pairs}}
+    lost = findings.lost_associations(result["fidelity"], histories)
+    assert lost[0] == {"columns": "urea and the previous urea", "train": 0.62, "synthetic": -0.12}
+    assert not any("ward" in each["columns"] and "previous" in each["columns"] for each in lost), "0.05 is not much"
+    assert "loses a strong association" in findings.faithful(result["fidelity"], histories)["verdict"]
+    (told,) = (words for label, words in findings.brief({**result, "histories": histories}) if label == "associations")
+    assert told.startswith("lost most: urea and the previous urea 0.62 among real rows, -0.12 among synthetic ones")
+    assert findings.lost_associations({}, {"onward": None}) == []
+
+
 def test_a_lost_association_is_lost_whatever_its_sign(result, page):
-    assert findings.kept(-0.5, 0.0) == findings.kept(0.5, 0.0) == -0.5
-    assert findings.kept(-0.5, 0.25) == findings.kept(0.5, -0.25) == -0.75, "and one of the other sign is lost more"
-    assert findings.kept(-0.25, -0.75) == findings.kept(0.25, 0.75) == 0.5
+    assert figures.kept(-0.5, 0.0) == figures.kept(0.5, 0.0) == -0.5
+    assert figures.kept(-0.5, 0.25) == figures.kept(0.5, -0.25) == -0.75, "and one of the other sign is lost more"
+    assert figures.kept(-0.25, -0.75) == figures.kept(0.25, 0.75) == 0.5
     entry = {"names": ["a", "b", "c"], "train": [[1, -0.6, 0.1], [-0.6, 1, 0.05], [0.1, 0.05, 1]]}
     entry["synthetic"] = [[1, 0.1, 0.5], [0.1, 1, 0.0], [0.5, 0.0, 1]]
     assert findings.lost_associations({"correlation_difference": entry}) == [

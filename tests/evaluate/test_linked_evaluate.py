@@ -1,13 +1,15 @@
 """Linked tables judged: the visits as histories, and beside them people, numbers of rows, and links."""
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
 from linked_clinic import clinic, finer, labs, schema, with_labs, with_tree
 
 from synthdp.errors import BadInput
-from synthdp.evaluate import evaluate_tables, write
-from synthdp.evaluate.linked import _rows_apart
+from synthdp.evaluate import evaluate_tables, findings, write
+from synthdp.evaluate.linked import _onward, _rows_apart
 from synthdp.schema.joined_tables import joined
 
 QUICK = {"models": ["lr"], "seeds": 1, "attacks": False, "bootstrap": 20}
@@ -117,3 +119,37 @@ def test_codes_below_visits_are_compared_at_each_level_of_their_tree(monkeypatch
         "but for the order in which shares are added"
     )
     assert found["lost"][2] > 0.9 > 0.2 > found["kept"][2]
+
+
+def test_laboratory_values_are_followed_from_visit_to_visit_within_a_test():
+    """A person's values lie high or low in every test; among synthetic people they follow nothing, however different the tests are."""
+
+    def made(seed, own):
+        frames = labs(clinic(400, seed=seed), seed=seed)
+        person = frames["lab"].merge(frames["visit"], on="visit_id")["person_id"]
+        level = person.map(
+            dict(zip(frames["person"]["person_id"], np.random.default_rng(seed).normal(0, 3, 400), strict=True))
+        )
+        frames["lab"]["value"] = (frames["lab"]["value"] + own * level.to_numpy()).clip(0, 100).round(2)
+        return frames
+
+    sets = made(3, 0), made(1, 1), made(2, 1)
+    whole = [joined(with_labs().validate_tables(each, "clamp"), with_labs()) for each in sets]
+    found = _onward([each.frame[each.there] for each in whole], with_labs().tables[-1], with_labs())
+    (pair,) = found
+    assert pair["present"] == "lab.value of the same test"
+    assert pair["last"] == "lab.value"
+    assert abs(pair["synthetic"]) < 0.15
+    assert pair["train"] > 0.2 < pair["test"]
+
+    kept = with_labs().validate_tables(sets[1], "clamp")
+    rows = kept["visit"].merge(kept["lab"], on="visit_id").sort_values("start", kind="stable")
+    rows = rows[rows.groupby("visit_id").cumcount() < 3].dropna(subset="value")
+    rows["rank"] = rows.groupby("test")["value"].rank(pct=True)
+    pairs = []
+    for _, each in rows.groupby(["person_id", "test"]):
+        first = each.drop_duplicates("start")["rank"].to_numpy()
+        pairs += [*pairwise(first)]
+    assert np.corrcoef(np.array(pairs).T)[0, 1] == pytest.approx(pair["train"], abs=0.06), "by a loop, over all visits"
+    lost = findings.lost_associations({}, {"onward": {"pairs": found}})
+    assert [each["columns"] for each in lost] == ["lab.value of the same test and the previous lab.value"]
