@@ -321,7 +321,7 @@ def test_what_has_no_tables_is_refused_before_a_record_is_read():
 
 
 @pytest.mark.parametrize(
-    ("generator", "most", "apart"), [("mixture", 2, True), ("mixture", 1, False), ("histories", 2, False)]
+    ("generator", "most", "apart"), [("mixture", 2, True), ("mixture", 1, False), heavy(("histories", 2, False))]
 )
 def test_records_of_one_patient_that_a_model_draws_apart_are_said_to_be_so(generator, most, apart, tmp_path):
     """Of one record of each patient the cap says all there is; histories keeps several together."""

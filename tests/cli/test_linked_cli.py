@@ -125,6 +125,7 @@ def coded(frames, schema):
     return Codec(schema).encode(whole.frame[whole.there])
 
 
+@pytest.mark.heavy
 def test_a_database_holds_what_a_folder_does(place, capsys):
     described = Schema.load("clinic.yaml")
     with duckdb.connect("clinic.duckdb") as database:
@@ -443,6 +444,7 @@ def test_rows_that_do_not_say_what_they_are_have_the_remedy_that_a_schema_allows
     assert "missing: true" not in said
 
 
+@pytest.mark.heavy
 def test_rows_of_several_columns_go_from_check_to_report(place, capsys, monkeypatch):
     """As a steward would: check, split, fit, sample, evaluate, report, with laboratory values below visits."""
     monkeypatch.setattr("synthdp.evaluate.detection.MOST_ROWS", 200)

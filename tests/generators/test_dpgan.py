@@ -116,6 +116,7 @@ def test_label_tables_carry_the_relation_to_the_label():
     assert sample.groupby("ill")["age"].mean().diff().iloc[-1] == pytest.approx(gap, rel=0.25)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["dpgan", "kernel_teachers", "pategan"])
 def test_a_release_that_says_otherwise_whether_it_began_at_a_mixture_is_refused(name):
     tensors = {}
@@ -138,6 +139,7 @@ def shares_of(table):
     }
 
 
+@pytest.mark.heavy
 def test_a_network_that_begins_at_a_mixture_draws_from_it():
     """Every two columns, where two columns make the mixture's label together: before it has learnt, and by the noisy tables that it is
     held to."""

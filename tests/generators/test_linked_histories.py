@@ -81,6 +81,7 @@ def test_replay_with_a_person_whose_keys_collide_with_others(tree):
     assert account.plan == merged(account.ledger.entries())
 
 
+@pytest.mark.heavy
 def test_rare_codes_below_visits_are_kept_under_their_parents_and_may_be_drawn_as_leaves(tmp_path):
     """What was kept is one list for all places of a row; the plan, the statement and what was lost tell of it once."""
     frames, release = finer(clinic(800, seed=1)), {}
@@ -465,6 +466,7 @@ def test_rows_of_one_table_are_not_drawn_of_linked_ones(release):
         release.sample(10)
 
 
+@pytest.mark.heavy
 def test_several_dates_of_a_row_and_dates_before_a_visit_keep_their_orders():
     """Also where a date may be missing or has another resolution; categories that hold all others are looked at in drawn records."""
     again = {"kind": "datetime", "bounds": ["2020-01-01", "2024-06-01"], "missing": True, "resolution": "second"}

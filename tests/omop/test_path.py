@@ -783,6 +783,7 @@ def test_cells_that_are_no_text_are_refused_by_their_field(tmp_path):
             Cdm(str(tmp_path)).texts({"person": None})
 
 
+@pytest.mark.heavy
 def test_a_file_has_one_account_which_knows_its_content_by_whatever_name(place, capsys):
     with duckdb.connect("cdm.duckdb") as database:
         for path in Path("cdm").glob("*.csv"):
