@@ -166,9 +166,9 @@ def rows_below(frame: pd.DataFrame, table: Linked) -> pd.DataFrame:
 
 def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) -> dict[str, Any]:
     """`timelines` of ten synthetic people; for each table below visits, the shares of people who `ever` had each code, also by age; and,
-    by `types` of visits, the shares of (type, next type) in `steps` and of three types in a row in `orders`; and `onward`. `sets` are
-    synthetic, train and test. Beside shares are total variation distances from the training people: of the synthetic people and, as
-    "real", of the held-out ones. What nobody has enough visits for is None."""
+    by `types` of visits, the shares of (type, next type) in `steps` and of three types in a row in `orders`. How columns go with those of
+    the next visit is in `onward`. `sets` are synthetic, train and test. Beside shares are total variation distances from the training
+    people: of the synthetic people and, as "real", of the held-out ones. What nobody has enough visits for is None."""
     found: dict[str, Any] = {"timelines": timelines(sets["synthetic"], schema, types)}
     bands = {name: band for name, each in sets.items() if (band := ages(each, schema)) is not None}
     found["ever"] = [each for below in schema.tables[2:] for each in ever(sets, below, bands)]
@@ -191,22 +191,22 @@ def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) ->
 
 def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any] | None:
     """How each column of a visit goes with each column of the next one, by the measures of `association`: mean distances from the training
-    people over all pairs, and `pairs` {"last", "present", "synthetic", "train", "test"}: each column with itself, then the others that
-    were lost most. None where a set has no visit that follows another."""
+    people over all pairs, and `pairs` {"last", "present", "synthetic", "train", "test"}: each column with itself, then at most five others
+    that lost 0.1 or more. Columns that are constant among training people are left out. None where none is left, or where a set has no
+    visit that follows another."""
     from synthdp.evaluate.association import associations
     from synthdp.evaluate.figures import LEAST_LOST, kept
 
+    varied = [axis for axis in axes if len(np.unique(_present(sets["train"].table.column(axis.name)))) > 1]
     held: dict[str, Numbers] = {}
     for name, each in sets.items():
-        own = np.stack([each.table.column(axis.name) for axis in axes], 1)
         later = np.flatnonzero(np.diff(each.owner) == 0) + 1
-        if not len(later):
+        if not len(later) or not varied:
             return None
-        both = Table(axes=(*axes, *axes), values=np.hstack([own[later - 1], own[later]]))
-        held[name] = associations(both)[: len(axes), len(axes) :]
-    if not axes:
-        return None
-    names = [axis.name for axis in axes]
+        own = np.stack([each.table.column(axis.name) for axis in varied], 1)
+        both = Table(axes=(*varied, *varied), values=np.hstack([own[later - 1], own[later]]))
+        held[name] = associations(both)[: len(varied), len(varied) :]
+    names = [axis.name for axis in varied]
     pairs: list[dict[str, Any]] = [
         {"last": last, "present": present, **{name: float(each[row, column]) for name, each in held.items()}}
         for row, last in enumerate(names)
@@ -219,6 +219,10 @@ def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any
         "real": float(np.abs(held["test"] - held["train"]).mean()),
         "pairs": [*same, *(pair for pair in lost if kept(pair["train"], pair["synthetic"]) <= -LEAST_LOST)],
     }
+
+
+def _present(values: Numbers) -> Numbers:
+    return values[~np.isnan(values)]
 
 
 def _shares(

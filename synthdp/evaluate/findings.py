@@ -193,9 +193,7 @@ def lost_associations(found: Mapping[str, Any], histories: Mapping[str, Any] | N
         for i, first in enumerate(entry["names"])
         for j, second in enumerate(entry["names"][:i])
     ]
-    pairs += [
-        (f"{pair['present']} and the previous {pair['last']}", pair["train"], pair["synthetic"]) for pair in onward
-    ]
+    pairs += [(f"{pair['present']} and the last {pair['last']}", pair["train"], pair["synthetic"]) for pair in onward]
     rows: list[dict[str, Any]] = [
         {"columns": columns, "train": real, "synthetic": made}
         for columns, real, made in pairs

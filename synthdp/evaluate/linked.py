@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     Shares = np.ndarray[Any, np.dtype[np.float64]]
 
 LATE = (0, 1, 2, 8, 32)  # days after a visit, from which on a date of its rows has another code
+ROUNDING = 1e-9  # of ranks, which are shares
 LONGEST = 2  # times max_rows: numbers of visits that are told apart
 
 
@@ -158,7 +159,7 @@ def _rows_apart(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) ->
 
 def _onward(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) -> list[dict[str, Any]]:
     """How numbers of rows below visits go with the last ones of the same code and person, as `courses.onward` has it: the rank correlation
-    within codes. A number that a set has too rarely is left out."""
+    within codes; 0 where a set's values do not vary. Left out where nobody's value follows another of the same code in one of the sets."""
     own = of_table(schema, table)
     first, *rest = own.modelled
     found = []
@@ -167,7 +168,7 @@ def _onward(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) -> lis
             names = [each.name for each in (first, column)]
             values = [_goes_on(frame, table, schema, *names) for frame in visits]
             if all(each is not None for each in values):
-                last, present = f"{table.name}.{column.name}", f"{table.name}.{column.name} of the same {first.name}"
+                last, present = f"{table.name}.{column.name} of the same {first.name}", f"{table.name}.{column.name}"
                 found.append(
                     {"last": last, "present": present} | dict(zip(("synthetic", "train", "test"), values, strict=True))
                 )
@@ -188,8 +189,10 @@ def _goes_on(frame: pd.DataFrame, table: Table, schema: Schema, code: str, name:
     ranks = rows.groupby("code")["number"].rank(pct=True)
     rows["rank"] = ranks - ranks.groupby(rows["code"]).transform("mean")
     both = rows.assign(last=rows.groupby(["who", "code"])["rank"].shift()).dropna()
-    if min(both["rank"].nunique(), both["last"].nunique()) < 2:
+    if len(both) < 2:
         return None
+    if min(both["rank"].std(), both["last"].std()) < ROUNDING:
+        return 0.0
     return float(both["rank"].corr(both["last"]))
 
 

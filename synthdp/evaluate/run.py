@@ -198,6 +198,7 @@ def _histories(
     events: Sequence[Event],
 ) -> None:
     from synthdp.evaluate import courses, history_fidelity, survival
+    from synthdp.schema.codec import Codec
 
     lacking = [name for name in schema.names if name not in frames[0]]
     if lacking:
@@ -205,12 +206,13 @@ def _histories(
         return
     seen = history_fidelity.as_seen(schema, frames[0], frames[1])
     found = history_fidelity.judge(*frames, seen.counting())
+    codes = Codec(seen.counting())
     for name in schema.targets:
         if name not in (*schema.per_unit, schema.order, *found["told"]):
-            reason = (
-                f"no model tells {name!r} from the past: it is not of two classes, or a set of rows has too few of one"
-            )
-            hearing.lack(f"histories.told.{name}", reason)
+            two = codes.sizes[codes.names.index(name)] == 2
+            few = f"a set of rows has fewer than {history_fidelity.LEAST_RECORDS} of one of its classes"
+            reason = few if two else "it has not just two values, or may be missing"
+            hearing.lack(f"histories.told.{name}", f"no model tells {name!r} from the past: {reason}")
     if hearing.sets is not None:
         types = courses.Types.of(whole, hearing.parts.axes)
         if types is None:

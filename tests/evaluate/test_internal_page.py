@@ -511,11 +511,11 @@ def test_what_is_lost_from_record_to_record_is_named_with_the_rest(result):
     ]
     histories = {"onward": {"mean": 0.3, "real": 0.02, "pairs": pairs}}
     lost = findings.lost_associations(result["fidelity"], histories)
-    assert lost[0] == {"columns": "urea and the previous urea", "train": 0.62, "synthetic": -0.12}
-    assert not any("ward" in each["columns"] and "previous" in each["columns"] for each in lost), "0.05 is not much"
+    assert lost[0] == {"columns": "urea and the last urea", "train": 0.62, "synthetic": -0.12}
+    assert not any("ward" in each["columns"] and "the last" in each["columns"] for each in lost), "0.05 is not much"
     assert "loses a strong association" in findings.faithful(result["fidelity"], histories)["verdict"]
     (told,) = (words for label, words in findings.brief({**result, "histories": histories}) if label == "associations")
-    assert told.startswith("lost most: urea and the previous urea 0.62 among real rows, -0.12 among synthetic ones")
+    assert told.startswith("lost most: urea and the last urea 0.62 among real rows, -0.12 among synthetic ones")
     assert findings.lost_associations({}, {"onward": None}) == []
 
 

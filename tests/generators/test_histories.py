@@ -474,10 +474,118 @@ def test_a_column_without_an_order_has_no_slope(in_order, ordered):
     np.testing.assert_allclose(found.probabilities(cells, sizes), without.probabilities(cells, sizes), atol=0.01)
 
 
-def test_codes_without_a_place_in_the_order_have_rank_nought():
+def test_ranks_are_bounded_however_rare_a_code_is():
     ranks = Slopes({"a": (1, 4)}).ranks("a", np.array([9.0, 1.0, 2.0, 1.0, 5.0]))
-    assert ranks.tolist() == pytest.approx([0, -(2**0.5), 0, 2**0.5, 0])
+    assert ranks.tolist() == pytest.approx([0, -(3**0.5) * 0.75, 0, 3**0.5 * 0.75, 0])
+    rare = Slopes({"a": (0, 5)}).ranks("a", np.array([1.0, 0.0, 1e6, 0.0, 1e-9]))
+    assert np.abs(rare).max() <= 3**0.5
+    assert (np.diff(rare) >= 0).all()
+    assert Slopes({"a": (0, 3)}).ranks("a", np.zeros(3)).tolist() == pytest.approx([-(3**0.5)] * 3), "of no weight"
     assert Slopes({"a": (0, 2)}).ranks("a", np.ones(2)) is None, "two codes have no order to speak of"
+
+
+def told_of(rows, noise, shares, codes_of_y, seed=0, start=None, slopes=None, **options):
+    """A fit of y, of these shares whatever `a` is, where a row's `a` is told by `rows`; and the shares that it has in each code of a."""
+    rng, size = np.random.default_rng((1, seed)), int(rows.max()) + 1
+    y = rng.choice(codes_of_y, len(rows), p=shares)
+    table = rng.normal(0, noise, (size, codes_of_y))
+    np.add.at(table, (rows, y), 1)
+    alone = np.log(np.maximum(np.bincount(y, minlength=codes_of_y), 1) / len(y))
+    slopes = slopes or Slopes({"a": (0, size), "y": (0, options.pop("last", codes_of_y))})
+    fixed = {"spread": 0.25, "iterations": 100, "slopes": slopes, "name": "y", "start": start}
+    found = fit(
+        {"a": rows}, np.ones(len(rows)), [("a",)], {"a": size, "y": codes_of_y}, [table], [noise], alone, **fixed
+    )
+    return found, found.probabilities({"a": np.arange(size)}, {"a": size, "y": codes_of_y}), slopes
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("most", [0.9, 0.999, 1.0])
+def test_a_code_that_hardly_any_record_has_is_not_bent_by_noise(most, seed):
+    """Ranks of variance 1 reached thousands there, and the rest of the column was drawn at one end."""
+    rng = np.random.default_rng(seed)
+    rows = np.where(rng.random(20_000) < most, 0, rng.integers(1, 6, 20_000))
+    rows[0] = 5
+    _, shares, _ = told_of(rows, 60.0, np.full(8, 1 / 8), 8, seed)
+    assert np.abs(shares - 1 / 8).sum(1).max() / 2 < 0.2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_atom_of_a_column_tells_nothing_of_its_slope(seed):
+    """In 98 % of the records, whose noise made slopes of 1."""
+    rows = np.random.default_rng(seed).integers(0, 10, 20_000)
+    _, _, slopes = told_of(rows, 60.0, [*[0.02 / 8] * 8, 0.98], 9, seed, last=8)
+    slope, told = slopes.found["y", ("a",)]
+    assert abs(slope) < 0.2
+    assert told < 0.2
+
+
+def test_how_large_slopes_are_is_told_by_all_of_them_and_the_noise():
+    """With more noise less of a slope is told; where all slopes are small they are drawn to nought."""
+    rows = np.random.default_rng(0).integers(0, 10, 20_000)
+    told = [told_of(rows, noise, np.full(8, 1 / 8), 8)[2].found["y", ("a",)][1] for noise in (5.0, 60.0, 600.0)]
+    assert told[0] > 0.99 > told[1] > 0.7 > told[2]
+    slopes = Slopes({"a": (0, 10), "y": (0, 8)})
+    slopes.found.update({("z", (str(each),)): (0.01, 1.0) for each in range(8)})
+    assert slopes.variance < 0.1**2
+    assert told_of(rows, 600.0, np.full(8, 1 / 8), 8, slopes=slopes)[2].found["y", ("a",)][1] < told[2] / 2
+    slopes.found.update({("z", (str(each),)): (9.0, 1.0) for each in range(8)})
+    assert slopes.variance == 1.0
+
+
+def test_a_fit_goes_on_where_an_earlier_one_ended(in_order):
+    """With as good as no more steps: a slope that is begun from nothing, or counted twice, is far off."""
+    cells, sizes, tables, _, alone = in_order
+    slopes = Slopes(dict.fromkeys(("a", "b", "y"), (0, 20)))
+    options = {"spread": 0.25, "slopes": slopes, "name": "y"}
+    start = None
+    for _ in range(4):  # until what is expected of slopes is settled
+        start = fit(
+            cells,
+            np.ones(20_000),
+            [("a",), ("b",)],
+            sizes,
+            tables,
+            [60.0] * 2,
+            alone,
+            start=start,
+            iterations=200,
+            **options,
+        )
+    again = fit(
+        cells, np.ones(20_000), [("a",), ("b",)], sizes, tables, [60.0] * 2, alone, start=start, iterations=1, **options
+    )
+    np.testing.assert_allclose(again.theta, start.theta, atol=0.01)
+
+
+def test_a_column_that_mostly_stays_as_it_was_keeps_its_shares():
+    """Its shares were forced on the few rows that have a choice, and 40 % of all records moved."""
+    rng = np.random.default_rng(0)
+    number = np.minimum(12, 2 + rng.poisson(4, 1500))
+    owner = np.repeat(np.arange(1500), number)
+    fresh = (np.diff(owner, prepend=-1) > 0) | (rng.random(len(owner)) < 0.04)
+    stage = rng.choice(5, len(owner), p=[0.5, 0.25, 0.15, 0.07, 0.03])[
+        np.maximum.accumulate(np.where(fresh, np.arange(len(owner)), 0))
+    ]
+    days = rng.integers(0, 500, 1500)[owner] + 7 * np.arange(len(owner)) - 7 * np.searchsorted(owner, owner)
+    names = np.array([f"s{each}" for each in range(5)])
+    real = pd.DataFrame({"patient": [f"P{each:05d}" for each in owner], "day": days, "stage": names[stage]})
+    columns = {
+        "patient": {"kind": "identifier"},
+        "day": {"kind": "integer", "bounds": [0, 700], "bins": 12},
+        "stage": {"kind": "ordinal", "categories": names.tolist()},
+        "age": {"kind": "integer", "bounds": [0, 99], "bins": 5},
+    }
+    keys = {"unit": "patient", "order": "day", "max_records_per_unit": 12, "units": 1500, "per_unit": ["age"]}
+    real["age"] = rng.integers(0, 100, 1500)[owner]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotEntered)
+        declared = Schema.from_dict({"name": "stages", "declared_by": "tests", "columns": columns, **keys})
+        made = Synthesizer("histories", schema=declared, budget=Budget(2.0, 1e-6)).fit(real, seed=0)
+    shares = [
+        each["stage"].value_counts(normalize=True).reindex(names) for each in (made.sample(len(real), seed=0), real)
+    ]
+    assert shares[0].sub(shares[1]).abs().sum() / 2 < 0.05
 
 
 def readings(people, seed):

@@ -31,10 +31,8 @@ ROWS, CHANCES = 50_000, 10_000_000  # of which probabilities are made at a time
 CLOSED = -1e6  # the logarithm of a chance that is none
 LEAST_CHANCE = 1e-300  # of a code that a rule leaves: something is drawn
 ALIKE = 2.0**30  # of a code's place: means that differ by less than a part of so many are alike
-FURTHER, STEPS_OF_THESE = 4, 30  # fits, once slopes show how large they are
 FIRST_SLOPE, LEAST_SLOPE, MOST_SLOPE = 0.25, 0.02, 1.0  # what is expected of one: at first, and as the tables say
 LEAST_ORDERED = 3  # codes of a column that stands in order
-LEAST_HELD = 1e-9  # weight of a code
 LEAST = 1e-300  # of a share, before its logarithm
 IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
@@ -141,19 +139,18 @@ class Slopes:
         if not self.found:
             return FIRST_SLOPE**2
         found, told = np.array(list(self.found.values())).T
-        return min(max(float(found @ found / max(told.sum(), LEAST_HELD)), LEAST_SLOPE**2), MOST_SLOPE**2)
+        return min(max(float(found @ found / max(told.sum(), LEAST)), LEAST_SLOPE**2), MOST_SLOPE**2)
 
     def ranks(self, name: str, weights: Array) -> Array | None:
-        """(codes,) ranks of the codes, of mean 0 and variance 1 by these weights, 0 for those that have no place in the order; None where
-        the column has no order."""
+        """(codes,) ranks of the codes that stand in order, from -sqrt(3) to sqrt(3) at most: of mean 0 by these weights, and of variance 1
+        where all weigh the same and are many. 0 for codes that have no place in the order; None where the column has no order."""
         first, end = self.ordered.get(name, (0, 0))
         if end - first < LEAST_ORDERED:
             return None
-        held = np.maximum(weights[first:end], LEAST_HELD)
-        ranks = np.cumsum(held) - held / 2
-        ranks -= (held @ ranks) / held.sum()
+        held = np.maximum(weights[first:end], 0.0)
+        total = held.sum() or 1.0
         found = np.zeros(len(weights))
-        found[first:end] = ranks / math.sqrt((held @ ranks**2) / held.sum())
+        found[first:end] = math.sqrt(3) * (2 * (np.cumsum(held) - held / 2) / total - 1)
         return found
 
 
@@ -179,8 +176,8 @@ def fit(
     much as the rows in it. `spread` is the deviation of parameters that is expected, of all or of each table: a parameter's penalty is
     (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. `offset` (rows, codes) are
     logarithms of what multiplies the chances, `CLOSED` of codes that a row cannot have. By L-BFGS, from `start` where its cliques are the
-    same. With `slopes`, cliques of one column have these, too, if this one, `name`, stands in order; and all rows together have the shares
-    of `alone`.
+    same. With `slopes`, each clique of one column that stands in order has one, if this column, `name`, does as well; and where there is no
+    offset all rows together have the shares of `alone`.
     """
     from scipy.optimize import minimize
 
@@ -202,7 +199,8 @@ def fit(
     spreads = np.repeat(np.broadcast_to(spread, len(tables)), lengths)[:, None]
     penalty = (1 + noise**2 / np.maximum(told, LEAST_TOLD)) / spreads**2
     scale = 1 / np.sqrt(penalty + 3 * told)  # 3: a row lies in a cell of every table, which share what they tell
-    slope_told, slope_target = lines.sums(mass[:, 0], 2), lines.sums(sloped)
+    free = weights if offset is None else weights * ((offset > CLOSED).sum(1) > 1)  # of rows that have a choice
+    slope_told, slope_target = lines.sums(columns @ free, 2) * (margin @ lines.v**2), lines.sums(sloped)
     known = start is not None and start.cliques == tuple(cliques)
     theta, slope = np.zeros(target.shape), np.zeros(len(lines.cliques))
     if known and start is not None:
@@ -211,8 +209,11 @@ def fit(
         )
         theta = start.theta - lines.changes(slope)
     size, shape = theta.size, theta.shape
+    variance = slopes.variance if slopes else 1.0
+    slope_penalty = (1 + slope_noise / np.maximum(slope_told, LEAST_TOLD)) / variance
+    slope_scale = 1 / np.sqrt(slope_penalty + 3 * slope_told)
 
-    def objective(scaled: Array, slope_penalty: Array, slope_scale: Array) -> tuple[float, Array]:
+    def objective(scaled: Array) -> tuple[float, Array]:
         own, bend = scaled[:size].reshape(shape) * scale, scaled[size:] * slope_scale
         changes = own + lines.changes(bend) if len(bend) else own
         logits = base + rows @ changes if offset is None else base + rows @ changes + offset
@@ -224,23 +225,17 @@ def fit(
         slope_of_own = (expected - target + penalty * own) * scale
         return float(value), np.concatenate([slope_of_own.ravel(), along * slope_scale])
 
-    for turn in range(1 + (FURTHER if len(slope) else 0)):
-        variance = slopes.variance if slopes else 1.0
-        slope_penalty = (1 + slope_noise / np.maximum(slope_told, LEAST_TOLD)) / variance
-        slope_scale = 1 / np.sqrt(slope_penalty + 3 * slope_told)
-        options = {"maxiter": STEPS_OF_THESE if turn else iterations, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-3}
-        first = np.concatenate([(theta / scale).ravel(), slope / slope_scale])
-        by = (slope_penalty, slope_scale)
-        found = minimize(objective, first, by, jac=True, method="L-BFGS-B", options=options).x
-        theta, slope = found[:size].reshape(shape) * scale, found[size:] * slope_scale
-        if slopes is not None:
-            shares = slope_told / (slope_told + slope_penalty)
-            kept = zip(lines.cliques, slope.tolist(), shares.tolist(), strict=True)
-            slopes.found.update({(name, clique): (each, share) for clique, each, share in kept})
+    options = {"maxiter": iterations, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-3}
+    first = np.concatenate([(theta / scale).ravel(), slope / slope_scale])
+    found = minimize(objective, first, jac=True, method="L-BFGS-B", options=options).x
+    theta, slope = found[:size].reshape(shape) * scale, found[size:] * slope_scale
+    if slopes is not None:
+        shares = slope_told / (slope_told + slope_penalty)
+        kept = zip(lines.cliques, slope.tolist(), shares.tolist(), strict=True)
+        slopes.found.update({(name, clique): (each, share) for clique, each, share in kept})
     theta += lines.changes(slope)
-    if slopes is not None and weights.sum() > 0:
-        changes = rows @ theta if offset is None else rows @ theta + offset
-        base = matched(base, changes, weights, margin)
+    if slopes is not None and offset is None and weights.sum() > 0:
+        base = matched(base, rows @ theta, weights, margin)
     return Conditional(base, tuple(cliques), theta)
 
 
