@@ -443,7 +443,7 @@ def sloped(in_order, slopes, name="y"):
 
 
 def test_columns_in_order_have_a_slope_and_what_tells_nothing_has_none(in_order):
-    cells, sizes, _, shares, alone = in_order
+    cells, sizes, _, shares, _ = in_order
     slopes = Slopes(dict.fromkeys(("a", "b", "y"), (0, 20)))
     found, without = sloped(in_order, slopes), sloped(in_order, None)
     assert slopes.found["y", ("a",)][0] == pytest.approx(0.6, abs=0.1)
@@ -454,7 +454,6 @@ def test_columns_in_order_have_a_slope_and_what_tells_nothing_has_none(in_order)
         return np.abs(conditional.probabilities(cells, sizes) - shares[cells["a"]]).sum(1).mean() / 2
 
     assert off(found) < 0.7 * off(without)
-    assert found.probabilities(cells, sizes).mean(0) == pytest.approx(np.exp(alone), abs=1e-4)
     again = fit_again(in_order, found, slopes)
     np.testing.assert_allclose(again.probabilities(cells, sizes), found.probabilities(cells, sizes), atol=0.02)
 

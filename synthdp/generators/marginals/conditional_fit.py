@@ -33,7 +33,7 @@ LEAST_CHANCE = 1e-300  # of a code that a rule leaves: something is drawn
 ALIKE = 2.0**30  # of a code's place: means that differ by less than a part of so many are alike
 FIRST_SLOPE, LEAST_SLOPE, MOST_SLOPE = 0.25, 0.02, 1.0  # what is expected of one: at first, and as the tables say
 LEAST_ORDERED = 3  # codes of a column that stands in order
-LEAST = 1e-300  # of a share, before its logarithm
+LEAST_SHARE = 1e-300  # that the tables told of all slopes
 IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
 
@@ -139,7 +139,7 @@ class Slopes:
         if not self.found:
             return FIRST_SLOPE**2
         found, told = np.array(list(self.found.values())).T
-        return min(max(float(found @ found / max(told.sum(), LEAST)), LEAST_SLOPE**2), MOST_SLOPE**2)
+        return min(max(float(found @ found / max(told.sum(), LEAST_SHARE)), LEAST_SLOPE**2), MOST_SLOPE**2)
 
     def ranks(self, name: str, weights: Array) -> Array | None:
         """(codes,) ranks of the codes that stand in order, from -sqrt(3) to sqrt(3) at most: of mean 0 by these weights, and of variance 1
@@ -176,8 +176,7 @@ def fit(
     much as the rows in it. `spread` is the deviation of parameters that is expected, of all or of each table: a parameter's penalty is
     (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. `offset` (rows, codes) are
     logarithms of what multiplies the chances, `CLOSED` of codes that a row cannot have. By L-BFGS, from `start` where its cliques are the
-    same. With `slopes`, each clique of one column that stands in order has one, if this column, `name`, does as well; and where there is no
-    offset all rows together have the shares of `alone`.
+    same. With `slopes`, each clique of one column that stands in order has one, if this column, `name`, does as well.
     """
     from scipy.optimize import minimize
 
@@ -234,17 +233,7 @@ def fit(
         kept = zip(lines.cliques, slope.tolist(), shares.tolist(), strict=True)
         slopes.found.update({(name, clique): (each, share) for clique, each, share in kept})
     theta += lines.changes(slope)
-    if slopes is not None and offset is None and weights.sum() > 0:
-        base = matched(base, rows @ theta, weights, margin)
     return Conditional(base, tuple(cliques), theta)
-
-
-def matched(margin: Array, changes: Array, weights: Array, wanted: Array) -> Array:
-    """The margin with which the codes have the `wanted` shares of all rows."""
-    for _ in range(20):
-        shares = weights @ softmax(margin + changes) / weights.sum()
-        margin = np.where(wanted > 0, margin + np.log(np.maximum(wanted, LEAST) / np.maximum(shares, LEAST)), margin)
-    return margin
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from synthdp.generators.marginals.conditional_fit import (
     Conditional,
     Whole,
     indicators,
-    matched,
     softmax,
 )
 
@@ -33,6 +32,7 @@ MOST_CELLS = 2500  # of all tables together: work grows as codes times the third
 PASSES, FIRST_STEPS, STEPS = 8, 15, 3  # over all codes; of the variances, in the first pass and in later ones
 FARTHEST, NEAR = 2.0, 0.05  # change of a row's logarithm in one pass; below which nothing changes any more
 LEAST_VARIANCE, MOST_VARIANCE = 1e-8, 9.0
+LEAST = 1e-300  # of a share, before its logarithm
 LEAST_VARIED = 0.02  # a chance times that of all other codes: certain rows make no step too long
 ROUNDING = 1e-8  # of the largest variance: cells of one table add up to another's, so that some differences are zero
 NEGLIGIBLE = 0.01  # of the variance of sampling: with less noise, the fit of `conditional_fit` stays
@@ -115,7 +115,7 @@ def fit(
             changed = found - theta[:, code]
             far = float(np.abs(rows @ changed).max())
             theta[:, code] += changed * min(1.0, FARTHEST / max(far, NEAR))
-            margin = matched(margin, rows @ theta, weights, wanted)
+            margin = _matched(margin, rows @ theta, weights, wanted)
             farthest = max(farthest, far)
         if farthest < NEAR:
             break
@@ -177,3 +177,11 @@ def _likeliest(seen: Array, told: Array, rest: Array, parts: Sequence[_Part], va
                 better = variances[place] * (math.sqrt(gained / expected) if expected > 0 else 0.0)
                 variances[place] = min(better, MOST_VARIANCE)
     return found
+
+
+def _matched(margin: Array, changes: Array, weights: Array, wanted: Array) -> Array:
+    """The margin with which the codes have the `wanted` shares of all rows."""
+    for _ in range(20):
+        shares = weights @ softmax(margin + changes) / weights.sum()
+        margin = np.where(wanted > 0, margin + np.log(np.maximum(wanted, LEAST) / np.maximum(shares, LEAST)), margin)
+    return margin
