@@ -204,9 +204,8 @@ def _histories(
     if lacking:
         hearing.lack("histories", f"the synthetic rows lack {lacking[0]!r}")
         return
-    seen = history_fidelity.as_seen(schema, frames[0], frames[1])
-    found = history_fidelity.judge(*frames, seen.counting())
-    codes = Codec(seen.counting())
+    seen = history_fidelity.as_seen(schema, frames[0], frames[1]).counting()
+    found, codes = history_fidelity.judge(*frames, seen), Codec(seen)
     for name in schema.targets:
         if name not in (*schema.per_unit, schema.order, *found["told"]):
             two = codes.sizes[codes.names.index(name)] == 2

@@ -33,7 +33,6 @@ LEAST_CHANCE = 1e-300  # of a code that a rule leaves: something is drawn
 ALIKE = 2.0**30  # of a code's place: means that differ by less than a part of so many are alike
 FIRST_SLOPE, LEAST_SLOPE, MOST_SLOPE = 0.25, 0.02, 1.0  # what is expected of one: at first, and as the tables say
 LEAST_ORDERED = 3  # codes of a column that stands in order
-LEAST_SHARE = 1e-300  # that the tables told of all slopes
 IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
 
@@ -136,10 +135,10 @@ class Slopes:
     @property
     def variance(self) -> float:
         """That of slopes, as is expected: one for all, since a single slope says too little of how large it should be."""
-        if not self.found:
+        told = sum(share for _, share in self.found.values())
+        if told <= 0:
             return FIRST_SLOPE**2
-        found, told = np.array(list(self.found.values())).T
-        return min(max(float(found @ found / max(told.sum(), LEAST_SHARE)), LEAST_SLOPE**2), MOST_SLOPE**2)
+        return min(max(sum(slope**2 for slope, _ in self.found.values()) / told, LEAST_SLOPE**2), MOST_SLOPE**2)
 
     def ranks(self, name: str, weights: Array) -> Array | None:
         """(codes,) ranks of the codes that stand in order, from -sqrt(3) to sqrt(3) at most: of mean 0 by these weights, and of variance 1
