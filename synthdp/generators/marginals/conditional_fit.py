@@ -8,7 +8,7 @@ with an L2 penalty). The `x` are drawn, not records: what a model has drawn so f
 
 Of two columns that stand in order, such as a value and the one before it, cells say little each and all of them together much. So theta_q
 has a second part, slope_q u(x) v(y), where u and v are ranks: linear-by-linear association (Agresti 2013, section 10.4). How large slopes
-are is estimated from the tables (MacKay 1992), so that a table that tells nothing has none.
+are is estimated from all of them together (MacKay 1992): where tables tell nothing, slopes are next to nothing.
 """
 
 import math
