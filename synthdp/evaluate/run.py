@@ -220,6 +220,9 @@ def _histories(
                 "visits have no categorical, ordinal or boolean column that could tell their types apart",
             )
         found |= courses.judge(hearing.sets, whole, types)
+        if found["onward"] is None:
+            reason = "in one of the sets of rows nobody has two records, or no column of a record varies"
+            hearing.lack("histories.onward", reason)
         found["survival"], lost = survival.judge(hearing.sets, events, whole)
         hearing.result["not_computed"] += lost
     hearing.result["histories"] = found

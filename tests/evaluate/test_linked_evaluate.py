@@ -153,3 +153,13 @@ def test_laboratory_values_are_followed_from_visit_to_visit_within_a_test():
     assert np.corrcoef(np.array(pairs).T)[0, 1] == pytest.approx(pair["train"], abs=0.06), "by a loop, over all visits"
     lost = findings.lost_associations({}, {"onward": {"pairs": found}})
     assert [each["columns"] for each in lost] == ["lab.value and the last lab.value of the same test"]
+
+
+@pytest.mark.heavy
+def test_that_no_value_can_be_followed_is_said(monkeypatch):
+    frames = clinic(150, seed=3)
+    frames["visit"] = frames["visit"].drop_duplicates("person_id").reset_index(drop=True)
+    frames["diagnosis"] = frames["diagnosis"][frames["diagnosis"]["visit_id"].isin(frames["visit"]["visit_id"])]
+    result = judged(frames, monkeypatch)
+    assert result["histories"]["onward"] is None
+    assert "histories.onward" in [each["metric"] for each in result["not_computed"]]
