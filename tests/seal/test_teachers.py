@@ -707,6 +707,20 @@ def test_replay(name, rows, bad):
 # Bad input
 
 
+@pytest.mark.parametrize(("moved", "refused"), [(6e-6, False), (6e-3, True)])
+def test_what_rounding_leaves_of_a_number_near_zero_is_no_other_record(moved, refused):
+    """A product of many terms that cancel moves with the shape of the batch by as much as its largest terms are rounded."""
+
+    def features(codes):
+        found = one_hot(codes) * 60
+        found[:, 0] = torch.where(found[:, 0] == 0, 0.01 + moved * (len(codes) > 1), found[:, 0])
+        return found
+
+    kind = Stacked(module=MLP, features=features, loss=labels_loss, **SMALL)
+    with pytest.raises(BadInput, match="treat each record on its own") if refused else contextlib.nullcontext():
+        kind.check(CODEC)
+
+
 def mixing(codes):
     features = one_hot(codes)
     return features - features.mean(0)

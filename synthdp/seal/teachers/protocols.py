@@ -139,7 +139,8 @@ def check_module(module: nn.Module) -> None:
 
 
 def check_row_by_row(features: Callable[[Any], Any], codes: Any, *, exact: bool = False) -> None:
-    """Refuse features that say of a row what depends on the others; `exact`: also by rounding, as matrix products do.
+    """Refuse features that say of a row what depends on the others; `exact`: also by rounding, as matrix products do. What rounding
+    leaves of a number near zero is as large as the feature's other numbers make it.
 
     `codes` are an array or a tensor, as features take them.
     """
@@ -147,7 +148,8 @@ def check_row_by_row(features: Callable[[Any], Any], codes: Any, *, exact: bool 
     if together.shape[:1] != codes.shape[:1]:
         raise BadInput(f"features must give one row of numbers per record, got shape {together.shape}")
     alone = np.concatenate([np.asarray(features(codes[place : place + 1])) for place in range(len(codes))])
-    same = np.array_equal if exact else partial(np.allclose, rtol=1e-4, atol=1e-6)
+    largest = np.max(np.abs(alone), axis=0, initial=1.0, where=np.isfinite(alone))
+    same = np.array_equal if exact else partial(np.allclose, rtol=1e-4, atol=1e-6 * largest)
     if not same(together, alone, equal_nan=True):
         raise BadInput("features must treat each record on its own; these depend on the other records of the batch")
 
