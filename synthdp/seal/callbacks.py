@@ -8,6 +8,7 @@ is taken on trust, and PRIVACY.md says so.
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,21 @@ class Guarded:
             f"{named(self)} raised {kind} while sealed records were open; its text is not shown, because it may contain a record. "
             "Run it on made-up rows to see why"
         )
+
+
+@contextmanager
+def silenced(what: str) -> Iterator[None]:
+    """What fails while records are open says what kind of error it was, and no more; errors of ours hold no record."""
+    try:
+        yield
+        return
+    except (BadInput, MemoryError):
+        raise
+    except Exception as error:
+        kind = type(error).__name__ if type(error).__module__ == "builtins" else "an exception"
+    raise CallbackError(
+        f"{what} raised {kind} while sealed records were open; its text is not shown, because it may tell of a record"
+    )
 
 
 def _is_plain(found: Any) -> bool:

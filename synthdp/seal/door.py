@@ -471,7 +471,7 @@ class Sensitive(AsksTables):
                 "this fit was forked, and a charge pays for one answer only: ask in the process that began the fit"
             )
         self._ranks.wait()  # until the first process has charged
-        with reading():
+        with reading(), callbacks.silenced(type(question).__name__):
             records = self._sealed.read()
             bounded = question.bounded(records if sample is None else self._sampled(records, sample))
         line = None if first is None else first()

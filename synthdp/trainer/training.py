@@ -145,16 +145,18 @@ class Training:
         _check_layers(self.module)
         self._check_outputs(codec, schema)
         descent = Descent(self, codec, 1.0, None, device)
+        held = self.module.state_dict()
         try:
-            tried(descent.clipper.question(descent.module, descent.loss, 0, self.expected), codec)
+            with torch.no_grad():
+                descent.loss(descent.module, torch.from_numpy(public_rows(codec)).to(device))
+            found = descent.module.state_dict()
+            written = [name for name, value in found.items() if not torch.equal(value.cpu(), held[name])]
+            if not written:
+                tried(descent.clipper.question(descent.module, descent.loss, 0, self.expected), codec)
         except BadInput as error:
             raise BadInput(f"the module with loss={self.loss}: {error}") from None
         except TRIED as error:
             raise BadInput(f"the module's gradients cannot be taken on made-up rows: {first_line(error)}") from error
-        held = self.module.state_dict()
-        written = [
-            name for name, value in descent.module.state_dict().items() if not torch.equal(value.cpu(), held[name])
-        ]
         if written:
             raise BadInput(
                 f"the module writes into itself ({written[0]}) while it looks at records: a release would hold what it wrote"

@@ -15,7 +15,9 @@ from torch import nn
 
 from synthdp import BadInput, Budget, seal
 from synthdp.ledger.events import Entry, Gaussian, Sampled, Vote
+from synthdp.schema.codec import Codec
 from synthdp.seal import MeanEmbeddings, Shares, Stacked, questions
+from synthdp.seal.callbacks import made_up
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
 from synthdp.seal.gradients.question import Counted, Gradient, Together
@@ -25,6 +27,7 @@ from synthdp.seal.vectors import Group, GroupMoments, GroupSums, Joint, Scaled, 
 
 ANY = Budget(math.inf, 1e-5)
 ROWS = 400
+MADE_UP = made_up(Codec(make_schema())).tolist()
 
 
 def sealed():
@@ -175,7 +178,7 @@ def failing(codes):
 
 
 def failing_loss(module, codes):
-    if len(codes) > 100:
+    if codes.tolist()[0] not in MADE_UP:
         raise KeyError(f"a canary: {codes[:3].tolist()}")
     return row_by_row(module, codes)
 

@@ -19,10 +19,11 @@ from synthdp.errors import BadInput
 from synthdp.seal.clipping import Layout, PerGroup, Rule, layout
 from synthdp.seal.gradients import bookkeeping, explicit
 from synthdp.seal.gradients.bookkeeping import survey
-from synthdp.seal.gradients.bound import FLAT, MARGIN, Batch, Bound, Gradients, Sums
+from synthdp.seal.gradients.bound import FLAT, MARGIN, Batch, Bound, Gradients, Sums, to_step
 from synthdp.seal.gradients.buckets import Prepared, short
 from synthdp.seal.gradients.explicit import per_unit_reference
 from synthdp.seal.gradients.layers import Trained
+from synthdp.seal.gradients.rows_apart import row_wise
 
 # ---- How a step's memory is kept for the next one.
 
@@ -221,7 +222,8 @@ def sum_and_count(
             batch = Batch.of(
                 records[part], None if mask is None else mask[part], None if counts is None else counts[part]
             )
-            if layers is None or not bookkeeping.add(module, loss, batch, bound, layers, sums):
+            kept = layers is not None and (not len(batch.rows) or row_wise(module, loss, to_step(batch.rows), own))
+            if layers is None or not kept or not bookkeeping.add(module, loss, batch, bound, layers, sums):
                 layers = None  # what one pass could not follow, the next will not either
                 explicit.add(module, loss, batch, bound, trained, sums)
     return sums.finished(), bound.within

@@ -52,6 +52,7 @@ from synthdp.seal.gradients import bookkeeping, explicit
 from synthdp.seal.gradients.bound import MARGIN, Bound, Gradients
 from synthdp.seal.gradients.layers import Owners, Seen, Trained
 from synthdp.seal.gradients.rows import Contributions, Lookup
+from synthdp.seal.gradients.rows_apart import row_wise
 from synthdp.seal.to_device import moved
 
 Loss = Callable[[nn.Module, Tensor], Tensor]
@@ -250,6 +251,8 @@ def probed(module: nn.Module, loss: Loss, rows: Tensor, buckets: Buckets) -> Pre
     """
     trained, layers = bookkeeping.survey(module)
     if layers is None or len(rows) == 0 or any(each.dtype != torch.float32 for each in trained.values()):
+        return None
+    if not row_wise(module, loss, rows[torch.arange(buckets.size, device=rows.device) % len(rows)]):
         return None
     given = {layer for layer in layers if _slanted(layer)}
 

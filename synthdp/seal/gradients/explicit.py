@@ -1,5 +1,6 @@
 """Per-unit gradients in full, for modules that book-keeping cannot follow: any layer, at a price in time and memory."""
 
+import contextlib
 from collections.abc import Callable, Mapping
 
 import torch
@@ -48,22 +49,37 @@ def add(
             raise BadInput(f"loss must return one value per record, of shape (n,); got {losses.dim()} dimensions")
         return torch.where(held, losses, 0.0).sum()
 
-    one = grad(unit_loss)
-    many = vmap(one, in_dims=(None, 0, 0), randomness="different")
+    many = vmap(grad(unit_loss), in_dims=(None, 0, 0), randomness="different")
     chunk = max(1, min(CHUNK, FLOATS // max(1, sum(parameter.numel() for parameter in trained.values()))))
     step = min(STEP, chunk)
     for start in range(0, len(records), chunk):
         part, mask = records[start : start + chunk], held[start : start + chunk]
-        try:
-            gradients = many(parameters, to_step(part, step), to_step(mask, step))
-            gradients = {name: value[: len(part)] for name, value in gradients.items()}
-        except RuntimeError:  # an operation without a batching rule, or control flow that reads values
-            each = [one(parameters, unit, slots) for unit, slots in zip(part, mask, strict=True)]
-            gradients = {name: torch.stack([unit[name] for unit in each]) for name in parameters}
+        gradients: dict[str, Tensor] | None = None
+        with contextlib.suppress(RuntimeError):  # an operation without a batching rule, or what reads values
+            found = many(parameters, to_step(part, step), to_step(mask, step))
+            gradients = {name: found[f"module.{name}"][: len(part)] for name in trained}
+        if gradients is None:
+            each = [_alone(module, loss, unit, slots, trained) for unit, slots in zip(part, mask, strict=True)]
+            gradients = {name: torch.stack([unit[name] for unit in each]) for name in trained}
         own = None if batch.counts is None else batch.counts[start : start + chunk]
-        _add_clipped(
-            {name: _of(full[start : start + chunk], gradients[f"module.{name}"]) for name in trained}, own, bound, sums
-        )
+        _add_clipped({name: _of(full[start : start + chunk], gradients[name]) for name in trained}, own, bound, sums)
+
+
+def _alone(
+    module: nn.Module,
+    loss: Callable[[nn.Module, Tensor], Tensor],
+    records: Tensor,
+    held: Tensor,
+    trained: Mapping[str, Tensor],
+) -> dict[str, Tensor]:
+    """The gradient of one unit, by ordinary autograd."""
+    with torch.enable_grad():
+        total = torch.where(held, loss(module, records), 0.0).sum()
+    zeros = {name: torch.zeros_like(parameter) for name, parameter in trained.items()}
+    if total.grad_fn is None:
+        return zeros
+    found = torch.autograd.grad(total, list(trained.values()), allow_unused=True)
+    return {name: zeros[name] if each is None else each for name, each in zip(trained, found, strict=True)}
 
 
 def _of(full: Tensor, gradient: Tensor) -> Tensor:

@@ -135,6 +135,8 @@ class Contributions:
 
     def __init__(self, seen: Seen, layers: Owners) -> None:
         self.parts: list[Part] = []
+        if len({visit.layer for visit, _ in seen}) < len(seen):  # rows_apart.py lets no such module pass
+            raise RuntimeError("a layer was called twice")
         for visit, g in seen:
             if g is not None:
                 self.parts += MADE[type(visit.layer)](visit.layer, visit.input, g, layers[visit.layer])

@@ -1,0 +1,325 @@
+"""Which modules treat row i of a batch as record i, from the first operation to the loss: only these are followed by book-keeping.
+
+Book-keeping takes row i of what each layer saw for record i, and one forward pass for all records. Neither can be read off a function.
+A module that sorts its rows and puts them back, or calls a layer twice if any record needs it, gives every record the loss that it would
+have alone; yet its layers' rows are other records' (law 12). So a module is run once on tensors that have a shape and no values, before any
+record goes through it. There whatever reads a value fails, hence at this shape the operations are the same whatever the records hold; and
+each operation must be known to keep rows apart. Losses may not hang on how many rows there are: of another number, operations must be the
+same. All other modules see one unit at a time (`explicit`), in which nothing can be mixed.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from synthdp.seal.callbacks import source
+from synthdp.seal.gradients.bound import STEP
+
+Loss = Callable[[nn.Module, Tensor], Tensor]
+
+
+class Mixes(Exception):
+    """An operation that may mix rows, or is not known."""
+
+
+class _NoHooks(TorchFunctionMode):
+    """Refuses hooks, which may do anything to gradients."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        if getattr(func, "__name__", "").startswith("register_"):
+            raise Mixes(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+ALIKE = 0  # of tensors whose rows are all the same, such as zeros; else how many rows of a tensor belong to each record
+# Shapes alone tell whether rows stay apart: in the order of numbers, each record's lie together.
+VIEWS = {"view", "_unsafe_view", "reshape", "_reshape_alias", "view_as"}
+COPIES = {"detach", "alias", "clone", "_to_copy", "contiguous", "lift_fresh", "copy_", "detach_", "positive"}
+CHANCE = {"native_dropout", "bernoulli", "bernoulli_"}  # each number's own
+MADE_ALIKE = {"zeros", "ones", "full", "new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like"}
+# Along the dimensions that they name, of which the first is none.
+ALONG = {
+    *("sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod", "var", "std", "var_mean"),
+    *(
+        "logsumexp",
+        "linalg_vector_norm",
+        "norm",
+        "_softmax",
+        "_safe_softmax",
+        "_log_softmax",
+        "cumsum",
+        "cumprod",
+        "sort",
+        "topk",
+    ),
+    *("median", "kthvalue", "cat", "stack", "split", "split_with_sizes", "unbind", "select", "slice", "unsqueeze"),
+    *("squeeze", "flip", "gather", "scatter", "scatter_", "scatter_add", "index_select", "transpose", "glu"),
+    *("_softmax_backward_data", "_log_softmax_backward_data", "select_backward", "slice_backward"),
+}
+# Over the last dimensions, as many as the name says.
+PLACES = {
+    *("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d"),
+    *("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_max_pool2d", "upsample_nearest1d"),
+    *("upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d", "reflection_pad1d"),
+    *("reflection_pad2d", "replication_pad1d", "replication_pad2d"),
+}
+POINTWISE = {"where", "masked_fill", "masked_fill_", "_prelu_kernel", "log_sigmoid_forward", "hardtanh", "addcmul"}
+REDUCED = {"mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "nll_loss_forward", "nll_loss2d_forward"}
+ATTENTION = {"_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention"}
+# Layers of torch that treat rows alike, and the fewest and most dimensions of their inputs.
+LAYERS: dict[type[nn.Module], tuple[int, int]] = {
+    nn.Linear: (2, 99),
+    nn.Embedding: (1, 99),
+    nn.Conv1d: (3, 3),
+    nn.Conv2d: (4, 4),
+    nn.Conv3d: (5, 5),
+    nn.ConvTranspose1d: (3, 3),
+    nn.ConvTranspose2d: (4, 4),
+    nn.ConvTranspose3d: (5, 5),
+    nn.GroupNorm: (2, 99),
+    nn.LayerNorm: (2, 99),
+    nn.RMSNorm: (2, 99),
+    nn.InstanceNorm1d: (3, 3),
+    nn.InstanceNorm2d: (4, 4),
+    nn.InstanceNorm3d: (5, 5),
+}
+
+
+class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Follows the rows of `count` records through operations."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.count, self.within = count, 0
+        self.held: dict[int, tuple[Tensor, int]] = {}  # tensors with rows, kept so that no other gets their place
+        self.done: list[Any] = []  # what was done
+
+    def mark(self, tensor: Tensor, each: int) -> None:
+        self.held[id(tensor)] = tensor, each
+
+    def of(self, value: Any) -> int | None:
+        """How many rows of it belong to each record; None of what no record tells."""
+        found = self.held.get(id(value))
+        return None if found is None else found[1]
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        found = func(*args, **(kwargs or {}))
+        space, _, name = func._schema.name.partition("::")
+        if self.within or space == "prim" or name.startswith("sym_"):
+            return found
+        named = {each.name: value for each, value in zip(func._schema.arguments, args, strict=False)} | dict(
+            kwargs or {}
+        )
+        tensors = list(_tensors(named.values()))
+        known = [self.of(each) for each in tensors]
+        made = list(_tensors([found]))
+        if not any(known):  # no rows, or rows that are all the same
+            told = [each for each in known if each is not None]
+            if told and not (len(told) == len(known) and (torch.Tag.pointwise in func.tags or name in COPIES)):
+                raise Mixes(name)
+            if told or name in MADE_ALIKE or _spread(name, named):
+                for each in made:
+                    if each.dim() and each.shape[0] % self.count == 0:
+                        self.mark(each, ALIKE)
+            return found
+        rows = self._kept(func, name, named, tensors, made)
+        for each in made:
+            self.mark(each, rows)
+        self.done.append((name, [value for value in named.values() if isinstance(value, bool | float)]))
+        return found
+
+    def _kept(
+        self, func: Any, name: str, named: Mapping[str, Any], tensors: Sequence[Tensor], made: Sequence[Tensor]
+    ) -> int:
+        """How many rows of the result belong to each record. Raises `Mixes`."""
+        (each, *others) = {rows for tensor in tensors if (rows := self.of(tensor))}
+        if others:
+            raise Mixes(name)
+        if name in MADE_ALIKE and not name.endswith("_like"):
+            return ALIKE
+        made = made[:1] if name.startswith("nll") else made
+        if name in VIEWS:
+            (result,) = made
+            if result.dim() == 0 or result.shape[0] == 0 or result.shape[0] % self.count:
+                raise Mixes(name)
+            return int(result.shape[0]) // self.count
+        if any(result.dim() == 0 or result.shape[0] != each * self.count for result in made):
+            raise Mixes(name)
+        first, deepest = tensors[0], max(result.dim() for result in made)
+        if name.endswith("_like"):
+            known = len(tensors) == 1
+        elif name == "copy_":
+            known = self._aligned(tensors, deepest)
+        elif name in COPIES | CHANCE:
+            known = True
+        elif torch.Tag.pointwise in func.tags or name in POINTWISE:
+            known = self._aligned(tensors, deepest)
+        elif name in ALONG:
+            known = self._along(name, named, first) and self._aligned(tensors, first.dim())
+        elif name == "permute":
+            known = int(named["dims"][0]) == 0
+        elif name == "expand":
+            known = first.dim() == deepest
+        elif name in PLACES:
+            known = first.dim() > int(next(letter for letter in name if letter.isdigit()))
+        elif name == "constant_pad_nd":
+            known = first.dim() > len(named["pad"]) // 2
+        elif name in REDUCED:
+            classes = name.startswith("nll") and self.of(named["target"]) is not None and named.get("weight") is None
+            known = named.get("reduction") == 0 and (classes or self._aligned(tensors, first.dim()))
+        elif name in ATTENTION or name == "bmm":
+            known = first.dim() > 2 and all(self.of(other) == each for other in tensors)
+        elif name in ("mm", "addmm"):
+            left, right = (named["self"], named["mat2"]) if name == "mm" else (named["mat1"], named["mat2"])
+            known = self.of(left) == each and all(self.of(other) is None for other in tensors if other is not left)
+            known = known and right.dim() == 2 and (name == "mm" or named["self"].dim() == 1)
+        elif name == "embedding":
+            known = self.of(named["weight"]) is None
+        elif name == "index":
+            known = self._looked_up(named)
+        elif name == "native_layer_norm":
+            known = self.of(named["input"]) == each and len(named["normalized_shape"]) < named["input"].dim()
+            known = known and sum(self.of(other) is not None for other in tensors) == 1
+        else:
+            known = False
+        if not known:
+            raise Mixes(name)
+        return each
+
+    def _aligned(self, tensors: Sequence[Tensor], deepest: int) -> bool:
+        """Whether the rows of all tensors that have some stand at the same places, and all else is the same for every row."""
+        for each in tensors:
+            held = self.of(each)
+            if held is not None and each.dim() != deepest:
+                return False
+            if held is None and each.dim() == deepest and deepest and each.shape[0] != 1:
+                return False
+        return True
+
+    def _along(self, name: str, named: Mapping[str, Any], first: Tensor) -> bool:
+        given = [named[each] for each in ("dim", "dims", "dim0", "dim1") if each in named]
+        dims = [dim for each in given for dim in (each if isinstance(each, list | tuple) else [each])]
+        if name == "slice" or (name == "squeeze" and not dims):  # the first dimension is as long as before
+            return self.count > 1
+        deepest = first.dim() + (name in ("stack", "unsqueeze"))
+        return bool(dims) and all(isinstance(dim, int) and dim % max(1, deepest) != 0 for dim in dims)
+
+    def _looked_up(self, named: Mapping[str, Any]) -> bool:
+        """Whether a table that no record tells is looked up at each record's places, or the same columns are taken of every row."""
+        table, places = named["self"], [place for place in named["indices"] if place is not None]
+        if self.of(table) is None:
+            there = len(places) == len(named["indices"]) or named["indices"][: len(places)] == places
+            return there and self._aligned(places, max(place.dim() for place in places))
+        return named["indices"][0] is None and len(places) == 1 and self.of(places[0]) is None
+
+    def before(self, layer: nn.Module, args: Sequence[Any]) -> None:
+        """A layer of torch is one operation."""
+        each = self.of(args[0]) if len(args) == 1 else None
+        least, most = LAYERS[type(layer)]
+        if not each or not least <= args[0].dim() <= most:
+            raise Mixes(type(layer).__name__)
+        if isinstance(layer, nn.LayerNorm | nn.RMSNorm) and len(layer.normalized_shape) >= args[0].dim():
+            raise Mixes(type(layer).__name__)
+        self.within += 1
+
+    def after(self, layer: nn.Module, args: Sequence[Any], output: Any) -> None:
+        """What comes of it has the rows of its input."""
+        self.within -= 1
+        self.mark(output, self.of(args[0]) or ALIKE)
+        self.done.append(type(layer))
+
+
+def _spread(name: str, named: Mapping[str, Any]) -> bool:
+    """Whether something that no record tells is repeated for every row."""
+    if name not in ("expand", "repeat"):
+        return False
+    value, size = named["self"], named["size" if name == "expand" else "repeats"]
+    return bool(value.dim() < len(size) or value.shape[0] == 1) and (name == "expand" or value.dim() < len(size))
+
+
+def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors(value)
+
+
+def _done(module: nn.Module, loss: Loss, like: Tensor, count: int) -> list[Any] | None:
+    """What a module and its loss do with so many rows like these; None where rows may be mixed."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    layers = [layer for layer in module.modules() if type(layer) in LAYERS]
+    if any(layer._backward_hooks or layer._backward_pre_hooks for layer in module.modules()):
+        return None
+    with FakeTensorMode(allow_non_fake_inputs=True), torch.enable_grad():
+        rows = torch.empty((count, *like.shape[1:]), dtype=like.dtype, device=like.device)
+        mode = _Rows(count)
+        mode.mark(rows, 1)
+        handles = [layer.register_forward_pre_hook(mode.before) for layer in layers]
+        handles += [layer.register_forward_hook(mode.after) for layer in layers]
+        try:
+            with _NoHooks(), mode:
+                losses = loss(module, rows)
+        except Exception:  # whatever it is that fails without values
+            return None
+        finally:
+            for handle in handles:
+                handle.remove()
+    kept = mode.of(losses) == 1 and losses.shape == (count,) and not _own_gradients(losses)
+    return mode.done if kept else None
+
+
+def _own_gradients(losses: Tensor) -> bool:
+    """Whether gradients go through a function whose backward pass is not torch's."""
+    known: set[Any] = set()
+    waiting: list[Any] = [losses.grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, BackwardCFunction):
+            return True
+        if node is not None and node not in known:
+            known.add(node)
+            waiting += [following for following, _ in node.next_functions]
+    return False
+
+
+KEPT = 64  # modules, losses and shapes that are remembered
+_KNOWN: OrderedDict[tuple[Any, ...], tuple[Any, list[Any] | None]] = OrderedDict()
+
+
+def row_wise(module: nn.Module, loss: Loss, rows: Tensor, own: nn.Module | None = None) -> bool:
+    """Whether a module and its loss keep rows of this shape apart, and do the same with `STEP` of them. `own` is what is remembered of a
+    module that is made anew each time."""
+    found = [_known(module, loss, rows, count, own or module) for count in (STEP, len(rows))]
+    return found[0] is not None and found[0] == found[1]
+
+
+def _known(module: nn.Module, loss: Loss, rows: Tensor, count: int, own: nn.Module) -> list[Any] | None:
+    owner = getattr(loss, "__self__", None)
+    place = (
+        id(own),
+        module is own,
+        own.training,
+        id(owner),
+        source(loss),
+        rows.dtype,
+        rows.device,
+        tuple(rows.shape[1:]),
+        count,
+    )
+    if place not in _KNOWN:
+        _KNOWN[place] = (own, owner), _done(module, loss, rows, count)
+        while len(_KNOWN) > KEPT:
+            _KNOWN.popitem(last=False)
+    return _KNOWN[place][1]

@@ -1,0 +1,208 @@
+"""Laws 12 and 47: only modules whose rows stay apart are followed by book-keeping; all others see one unit at a time."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from synthdp.seal.gradients import clipped_gradient_sum, per_unit_reference
+from synthdp.seal.gradients.buckets import Buckets, probed
+from synthdp.seal.gradients.rows_apart import row_wise
+
+ROWS, WIDTH = 192, 64
+
+
+def classes(module, rows):
+    return functional.cross_entropy(module(rows), torch.zeros(len(rows), dtype=torch.long), reduction="none")
+
+
+def squares(module, rows):
+    return functional.mse_loss(module(rows).squeeze(-1), rows[:, 0], reduction="none")
+
+
+class Two(nn.Module):
+    """Two layers, and what `between` does from the rows and what the first layer made of them."""
+
+    def __init__(self, between=lambda _, h: h):
+        super().__init__()
+        self.first, self.last, self.between = nn.Linear(WIDTH, 8), nn.Linear(8, 2), between
+
+    def forward(self, rows):
+        return self.last(self.between(rows, torch.relu(self.first(rows))))
+
+
+class Images(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.scaled, self.last = nn.Conv2d(1, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.Linear(64, 2)
+
+    def forward(self, rows):
+        found = functional.max_pool2d(torch.relu(self.scaled(self.first(rows.view(-1, 1, 8, 8)))), 2)
+        return self.last(found.view(found.size(0), -1))
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.keys, self.queries = nn.Embedding(10, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+        self.scaled, self.last = nn.LayerNorm(8), nn.Linear(8, 2)
+
+    def forward(self, rows):
+        held = self.table((rows * 9).long().clamp(0, 9))
+        weights = torch.softmax(self.queries(held) @ self.keys(held).transpose(1, 2), -1)
+        return self.last(self.scaled(functional.scaled_dot_product_attention(weights @ held, held, held)).mean(1))
+
+
+class Sorted(Two):
+    """As batches of sequences are sorted by their length: every record's loss is its own."""
+
+    def forward(self, rows):
+        order = rows[:, 0].argsort(stable=True)
+        return self.last(torch.relu(self.first(rows[order]))[order.argsort()])
+
+
+class Twice(Two):
+    """A layer is called a second time where some record needs it: every record's loss is its own."""
+
+    def forward(self, rows):
+        found, far = self.first(rows), rows[:, 0] > 0.99
+        if far.any():
+            found = torch.where(far[:, None], self.first(rows * torch.tanh(found.sum(1, keepdim=True))), found)
+        return self.last(torch.tanh(found))
+
+
+class Some(Two):
+    """A layer that only some records pass."""
+
+    def forward(self, rows):
+        found, (some,) = torch.relu(self.first(rows[:, :WIDTH] * 0.5)), (rows[:, 0] > 0.99).nonzero(as_tuple=True)
+        return self.last(found if len(some) == 0 else found.index_put((some,), torch.tanh(self.first(rows[some]))))
+
+
+class Bent(torch.autograd.Function):
+    @staticmethod
+    def forward(_, rows):
+        return rows.clone()
+
+    @staticmethod
+    def backward(_, gradient):
+        return gradient - gradient.mean(0)
+
+
+def hooked(_, hidden):
+    hidden.register_hook(lambda gradient: gradient.flip(0))
+    return hidden
+
+
+def in_place(_, hidden):
+    made = torch.zeros(len(hidden), 8)
+    made[-1] = 1.0
+    return hidden * made
+
+
+APART = {
+    "layers": (nn.Sequential(nn.Linear(WIDTH, 8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 2)), classes),
+    "one number": (nn.Sequential(nn.Linear(WIDTH, 1)), squares),
+    "squeezed": (nn.Sequential(nn.Linear(WIDTH, 1)), lambda m, rows: (m(rows).squeeze() - rows[:, 0]).square()),
+    "images": (Images(), classes),
+    "norms of instances": (
+        nn.Sequential(
+            nn.Unflatten(1, (1, 8, 8)), nn.Conv2d(1, 2, 3), nn.InstanceNorm2d(2, affine=True), nn.LeakyReLU(0.2),
+            nn.AvgPool2d(2), nn.Flatten(), nn.Linear(18, 2),
+        ),
+        classes,
+    ),
+    "attention": (Attention(), classes),
+    "dropout": (Two(lambda _, h: functional.dropout(h, 0.3)), classes),
+    "other columns": (Two(lambda rows, h: torch.cat([h[:, :4], rows[:, [3, 1]], h[:, 4:6].flip(1)], dim=1)), classes),
+    "a mean of its own": (Two(lambda _, h: h * torch.sigmoid(h).mean(dim=1, keepdim=True)), classes),
+    "ones": (Two(lambda _, h: h + torch.ones(len(h), 8)), classes),
+    "a table": (Two(lambda rows, h: h + torch.arange(80.0).view(10, 8)[(rows[:, 0] * 9).long()]), classes),
+}  # fmt: skip
+MIXED = {
+    "sorted": (Sorted(), classes),
+    "a layer twice": (Twice(), classes),
+    "some records": (Some(), classes),
+    "whether any": (Two(lambda rows, h: h * 2 if (rows[:, 0] > 0.9).any() else h), classes),
+    "how many": (Two(lambda rows, h: h * (2.0 if len(rows) > 100 else 1.0)), classes),
+    "a layer for many": (Two(lambda rows, h: torch.tanh(h) if len(rows) > 100 else h), classes),
+    "gradients of a mean": (Two(lambda _, h: h - 5 * (h.mean(0) - h.mean(0).detach())), classes),
+    "places": (Two(lambda rows, h: h * torch.arange(len(rows))[:, None]), classes),
+    "one place": (Two(in_place), classes),
+    "rolled": (Two(lambda _, h: h.roll(1, 0)), classes),
+    "transposed": (Two(lambda _, h: h.t().flip(1).t()), classes),
+    "another shape": (Two(lambda _, h: h.flatten().view(8, -1).t()), classes),
+    "products of rows": (Two(lambda _, h: h + 0 * (h @ h.t() @ h)), classes),
+    "shares of a batch": (nn.Sequential(nn.Linear(WIDTH, 8), nn.Softmax(0), nn.Linear(8, 2)), classes),
+    "numpy": (Two(lambda rows, h: h * float(rows.detach().numpy().mean() > 0)), classes),
+    "one cell": (Two(lambda rows, h: h * (1.0 if rows[0, 0].item() > 0 else 2.0)), classes),
+    "broadcast": (nn.Sequential(nn.Linear(WIDTH, 1)), lambda m, rows: (m(rows) - rows[:, 0]).square().mean(1)),
+    "a sum": (nn.Sequential(nn.Linear(WIDTH, 1)), lambda m, rows: m(rows).sum().expand(len(rows))),
+    "a gradient of its own": (Two(lambda _, h: Bent.apply(h)), classes),
+    "a hook": (Two(hooked), classes),
+}
+EACH = pytest.mark.parametrize("case", MIXED)
+
+
+def records(count=ROWS, seed=0):
+    found = torch.rand(count, WIDTH, generator=torch.Generator().manual_seed(seed))
+    found[:, 0] *= 0.98
+    return found
+
+
+@pytest.mark.parametrize("case", APART)
+def test_rows_that_stay_apart_are_followed(case):
+    module, loss = APART[case]
+    assert row_wise(module, loss, records())
+
+
+@EACH
+def test_rows_that_may_be_mixed_are_not(case):
+    module, loss = MIXED[case]
+    assert not row_wise(module, loss, records())
+    assert probed(module, loss, records(8), Buckets(1, 128)) is None
+
+
+@EACH
+def test_a_module_that_mixes_rows_sees_one_unit_at_a_time(case):
+    """So that the sum is the definition's, and one record more moves it by at most the clip, in whatever company."""
+    module, loss = MIXED[case]
+    given = records(70)
+    given[-1, 0] = 0.995
+    sums = [clipped_gradient_sum(module, loss, given[:count], None, 0.1) for count in (69, 70)]
+    wanted = per_unit_reference(module.double(), loss, given.double(), None, 0.1)
+    module.float()
+    for name, value in wanted.items():
+        assert torch.allclose(sums[1][name], value, rtol=0, atol=1e-5), name
+    moved = np.sqrt(sum(float((sums[1][name] - sums[0][name]).square().sum()) for name in wanted))
+    assert moved <= 0.1
+
+
+def test_hooks_of_a_module_are_not_followed():
+    module = Two()
+    module.first.register_full_backward_hook(lambda *_: None)
+    assert not row_wise(module, classes, records())
+
+
+def test_nothing_is_left_in_a_module():
+    module = Two()
+    row_wise(module, classes, records())
+    assert not module.first._forward_hooks
+    assert not module.first._forward_pre_hooks
+    assert all(type(value) is nn.Parameter for value in module.parameters())
+
+
+def test_what_is_known_is_that_module_s_and_that_loss_s():
+    class Judge:
+        def __init__(self, mixing):
+            self.mixing = mixing
+
+        def loss(self, module, rows):
+            found = classes(module, rows)
+            return found + found.mean() if self.mixing else found
+
+    module = Two()
+    assert row_wise(module, Judge(mixing=False).loss, records())
+    assert not row_wise(module, Judge(mixing=True).loss, records())
+    assert not row_wise(module.eval(), Judge(mixing=True).loss, records())
