@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from synthdp.seal.door import Sensitive
     from synthdp.seal.gradients.question import Counted, Gradient, Together
+    from synthdp.seal.gradients.rows_apart import following
     from synthdp.seal.history_tables import HistoryTables
     from synthdp.seal.marginals import Grouping, Marginals
     from synthdp.seal.replay import tried
@@ -54,6 +55,7 @@ _HOMES = {
     "clipping": ("ALLOCATIONS", "Automatic", "Flat", "PerGroup", "Rule", "adapted", "decayed", "layout"),
     "door": ("Sensitive",),
     "gradients.question": ("Counted", "Gradient", "Together"),
+    "gradients.rows_apart": ("following",),
     "history_tables": ("HistoryTables",),
     "to_device": ("moved",),
     "replay": ("tried",),
@@ -107,6 +109,7 @@ __all__ = [
     "checked",
     "decayed",
     "first_line",
+    "following",
     "layout",
     "moved",
     "public_embedding",

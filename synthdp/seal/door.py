@@ -471,9 +471,11 @@ class Sensitive(AsksTables):
                 "this fit was forked, and a charge pays for one answer only: ask in the process that began the fit"
             )
         self._ranks.wait()  # until the first process has charged
-        with reading(), callbacks.silenced(type(question).__name__):
+        with reading():
             records = self._sealed.read()
-            bounded = question.bounded(records if sample is None else self._sampled(records, sample))
+            chosen = records if sample is None else self._sampled(records, sample)
+            with callbacks.silenced(type(question).__name__):
+                bounded = question.bounded(chosen)
         line = None if first is None else first()
         if not blocked:
             self._turn()

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from synthdp.generators.parts import devices
+from synthdp.seal import following
 
 # ---- Networks of diffusion models, F(x; c_noise, y): from scaled noisy records to scaled residuals of the same shape.
 #
@@ -202,6 +203,8 @@ class Prior:
         if self.rotations is None:
             return values
         found = torch.empty_like(values)
+        if following():  # each row is turned by itself, those of a label together
+            return found
         for label, rotation in enumerate(self.rotations.to(values)):
             rows = (y == label).nonzero().squeeze(1)
             found = found.index_copy(0, rows, values[rows] @ (rotation.T if back else rotation))
@@ -333,13 +336,13 @@ class Sampler:
 
         sigmas, gamma = self.sigmas(), min(self.churn / self.steps, math.sqrt(2) - 1)
         w = normal() * (prior.variances[y] + sigmas[0] ** 2).sqrt()
-        for sigma, following in pairwise(sigmas):
+        for sigma, after in pairwise(sigmas):
             raised = sigma * (1 + gamma)
             if gamma > 0:
                 w = w + math.sqrt(raised**2 - sigma**2) * normal()
             first = slope(w, raised)
-            moved = w + (following - raised) * first
-            if following > 0:
-                moved = w + (following - raised) * (first + slope(moved, following)) / 2
+            moved = w + (after - raised) * first
+            if after > 0:
+                moved = w + (after - raised) * (first + slope(moved, after)) / 2
             w = moved
         return w

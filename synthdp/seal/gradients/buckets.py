@@ -252,7 +252,7 @@ def probed(module: nn.Module, loss: Loss, rows: Tensor, buckets: Buckets) -> Pre
     trained, layers = bookkeeping.survey(module)
     if layers is None or len(rows) == 0 or any(each.dtype != torch.float32 for each in trained.values()):
         return None
-    if not row_wise(module, loss, rows[torch.arange(buckets.size, device=rows.device) % len(rows)]):
+    if not row_wise(module, loss, rows[torch.arange(buckets.size, device=rows.device) % len(rows)], source(loss)):
         return None
     given = {layer for layer in layers if _slanted(layer)}
 

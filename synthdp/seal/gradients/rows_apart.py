@@ -10,6 +10,7 @@ same. All other modules see one unit at a time (`explicit`), in which nothing ca
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import torch
@@ -18,7 +19,6 @@ from torch.autograd.function import BackwardCFunction
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from synthdp.seal.callbacks import source
 from synthdp.seal.gradients.bound import STEP
 
 Loss = Callable[[nn.Module, Tensor], Tensor]
@@ -26,6 +26,15 @@ Loss = Callable[[nn.Module, Tensor], Tensor]
 
 class Mixes(Exception):
     """An operation that may mix rows, or is not known."""
+
+
+_FOLLOWING = ContextVar("following", default=False)
+
+
+def following() -> bool:
+    """Whether rows are being followed, and have no values: a function of synthdp's that treats them one by one, but groups them for
+    speed, then says what shape it returns."""
+    return _FOLLOWING.get()
 
 
 class _NoHooks(TorchFunctionMode):
@@ -187,9 +196,9 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
             known = self.of(named["weight"]) is None
         elif name == "index":
             known = self._looked_up(named)
-        elif name == "native_layer_norm":
-            known = self.of(named["input"]) == each and len(named["normalized_shape"]) < named["input"].dim()
-            known = known and sum(self.of(other) is not None for other in tensors) == 1
+        elif name in ("native_layer_norm", "native_group_norm"):
+            known = first is named["input"] and sum(self.of(other) is not None for other in tensors) == 1
+            known = known and first.dim() > len(named.get("normalized_shape", (0,)))
         else:
             known = False
         if not known:
@@ -259,9 +268,10 @@ def _done(module: nn.Module, loss: Loss, like: Tensor, count: int) -> list[Any] 
     """What a module and its loss do with so many rows like these; None where rows may be mixed."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    layers = [layer for layer in module.modules() if type(layer) in LAYERS]
     if any(layer._backward_hooks or layer._backward_pre_hooks for layer in module.modules()):
         return None
+    layers = [layer for layer in module.modules() if type(layer) in LAYERS]
+    token = _FOLLOWING.set(True)
     with FakeTensorMode(allow_non_fake_inputs=True), torch.enable_grad():
         rows = torch.empty((count, *like.shape[1:]), dtype=like.dtype, device=like.device)
         mode = _Rows(count)
@@ -274,6 +284,7 @@ def _done(module: nn.Module, loss: Loss, like: Tensor, count: int) -> list[Any] 
         except Exception:  # whatever it is that fails without values
             return None
         finally:
+            _FOLLOWING.reset(token)
             for handle in handles:
                 handle.remove()
     kept = mode.of(losses) == 1 and losses.shape == (count,) and not _own_gradients(losses)
@@ -298,21 +309,22 @@ KEPT = 64  # modules, losses and shapes that are remembered
 _KNOWN: OrderedDict[tuple[Any, ...], tuple[Any, list[Any] | None]] = OrderedDict()
 
 
-def row_wise(module: nn.Module, loss: Loss, rows: Tensor, own: nn.Module | None = None) -> bool:
-    """Whether a module and its loss keep rows of this shape apart, and do the same with `STEP` of them. `own` is what is remembered of a
-    module that is made anew each time."""
-    found = [_known(module, loss, rows, count, own or module) for count in (STEP, len(rows))]
+def row_wise(module: nn.Module, loss: Loss, rows: Tensor, lines: Any = None, own: nn.Module | None = None) -> bool:
+    """Whether a module and its loss keep rows of this shape apart, and do the same with `STEP` of them. What is found is remembered: of
+    losses by their `lines`, what they share that were made of the same ones (None: of this one), of a module that is made anew each time by
+    its `own`."""
+    found = [_known(module, loss, rows, count, lines or loss, own or module) for count in (STEP, len(rows))]
     return found[0] is not None and found[0] == found[1]
 
 
-def _known(module: nn.Module, loss: Loss, rows: Tensor, count: int, own: nn.Module) -> list[Any] | None:
+def _known(module: nn.Module, loss: Loss, rows: Tensor, count: int, lines: Any, own: nn.Module) -> list[Any] | None:
     owner = getattr(loss, "__self__", None)
     place = (
         id(own),
         module is own,
         own.training,
         id(owner),
-        source(loss),
+        lines,
         rows.dtype,
         rows.device,
         tuple(rows.shape[1:]),
