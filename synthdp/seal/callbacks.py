@@ -8,7 +8,6 @@ is taken on trust, and PRIVACY.md says so.
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,18 +33,19 @@ class CallbackError(BadInput, RuntimeError):
 
 
 class Guarded:
-    """A function whose exceptions, while records are open, become a `CallbackError`, without their text and without themselves."""
+    """A function whose exceptions, while records are open, become a `CallbackError`, without their text and without themselves. A question
+    of the house has errors of its own that are `passed`, and answers of its own types."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.__wrapped__: Callable[..., Any] = function
+    def __init__(self, function: Callable[..., Any], *passed: type[Exception]) -> None:
+        self.__wrapped__, self._passed = function, passed
 
     def __call__(self, *arguments: Any) -> Any:
         """What the function returns."""
         try:
             found = self.__wrapped__(*arguments)
-            return found if _is_plain(found) else np.asarray(found)
+            return found if self._passed or _is_plain(found) else np.asarray(found)
         except BaseException as error:
-            if not is_open():
+            if not is_open() or isinstance(error, self._passed):
                 raise  # on made-up rows, or in a generator's own hands
             if isinstance(error, KeyboardInterrupt):
                 raise KeyboardInterrupt from None
@@ -54,21 +54,6 @@ class Guarded:
             f"{named(self)} raised {kind} while sealed records were open; its text is not shown, because it may contain a record. "
             "Run it on made-up rows to see why"
         )
-
-
-@contextmanager
-def silenced(what: str) -> Iterator[None]:
-    """What fails while records are open says what kind of error it was, and no more; errors of ours hold no record."""
-    try:
-        yield
-        return
-    except (BadInput, MemoryError):
-        raise
-    except Exception as error:
-        kind = type(error).__name__ if type(error).__module__ == "builtins" else "an exception"
-    raise CallbackError(
-        f"{what} raised {kind} while sealed records were open; its text is not shown, because it may tell of a record"
-    )
 
 
 def _is_plain(found: Any) -> bool:

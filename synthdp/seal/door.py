@@ -474,8 +474,7 @@ class Sensitive(AsksTables):
         with reading():
             records = self._sealed.read()
             chosen = records if sample is None else self._sampled(records, sample)
-            with callbacks.silenced(type(question).__name__):
-                bounded = question.bounded(chosen)
+            bounded = callbacks.Guarded(question.bounded, BadInput, MemoryError)(chosen)
         line = None if first is None else first()
         if not blocked:
             self._turn()

@@ -236,6 +236,20 @@ def test_the_text_of_an_exception_on_records_is_not_shown(ask):
     assert data.account.ledger.entries() == (Entry(Gaussian(1.0)),)
 
 
+def test_an_error_of_our_own_code_on_records_says_nothing_either(monkeypatch):
+    """Such as torch's, which tells how many rows met a condition."""
+
+    def failing_question(self, records):
+        raise RuntimeError(f"a canary: {records.units} units")
+
+    monkeypatch.setattr(Marginals, "bounded", failing_question)
+    data = sealed()
+    with pytest.raises(BadInput, match="raised RuntimeError while sealed records were open") as caught:
+        data.ask(data.tables([("age",)], 1.0))
+    assert "canary" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
 class Sly(float):
     """1 to the accountant, 0 to whoever multiplies by it."""
 
