@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from synthdp.schema.schema import Schema
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Histories:
     """The columns of `view` for every record that counts, unit by unit. `firsts` has them for the first record of every unit, which
     tells of the unit; `owner` (records,) says whose a record is, and `count` (units,) how many of a unit count, which of linked
@@ -99,7 +99,7 @@ class Histories:
         return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ordered(Records):
     """Records of a schema that says in which order a unit's records stand. `whole` are all of them, which rows these records are, whose
     each is, each unit's keyed name, and of linked tables whether a row is a record, until they are encoded; `histories` what is counted of

@@ -103,7 +103,7 @@ class Countable(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # who prints one, such as a log of local variables, prints no record
 class Records:
     """Records of some units. `owner[i]` is the unit (0 .. units - 1, ascending) that record i belongs to.
 

@@ -254,6 +254,7 @@ def _code(column: Column, cell: "Value", number: int, finer: int, *, text: bool)
     if isinstance(column, Categorical | Ordinal | Boolean):
         found_as = spelled_of(column, cell.type(), text=text)
         read = csv_cells.spelled(column, cell)
+        read = read.cast("float64") if read.type().is_floating() else read  # a literal would be rounded to a narrower type
         if len(found_as.codes) > FEW:
             return ibis.null("int32"), [(read, (number, found_as))]
         found = ibis.literal(found_as.unknown)
@@ -308,7 +309,8 @@ def spelled_of(column: Categorical | Ordinal | Boolean, kind: Any, *, text: bool
     if kind.is_boolean():
         spellings = [True, False]
     elif kind.is_integer():
-        spellings = [int(key) for key in keys if _is_whole(key) and -(2**63) <= int(key) < 2**63]
+        least = 0 if kind.is_unsigned_integer() else -(2**63)
+        spellings = [int(key) for key in keys if _is_whole(key) and least <= int(key) < 2**63]
     elif kind.is_floating():
         spellings = [value for value in map(_float, keys) if cells.text(value) in keys]
     else:
@@ -424,7 +426,7 @@ def _check_type(column: Column, kind: Any, *, text: bool) -> None:
 
 
 def _is_whole(key: str) -> bool:
-    return key.lstrip("-").isdecimal() and str(int(key)) == key
+    return key.removeprefix("-").isdecimal() and str(int(key)) == key
 
 
 def _float(key: str) -> float:

@@ -16,7 +16,7 @@ from torch import nn
 from synthdp import BadInput, Budget, seal
 from synthdp.ledger.events import Entry, Gaussian, Sampled, Vote
 from synthdp.schema.codec import Codec
-from synthdp.seal import MeanEmbeddings, Shares, Stacked, questions
+from synthdp.seal import MeanEmbeddings, Shares, Stacked, questions, records
 from synthdp.seal.callbacks import made_up
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
@@ -248,6 +248,13 @@ def test_an_error_of_our_own_code_on_records_says_nothing_either(monkeypatch):
         data.ask(data.tables([("age",)], 1.0))
     assert "canary" not in str(caught.value)
     assert caught.value.__context__ is None
+
+
+def test_what_prints_records_prints_none_of_them():
+    """A log of local variables, such as that of an error reporter, calls repr."""
+    for schema in (make_schema(), make_schema(unit="patient", max_records_per_unit=2)):
+        held = records.seal(make_frame(20), schema, b"k" * 32)
+        assert " object at " in repr(held)
 
 
 class Sly(float):

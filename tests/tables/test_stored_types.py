@@ -12,11 +12,14 @@ import pytest
 from synthdp import Budget, Schema, Synthesizer
 from synthdp.errors import BadInput
 from synthdp.schema import yamlfile
+from synthdp.schema.codec import Codec
 from synthdp.schema.file_coding import Reading
 from synthdp.schema.schema import Categorical, Continuous, Datetime, Integer
+from synthdp.seal.database import CountedTable
+from synthdp.seal.records import seal
 from synthdp.sets import record_files, stored_types
 from synthdp.sets.draft import draft
-from synthdp.tables import database_url
+from synthdp.tables import database_url, source
 
 ROWS = 200
 NARROW = {
@@ -204,3 +207,21 @@ def test_a_code_for_missing_values_that_is_no_whole_number_leaves_its_cells_empt
     schema = Schema.from_dict({"columns": {"a": declared}, "reading": {"columns": {"a": {"missing": [missing]}}}})
     record_files.write([pd.DataFrame({"a": pd.array([5, None], "Int64")})], tmp_path / "a.parquet", schema)
     assert pq.read_table(tmp_path / "a.parquet")["a"].to_pylist() == [5, None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "categories"),
+    [
+        (pa.float32(), [0.1, 1.5, None], ["0.1", "1.5"]),  # the nearest float32 to 0.1 is another number than 0.1
+        (pa.uint64(), [0, 2, 7], ["0", "2", "-1", "--5"]),  # no such number is stored
+    ],
+)
+def test_labels_that_are_numbers_have_the_same_codes_in_memory_and_in_duckdb(tmp_path, kind, values, categories):
+    column = {"kind": "categorical", "categories": categories, "missing": True}
+    schema = Schema.from_dict({"units": 3, "declared_by": "us", "columns": {"a": column}}).settled()
+    pq.write_table(pa.table({"a": pa.array(values, kind)}), tmp_path / "a.parquet")
+    codec = Codec(schema)
+    memory = seal(record_files.read(tmp_path / "a.parquet", schema), schema, b"k" * 32).encoded_by(codec)
+    with source.opened(source.files(tmp_path / "a.parquet")) as opened:
+        counted = CountedTable.of(opened, schema, b"k" * 32).encoded_by(codec).counts([(0,)], codec.sizes)
+    assert counted[0].tolist() == memory.counts([(0,)], codec.sizes)[0].tolist()
