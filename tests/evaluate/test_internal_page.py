@@ -416,7 +416,15 @@ def test_the_first_screen_names_what_of_histories_is_farthest_apart(result):
         in answer["text"]
     )
     assert "distorts the histories" in answer["verdict"]
-    del histories["survival"], histories["apart"]
+    assert "Below the visits" not in answer["text"], "it is told once"
+    histories["gaps"] = {"tvd": 0.9, "real": 0.037}
+    text = findings.faithful(result["fidelity"], histories)["text"]
+    below = "rows by lab.code and result"
+    assert "gaps between records differ most: by 0.900 (0.037 in held-out ones)." in text
+    assert f"Below the visits, {below} differ most: by 0.760 (0.080 in held-out ones)." in text
+    told = dict(findings.brief({**result, "linked": {"apart": histories["apart"]}}))
+    assert told["below visits"] == f"{below} total variation distance 0.760; of held-out people 0.080"
+    del histories["survival"], histories["gaps"], histories["apart"]
     assert "Among the histories" not in findings.faithful(result["fidelity"], histories)["text"]
 
 
