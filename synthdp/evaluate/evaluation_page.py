@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -215,17 +216,13 @@ def each_column(found: Mapping[str, Any]) -> dict[str, Any] | None:
 def numbers(found: Mapping[str, Any]) -> list[tuple[str, list[str], float, bool]]:
     """Column, quantiles and mean as "real / synthetic", the share of synthetic values outside the real range, and whether synthetic rows
     have a single value; such columns come first, then the largest shares."""
-    from synthdp.evaluate.fidelity import plain
+    from synthdp.evaluate.fidelity import clock, plain
 
-    rows = [
-        (
-            name,
-            [f"{plain(real)} / {plain(made)}" for real, made in zip(each["real"], each["synthetic"], strict=True)],
-            each["beyond"],
-            each["constant"],
-        )
-        for name, each in (found.get("numbers") or {}).items()
-    ]
+    rows = []
+    for name, each in (found.get("numbers") or {}).items():
+        said = partial(clock, form=each["time"]) if "time" in each else plain
+        pairs = [f"{said(real)} / {said(made)}" for real, made in zip(each["real"], each["synthetic"], strict=True)]
+        rows.append((name, pairs, each["beyond"], each["constant"]))
     return sorted(rows, key=lambda row: (not row[3], -row[2]))
 
 

@@ -105,6 +105,9 @@ def judge(
     hearing = Hearing(parts=parts, how=how, tell=Steps(progress, total), result=result, sets=sets)
 
     faithfulness.judge(parts.three, frames, schema, wanted, how.seeds, how.threads, hearing.tell, result)
+    for name, each in result["fidelity"].get("numbers", {}).items():
+        if form := faithfulness.time_of_day(whole, name):
+            each["time"] = form
     for axis, run in plans:
         _judge_target(hearing, axis, run)
     if not wanted:

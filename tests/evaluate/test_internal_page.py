@@ -9,11 +9,14 @@ from html.parser import HTMLParser
 
 import pytest
 from judged import first_version, judged
+from linked_clinic import VISIT
+from linked_clinic import schema as clinic_schema
 
+from synthdp import Schema
 from synthdp.cli.evaluations import headline
 from synthdp.errors import BadInput
 from synthdp.evaluate import evaluation_page as pages
-from synthdp.evaluate import figures, findings
+from synthdp.evaluate import faithfulness, figures, findings
 from synthdp.evaluate.evaluation_page import STAMP, html, write
 from synthdp.evaluate.figures import exact, figure, number, percent
 
@@ -578,3 +581,17 @@ def test_numbers_that_became_constant_or_lie_outside_the_real_range_come_first()
     ]
     assert rows[0][1] == ["1 / 1", "2.5 / 2", "12,000 / 9", "20,000 / 9.5", "3 / 3.25"]
     assert pages.numbers({}) == []
+
+
+def test_times_of_day_are_shown_as_such():
+    entry = {"real": [320.8], "synthetic": [73.97], "beyond": 0.0, "constant": False}
+    rows = pages.numbers({"numbers": {"a": entry | {"time": "HH:MM"}, "b": entry | {"time": "H:MM:SS"}, "c": entry}})
+    assert [pairs for _, pairs, _, _ in rows] == [["05:21 / 01:14"], ["00:05 / 00:01"], ["320.8 / 73.97"]]
+    columns = {"came": {"kind": "integer", "bounds": [0, 1439]}, "age": {"kind": "integer", "bounds": [0, 99]}}
+    schema = Schema.from_dict({"columns": columns, "reading": {"columns": {"came": {"time": "HH:MM"}}}})
+    assert [faithfulness.time_of_day(schema, name) for name in columns] == ["HH:MM", None]
+    reading = {"columns": {"size": {"time": "HhMM"}}}
+    size = {"size": {"kind": "integer", "bounds": [0, 1439]}}
+    tables = {"visit": {**VISIT, "columns": {**VISIT["columns"], **size}, "reading": reading}}
+    linked = clinic_schema(tables=tables)
+    assert [faithfulness.time_of_day(linked, name) for name in ("visit.size", "visit.ward")] == ["HhMM", None]
