@@ -583,6 +583,17 @@ def test_numbers_that_became_constant_or_lie_outside_the_real_range_come_first()
     assert pages.numbers({}) == []
 
 
+def test_categories_that_became_constant_are_marked(result):
+    """A rare event that vanished hardly moves the distance of its column."""
+    found = copy.deepcopy(result)
+    shares = {"kind": "category", "labels": ["no", "yes"], "train": [0.99, 0.01], "test": [0.99, 0.01]}
+    found["columns"]["sex"] = shares | {"synthetic": [1.0, 0.0]}
+    marked = "sex (<strong>always one value</strong>)"
+    assert marked in html(found)
+    for other in (shares | {"synthetic": [0.995, 0.005]}, shares | {"synthetic": [1.0, 0.0], "train": [1.0, 0.0]}):
+        assert marked not in html({**found, "columns": {**found["columns"], "sex": other}})
+
+
 def test_times_of_day_are_shown_as_such():
     entry = {"real": [320.8], "synthetic": [73.97], "beyond": 0.0, "constant": False}
     rows = pages.numbers({"numbers": {"a": entry | {"time": "HH:MM"}, "b": entry | {"time": "H:MM:SS"}, "c": entry}})
