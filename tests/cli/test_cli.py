@@ -437,3 +437,23 @@ def test_time_left_does_not_count_what_was_set_up_before_the_first_step(monkeypa
             show(step, 10)
     lines = capsys.readouterr().err.splitlines()
     assert [line.partition("about ")[2] for line in lines] == ["", "", "8 s left", "5 s left", ""]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--data.schema=x.yaml"], "'--data.schema=x.yaml': leave the dashes out, as in 'data.schema=x.yaml'"),
+        (["evaluate.subgroups=[Alter (J.)]"], "put quotes around text with ( ) [ ]"),
+        (["evaluate.subgroups=[Größe]"], 'letters other than a to z, as in ["Größe (cm)"]'),
+    ],
+)
+def test_words_that_are_no_options_are_explained(words, said, capsys):
+    assert said in refused(capsys, "evaluate", *words)
+
+
+@pytest.mark.parametrize("out", ["taken", "taken/run"])
+def test_a_fit_into_a_file_is_refused(out, files, tmp_path, capsys):
+    (tmp_path / "taken").touch()
+    error = refused(capsys, "fit", *of(files), "generator=independent", f"out={tmp_path / out}")
+    assert error.endswith("is a file; give a folder")
+    assert f"out={tmp_path / out}" in error
