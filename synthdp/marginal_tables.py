@@ -42,7 +42,9 @@ WIDE, FEW_BINS = (
     0.25,
     8,
 )  # bounds are wide where the bins that surely hold somebody lie in such a part of them, of so many bins or more
-NEXT_TO_NONE = 0.05  # of the records, which is what a column that shows nothing valid may hold besides
+NEXT_TO_NONE = (
+    0.05  # of the records, which may lie elsewhere in a column that lies where clamping puts what breaks the schema
+)
 # Cells that no column allows, or that go to the ends of a range: where the codec puts them is where clamping does.
 BROKEN = (None, "\x00 no such value", 1e300, -1e300, "0001-01-02", "9999-12-30")
 
@@ -129,7 +131,7 @@ def lost(
     every = linked_tables.once(fine.schema) if fine.schema.tables else ((column, 0) for column in fine.columns)
     for column, places in every:
         answer = single.get(column.name)
-        if clamped and answer is not None and _shows_nothing(answer, column, fine):
+        if clamped and answer is not None and _as_clamped(answer, column, fine):
             empty.append(column.name)
         if isinstance(column, Categorical) and column.name in fine.schema.names and (one := _hidden(answer, column)):
             hidden.append(one)
@@ -253,8 +255,10 @@ def _share(answer: Answer, code: int) -> tuple[float, float] | None:
     return share, float(f"{answer.deviation / answer.total:.2g}")
 
 
-def _shows_nothing(answer: Answer, column: Column, fine: Codec) -> bool:
-    """Whether the noisy counts say, with little doubt, that nearly all records lie where clamping puts what breaks the schema."""
+def _as_clamped(answer: Answer, column: Column, fine: Codec) -> bool:
+    """Whether the noisy counts say, with little doubt, that nearly all records lie where clamping puts what breaks the schema: because
+    they break it, or because they are like that. Of numbers and dates some cells may be read even in a wrong form, such as whole
+    numbers; of labels none may, so that a rare event that surely happens is not named."""
     import pandas as pd
 
     if column.name not in fine.schema.names or column.name in fine.ordered or isinstance(column, Image):
@@ -266,7 +270,7 @@ def _shows_nothing(answer: Answer, column: Column, fine: Codec) -> bool:
     if not rest.size:
         return False
     noise = answer.deviation * math.sqrt(rest.size)
-    if float(rest.sum()) > SURE * noise:  # some valid records surely remain, such as a few deaths
+    if not isinstance(column, Numeric) and float(rest.sum()) > SURE * noise:
         return False
     most = max(0.0, float(rest.sum())) + CLEAR * noise
     return most < NEXT_TO_NONE * float(answer.cells[landed].sum())

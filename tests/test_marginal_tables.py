@@ -110,10 +110,20 @@ def test_columns_that_no_table_shows_with_another_are_named():
     assert [each.purpose for each in release.statement.counted] == ["model", "model", "fitness"]
 
 
-@pytest.mark.parametrize(("column", "cells"), [("weight", "12,5 kg"), ("day", "soon"), ("weight", -9.0)])
-def test_clamp_says_by_noisy_counts_which_columns_show_nothing_valid(column, cells):
+@pytest.mark.parametrize(
+    ("column", "cells", "kept"),
+    [
+        ("weight", "12,5 kg", 0),
+        ("weight", "12,5", 20),  # whole numbers are read whatever the decimal sign
+        ("weight", -9.0, 0),
+        ("day", "soon", 0),
+        ("day", "31.12.2020", 20),
+        ("ill", "ja", 0),
+    ],
+)
+def test_clamp_says_by_noisy_counts_which_columns_lie_where_bad_cells_are_put(column, cells, kept):
     frame = records().astype({column: object})
-    frame[column] = cells
+    frame.loc[kept:, column] = cells
     assert fit(frame=frame, invalid="clamp").statement.lost.empty == (column,)
     assert fit(invalid="clamp").statement.lost.empty == ()
     few = records(20_000).assign(ill=np.arange(20_000) % 40 == 0)
@@ -122,6 +132,18 @@ def test_clamp_says_by_noisy_counts_which_columns_show_nothing_valid(column, cel
     )
     ruined = Synthesizer("independent", schema=schema(), budget=Budget(0.01, 1e-5)).fit(frame, invalid="clamp")
     assert ruined.statement.lost.empty == (), "where noise hides all, nothing is said"
+
+
+def test_a_column_that_is_nearly_constant_is_not_called_invalid():
+    """Noise hides the few others, so that nothing tells such a column from one whose cells could not be read."""
+    sound = records(3000).assign(code=np.where(np.arange(3000) % 100 == 0, "b", "a"), ill=np.arange(3000) % 100 == 0)
+    house = {"kind": "categorical", "categories": ["a", "b"]}
+    declared = schema(columns={**COLUMNS, "code": house}, units=3000)
+    release = Synthesizer("independent", schema=declared, budget=Budget(0.3, 1e-5)).fit(sound, invalid="clamp", seed=1)
+    (told,) = [each for each in sentences(release.statement) if "invalid=clamp" in each]
+    assert told.startswith("The noisy counts of code, ill lie nearly all where invalid=clamp also puts cells")
+    assert "as it should be if the records are like that" in told
+    assert not [each for each in sentences(fit(frame=sound, declared=declared).statement) if "nearly all" in each]
 
 
 def test_declared_categories_that_noise_hides_are_told(tmp_path):

@@ -123,6 +123,8 @@ def _flags(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
             if not Path(folder).is_dir():
                 raise BadInput(f"{CONFIG_DIR} needs an existing folder, got {folder!r}")
             folders.append(str(Path(folder).resolve()))
+        elif word.startswith("-") and "=" in word:
+            raise BadInput(f"{word!r}: leave the dashes out, as in {word.lstrip('-')!r}")
         elif "=" not in word or word[0] in "+~":
             raise BadInput(f"{word!r} is not of the form key=value")
         else:
@@ -186,7 +188,8 @@ def _readable(word: str) -> str:
         OverridesParser.create().parse_override(word)
     except (HydraException, ValueError, RecursionError) as error:
         raise BadInput(
-            f"{word!r} cannot be read: close every bracket, and put quotes around text with [ ] {{ }} , or ="
+            f"{word!r} cannot be read: close every bracket, and put quotes around text with ( ) [ ] {{ }} , = or letters other than a to "
+            'z, as in ["Größe (cm)"]'
         ) from error
     return word
 

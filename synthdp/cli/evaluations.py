@@ -21,17 +21,20 @@ if TYPE_CHECKING:
 
 # Any seed will do for samples of a model that is free to share; these stay clear of the small ones that people choose.
 FURTHER = 1_000_000
+SHOWN = 3  # columns of a message
 
 
 def claim_of(statement: "Statement") -> dict[str, Any]:
-    """What a release promises, as `evaluate` takes it."""
-    return {"epsilon": statement.epsilon, "delta": statement.delta, "unit": statement.unit}
+    """What a release promises, as `evaluate` takes it: with its whole privacy curve, so that bounds are those of the statement."""
+    return {"epsilon": statement.epsilon, "delta": statement.delta, "unit": statement.unit, "curve": statement.curve}
 
 
-def samples_of(first: "Records", release: str | None, count: int) -> "tuple[list[Records], dict[str, Any] | None]":
+def samples_of(
+    first: "Records", schema: "Schema", release: str | None, count: int
+) -> "tuple[list[Records], dict[str, Any] | None]":
     """The sample of the file and as many further ones of its size as asked for; and what the release promises.
 
-    Raises BadInput for several without a release to draw them from.
+    Raises BadInput for several without a release to draw them from, and for a release of other columns than the schema's.
     """
     if release is None:
         if count > 1:
@@ -41,6 +44,7 @@ def samples_of(first: "Records", release: str | None, count: int) -> "tuple[list
 
     verify(release)  # its claim is shown beside what attacks find
     source = load(release)
+    check_same(schema, source.schema, release)
     further: list[Records]
     if isinstance(first, dict):
         people = len(first[source.schema.tables[0].name]) if source.schema.tables else 0
@@ -48,6 +52,29 @@ def samples_of(first: "Records", release: str | None, count: int) -> "tuple[list
     else:
         further = [source.sample(len(first), seed=FURTHER + i) for i in range(count - 1)]
     return [first, *further], claim_of(source.statement)
+
+
+def check_same(schema: "Schema", released: "Schema", release: str) -> None:
+    """Refuse a release of other columns than the schema's: what it promises is no promise about these records. What a fit learns, such as
+    categories, may differ, and so may the number of units, caps, and columns that the schema leaves out."""
+    from synthdp.schema.linked_tables import once
+
+    own, theirs = (
+        [column.name for column, _ in once(each) if column.kind != "identifier"] for each in (schema, released)
+    )
+    out = {column.name for column in schema.ignored}
+    lacking, more = [name for name in own if name not in theirs], [name for name in theirs if name not in (*own, *out)]
+    differ = [f"it has no {_few(lacking)}"] * bool(lacking) + [f"the schema has no {_few(more)}"] * bool(more)
+    if differ:
+        raise BadInput(
+            f"release={release} has other columns than data.schema: {'; '.join(differ)}. Its guarantee is not one for these records: name "
+            "the release from which the synthetic records were drawn, and the schema of its fit"
+        )
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(map(repr, names[:SHOWN])) + more
 
 
 def judged(
@@ -95,7 +122,7 @@ def evaluate(config: Config) -> None:
         synthetic = real_records.read(options.synthetic, schema, config["data"])
     else:
         synthetic = record_files.read(Path(options.synthetic), schema=record_files.as_written(schema))
-    samples, claim = samples_of(synthetic, options.release, config["evaluate"].samples)
+    samples, claim = samples_of(synthetic, schema, options.release, config["evaluate"].samples)
     result = evaluated(samples, train, test, schema, config["evaluate"], out, claim, pdf=options.pdf)
     for line in headline(result):
         print(line)

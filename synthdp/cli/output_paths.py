@@ -26,10 +26,10 @@ def folder(name: str, *, force: bool) -> Path:
     """The folder to write to; refused where it is a file, holds something (unless `force`) or cannot be written."""
     chosen = Path(name)
     nearest = next(place for place in (chosen, *chosen.absolute().parents) if place.exists())
+    if not nearest.is_dir():
+        raise BadInput(f"out={chosen}{'' if chosen == nearest else f': {nearest}'} is a file; give a folder")
     if not os.access(nearest, os.W_OK):
         raise BadInput(f"out={chosen} cannot be written, because {nearest} does not permit it; choose another folder")
-    if chosen.exists() and not chosen.is_dir():
-        raise BadInput(f"out={chosen} is a file, but a folder is needed")
     if chosen.is_dir() and any(chosen.iterdir()) and not force:
         if (chosen / "internal" / NEW).exists():
             raise BadInput(
@@ -43,6 +43,8 @@ def folder(name: str, *, force: bool) -> Path:
 def clear(name: str) -> None:
     """Remove what a killed fit could not: records that did not fit in memory and, where it had no ledger yet, what it had prepared."""
     internal = Path(name) / "internal"
+    if not internal.is_dir():
+        return
     private_folder.clear(internal)
     if not (internal / NEW).exists() and not (internal / LEDGER).exists():
         for leftover in (*SAVED, CANARIES):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -201,31 +202,41 @@ def fidelity(found: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def each_column(found: Mapping[str, Any]) -> dict[str, Any] | None:
-    """{"labels", "rows": [(column, values)]}, the furthest off first; None where no measure is per column."""
+def each_column(found: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any] | None:
+    """{"labels", "rows": [(column, values, constant)]}, the furthest off first; None where no measure is per column. constant: whether
+    synthetic rows have a single category where real ones have several; numbers are told so elsewhere."""
     measures = {key: found[key]["columns"] for key in PER_COLUMN if found.get(key, {}).get("columns")}
     if not measures:
         return None
     first = next(iter(measures.values()))
     names = sorted({name for values in measures.values() for name in values}, key=lambda n: (-first.get(n, 0.0), n))
-    rows = [(name, [values.get(name) for values in measures.values()]) for name in names]
+    rows = [
+        (name, [values.get(name) for values in measures.values()], _one_category(columns.get(name))) for name in names
+    ]
     return {"labels": [PER_COLUMN[key] for key in measures], "rows": rows}
+
+
+def _one_category(column: Mapping[str, Any] | None) -> bool:
+    from synthdp.evaluate.fidelity import REST, UNKNOWN
+
+    if column is None or column["kind"] not in ("category", "ordinal") or max(column["train"]) == 1.0:
+        return False
+    return any(
+        share == 1.0 and label not in (REST, UNKNOWN)
+        for label, share in zip(column["labels"], column["synthetic"], strict=True)
+    )
 
 
 def numbers(found: Mapping[str, Any]) -> list[tuple[str, list[str], float, bool]]:
     """Column, quantiles and mean as "real / synthetic", the share of synthetic values outside the real range, and whether synthetic rows
     have a single value; such columns come first, then the largest shares."""
-    from synthdp.evaluate.fidelity import plain
+    from synthdp.evaluate.fidelity import clock, plain
 
-    rows = [
-        (
-            name,
-            [f"{plain(real)} / {plain(made)}" for real, made in zip(each["real"], each["synthetic"], strict=True)],
-            each["beyond"],
-            each["constant"],
-        )
-        for name, each in (found.get("numbers") or {}).items()
-    ]
+    rows = []
+    for name, each in (found.get("numbers") or {}).items():
+        said = partial(clock, form=each["time"]) if "time" in each else plain
+        pairs = [f"{said(real)} / {said(made)}" for real, made in zip(each["real"], each["synthetic"], strict=True)]
+        rows.append((name, pairs, each["beyond"], each["constant"]))
     return sorted(rows, key=lambda row: (not row[3], -row[2]))
 
 
@@ -356,7 +367,7 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
         "linked": result.get("linked") or {},
         "attacks": leading,
         "appendix": [attack for attack in attacks if attack["id"] in APPENDIX],
-        "each_column": each_column(found),
+        "each_column": each_column(found, result.get("columns") or {}),
         "numbers": numbers(found),
         "heats": _heats(found),
     }

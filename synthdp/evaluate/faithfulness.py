@@ -77,6 +77,13 @@ def judge(
         _rules(schema, frames, found, log)
 
 
+def time_of_day(schema: Schema, name: str) -> str | None:
+    """How a column's cells are written where they are times of day, which are judged as minutes or seconds."""
+    table, _, own = name.partition(".")
+    readings = [(each.reading, own) for each in schema.tables if each.name == table] or [(schema.reading, name)]
+    return next((reading.coding(column).time for reading, column in readings if reading is not None), None)
+
+
 def _further(seeds: int) -> tuple[tuple[str, tuple[str, ...], Callable[[Table, Table, Table], Outcome]], ...]:
     """(what the progress says, keys in the JSON, the metric) of each metric of the form (entry or None, reason or None)."""
     from synthdp.evaluate import association, detection, fidelity, manifold

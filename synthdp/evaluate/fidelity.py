@@ -210,6 +210,12 @@ def plain(number: float) -> str:
     return f"{number:,.0f}" if abs(number) >= 10_000 else f"{number:.0f}"  # 2010 may be a year
 
 
+def clock(number: float, form: str) -> str:
+    """A time of day, to the minute. number: seconds since midnight where the `form` of cells has them, else minutes."""
+    hours, minutes = divmod(round(number / 60 if form.endswith("SS") else number), 60)
+    return f"{hours:02d}:{minutes:02d}"
+
+
 # ---- Wasserstein-1 distance of each numeric column: how far its values must move, on average, to become the real ones.
 
 

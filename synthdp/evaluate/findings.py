@@ -315,6 +315,10 @@ def faithful(found: Mapping[str, Any], histories: Mapping[str, Any] | None = Non
     if farthest is not None:
         what, made, real = farthest
         text += f" Among the histories, {what} differ most: by {made:.3f} ({real:.3f} in held-out ones)."
+    below = worst_pair_below((histories or {}).get("apart", {}))
+    if below is not None and below != farthest:
+        what, made, real = below
+        text += f" Below the visits, {what} differ most: by {made:.3f} ({real:.3f} in held-out ones)."
     verdict, worst = _closeness(excess, detection), worst_rule(found)
     gone = [each for each in lost if kept(each["train"], each["synthetic"]) <= -MUCH * abs(each["train"])]
     faults = [FAULTS[0]] if any(abs(each["train"]) >= STRONG for each in gone) else []
@@ -341,8 +345,19 @@ def worst_of_histories(found: Mapping[str, Any]) -> tuple[str, float, float] | N
     }
     figures |= {f"the people who ever have each {each['column']}": each for each in found.get("ever", ())}
     figures |= {f"times until {each['event']}": each for each in found.get("survival") or ()}
-    for what, each in found.get("apart", {}).items():
-        figures["rows by " * (", " in what) + what.replace(", ", " and ")] = each
+    return _farthest({**figures, **{_as_said(what): each for what, each in found.get("apart", {}).items()}})
+
+
+def worst_pair_below(apart: Mapping[str, Any]) -> tuple[str, float, float] | None:
+    """The same of pairs of columns of a table below visits, which a worse figure of histories would hide."""
+    return _farthest({_as_said(what): each for what, each in apart.items() if ", " in what})
+
+
+def _as_said(what: str) -> str:
+    return "rows by " * (", " in what) + what.replace(", ", " and ")
+
+
+def _farthest(figures: Mapping[str, Any]) -> tuple[str, float, float] | None:
     held = {what: (each.get("tvd", each.get("distance")), each["real"]) for what, each in figures.items() if each}
     beyond = [(what, made, real) for what, (made, real) in held.items() if made is not None and made > real]
     return max(beyond, key=lambda figure: float(figure[1] - figure[2]), default=None)
@@ -423,6 +438,9 @@ def brief(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     if lost := lost_associations(result["fidelity"], result.get("histories")):
         named = "; ".join(f"{each['columns']} {_from_to(each)}" for each in lost[:BRIEFLY])
         lines.append(("associations", f"lost most: {named}"))
+    if below := worst_pair_below((result.get("linked") or {}).get("apart", {})):
+        what, made, real = below
+        lines.append(("below visits", f"{what} total variation distance {made:.3f}; of held-out people {real:.3f}"))
     for column, levels in result["fidelity"].get("code_levels", {}).items():
         finest = levels[-1]
         text = (

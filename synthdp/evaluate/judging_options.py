@@ -42,7 +42,7 @@ class JudgingOptions(Choices):
     """All options of `synthdp.evaluate.evaluate`."""
 
     claim: dict[str, Any] | None = option(
-        None, '{"epsilon", "delta", "unit"} of the release, for the bound beside each attack'
+        None, '{"epsilon", "delta", "unit", "curve"} of the release, for the bound beside each attack'
     )
     jobs: int | None = option(None, "threads; default: every core", whole())
 

@@ -156,10 +156,10 @@ def codes_of(column: Categorical) -> tuple[int, ...]:
 @dataclass(frozen=True, kw_only=True)
 class Lost:
     """What the model cannot show. `merged` by noisy counts or synthetic records; `alone` the columns that a generator of tables
-    counted in no table of several columns; `empty` those in which noisy counts show nothing but what clamping puts there; `levels`
-    of the columns whose codes have a tree; `wide` the numeric ones whose noisy counts stand clear of the noise in a small part of
-    their declared bounds alone; `hidden` the declared categories that do not stand clear of it; `unlinked` whether several records of
-    a unit count, and each synthetic one is drawn by itself."""
+    counted in no table of several columns; `empty` those whose noisy counts lie nearly all where clamping puts cells that break the
+    schema; `levels` of the columns whose codes have a tree; `wide` the numeric ones whose noisy counts stand clear of the noise in a
+    small part of their declared bounds alone; `hidden` the declared categories that do not stand clear of it; `unlinked` whether
+    several records of a unit count, and each synthetic one is drawn by itself."""
 
     merged: tuple[Merged, ...] = ()
     alone: tuple[str, ...] = ()
@@ -264,8 +264,9 @@ def sentences(statement: "Statement") -> Iterator[str]:
         yield f"Cells that break the schema may have been changed: {clamping(below=below)}."
     if lost.empty:
         yield (
-            f"The noisy counts show nothing valid in {_listed(lost.empty)}: only what invalid=clamp puts in place of cells that "
-            "break the schema. synthdp check names the rows."
+            f"The noisy counts of {_listed(lost.empty)} lie nearly all where invalid=clamp also puts cells that break the schema (missing, "
+            "a bound, or a category that stands for them). That is as it should be if the records are like that. If they are not, synthdp "
+            "check names the rows that break the schema."
         )
 
 

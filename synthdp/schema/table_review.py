@@ -414,7 +414,7 @@ def _units(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
 
 
 def _bins(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
-    """Columns whose records all lie in one of several declared bins."""
+    """Columns whose records all lie in one of several declared bins, unless most cells are refused: then the few others do not tell."""
     for column in schema.modelled:
         if (
             not isinstance(column, Numeric)
@@ -425,7 +425,10 @@ def _bins(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
             continue
         read = cells.instants(frame[column.name]) if column.kind == "datetime" else cells.numbers(frame[column.name])
         edges = [cells.instant(edge) if isinstance(edge, str) else edge for edge in column.bins]
+        low, high = (cells.instant(bound) if isinstance(bound, str) else bound for bound in column.bounds)
         held = read.cells[~read.missing & ~read.wrong]
+        if 2 * ((held >= low) & (held <= high)).sum() < (~read.missing).sum():
+            continue
         if len(held) and len(np.unique(np.searchsorted(np.array(edges, dtype=np.float64), held, side="right"))) == 1:
             yield Finding(
                 column=column.name, what="all records lie in one of its bins", remedy=f"choose other bins ({LOOK})"

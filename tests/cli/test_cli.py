@@ -9,12 +9,13 @@ import sys
 import time
 from pathlib import Path
 
+import linked_clinic
 import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
 
 from synthdp import Schema, load
-from synthdp.cli import COMMANDS, output_paths, run
+from synthdp.cli import COMMANDS, evaluations, output_paths, run
 from synthdp.ledger.ledger import Ledger
 
 FAST = ["generator=dpgan", "generator.steps=20", "generator.batch=64", "budget.epsilon=1", "budget.delta=1e-5"]
@@ -179,6 +180,33 @@ def test_evaluate_and_report(fitted, files, tmp_path):
     assert "do not release" in (tmp_path / "judged" / "evaluation.html").read_text().lower()
     assert run(["report", f"release={fitted / 'release'}", f"out={tmp_path / 'report'}"]) == 0
     assert {path.name for path in (tmp_path / "report").iterdir()} == {"statement.html", "statement.json"}
+
+
+def test_evaluate_refuses_the_release_of_other_columns(fitted, files, tmp_path, capsys):
+    """Its guarantee stood beside what attacks found in records that it was not fitted to."""
+    values = make_schema().to_dict()
+    values["columns"] = {"ward_nr" if name == "sex" else name: each for name, each in values["columns"].items()}
+    other = Schema.from_dict(values)
+    other.save(tmp_path / "other.yaml")
+    for name, part in (("train", "train a=b (1).csv"), ("test", "test.csv")):
+        pd.read_csv(files / part).rename(columns={"sex": "ward_nr"}).to_csv(tmp_path / f"{name}.csv", index=False)
+    words = [f"data.{part}={tmp_path / part}.csv" for part in ("train", "test")]
+    words += [
+        f"data.schema={tmp_path / 'other.yaml'}",
+        f"synthetic={tmp_path / 'test.csv'}",
+        f"out={tmp_path / 'page'}",
+    ]
+    error = refused(capsys, "evaluate", *words, f"release={fitted / 'release'}")
+    assert "has other columns than data.schema: it has no 'ward_nr'; the schema has no 'sex'" in error
+    assert not (tmp_path / "page").exists()
+
+
+def test_what_a_fit_learns_and_what_a_schema_leaves_out_may_differ_from_the_release():
+    declared = make_schema(units=300)
+    learned = {"sex": {"kind": "categorical", "categories": "learn"}, "dose": {"kind": "ignore"}}
+    evaluations.check_same(make_schema(columns=learned, units=100), declared, "release")
+    visits = {**linked_clinic.VISIT, "max_rows": 7}
+    evaluations.check_same(linked_clinic.schema(tables={"visit": visits}), linked_clinic.schema(), "release")
 
 
 def test_epsilon_json_is_the_published_form(capsys):
@@ -409,3 +437,23 @@ def test_time_left_does_not_count_what_was_set_up_before_the_first_step(monkeypa
             show(step, 10)
     lines = capsys.readouterr().err.splitlines()
     assert [line.partition("about ")[2] for line in lines] == ["", "", "8 s left", "5 s left", ""]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--data.schema=x.yaml"], "'--data.schema=x.yaml': leave the dashes out, as in 'data.schema=x.yaml'"),
+        (["evaluate.subgroups=[Alter (J.)]"], "put quotes around text with ( ) [ ]"),
+        (["evaluate.subgroups=[Größe]"], 'letters other than a to z, as in ["Größe (cm)"]'),
+    ],
+)
+def test_words_that_are_no_options_are_explained(words, said, capsys):
+    assert said in refused(capsys, "evaluate", *words)
+
+
+@pytest.mark.parametrize("out", ["taken", "taken/run"])
+def test_a_fit_into_a_file_is_refused(out, files, tmp_path, capsys):
+    (tmp_path / "taken").touch()
+    error = refused(capsys, "fit", *of(files), "generator=independent", f"out={tmp_path / out}")
+    assert error.endswith("is a file; give a folder")
+    assert f"out={tmp_path / out}" in error

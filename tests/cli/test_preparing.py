@@ -202,6 +202,17 @@ def test_check_finds_a_column_that_is_lost_although_some_of_its_cells_are_missin
     assert "no cell is as declared" not in capsys.readouterr().err
 
 
+def test_check_proposes_other_bins_only_where_most_cells_are_read(place, capsys):
+    """With the wrong decimal sign whole numbers alone were read, and for these few it was told to choose other bins."""
+    facts = yaml.safe_load((place / "schema.yaml").read_text())
+    facts["columns"]["crp"] = {"kind": "continuous", "bounds": [0, 500], "bins": [50, 100]}
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+    one = ("crp", "all records lie in one of its bins")
+    for cells, told in ((["7", "3,5", "120,5"], False), (["7", "3.5", "12.5"], True), (["7", "-9", "-8"], False)):
+        records().assign(crp=[cells[min(row % 9, 2)] for row in range(180)]).to_csv("a.csv", index=False)
+        assert (one in findings(capsys)) is told
+
+
 def test_check_says_that_a_fit_would_refuse_and_leads_no_further(place, capsys):
     assert run(["check", *DATA]) == 0
     said = capsys.readouterr().out

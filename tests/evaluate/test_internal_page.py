@@ -9,11 +9,14 @@ from html.parser import HTMLParser
 
 import pytest
 from judged import first_version, judged
+from linked_clinic import VISIT
+from linked_clinic import schema as clinic_schema
 
+from synthdp import Schema
 from synthdp.cli.evaluations import headline
 from synthdp.errors import BadInput
 from synthdp.evaluate import evaluation_page as pages
-from synthdp.evaluate import figures, findings
+from synthdp.evaluate import faithfulness, figures, findings
 from synthdp.evaluate.evaluation_page import STAMP, html, write
 from synthdp.evaluate.figures import exact, figure, number, percent
 
@@ -416,7 +419,15 @@ def test_the_first_screen_names_what_of_histories_is_farthest_apart(result):
         in answer["text"]
     )
     assert "distorts the histories" in answer["verdict"]
-    del histories["survival"], histories["apart"]
+    assert "Below the visits" not in answer["text"], "it is told once"
+    histories["gaps"] = {"tvd": 0.9, "real": 0.037}
+    text = findings.faithful(result["fidelity"], histories)["text"]
+    below = "rows by lab.code and result"
+    assert "gaps between records differ most: by 0.900 (0.037 in held-out ones)." in text
+    assert f"Below the visits, {below} differ most: by 0.760 (0.080 in held-out ones)." in text
+    told = dict(findings.brief({**result, "linked": {"apart": histories["apart"]}}))
+    assert told["below visits"] == f"{below} total variation distance 0.760; of held-out people 0.080"
+    del histories["survival"], histories["gaps"], histories["apart"]
     assert "Among the histories" not in findings.faithful(result["fidelity"], histories)["text"]
 
 
@@ -570,3 +581,28 @@ def test_numbers_that_became_constant_or_lie_outside_the_real_range_come_first()
     ]
     assert rows[0][1] == ["1 / 1", "2.5 / 2", "12,000 / 9", "20,000 / 9.5", "3 / 3.25"]
     assert pages.numbers({}) == []
+
+
+def test_categories_that_became_constant_are_marked(result):
+    """A rare event that vanished hardly moves the distance of its column."""
+    found = copy.deepcopy(result)
+    shares = {"kind": "category", "labels": ["no", "yes"], "train": [0.99, 0.01], "test": [0.99, 0.01]}
+    found["columns"]["sex"] = shares | {"synthetic": [1.0, 0.0]}
+    marked = "sex (<strong>always one value</strong>)"
+    assert marked in html(found)
+    for other in (shares | {"synthetic": [0.995, 0.005]}, shares | {"synthetic": [1.0, 0.0], "train": [1.0, 0.0]}):
+        assert marked not in html({**found, "columns": {**found["columns"], "sex": other}})
+
+
+def test_times_of_day_are_shown_as_such():
+    entry = {"real": [320.8], "synthetic": [73.97], "beyond": 0.0, "constant": False}
+    rows = pages.numbers({"numbers": {"a": entry | {"time": "HH:MM"}, "b": entry | {"time": "H:MM:SS"}, "c": entry}})
+    assert [pairs for _, pairs, _, _ in rows] == [["05:21 / 01:14"], ["00:05 / 00:01"], ["320.8 / 73.97"]]
+    columns = {"came": {"kind": "integer", "bounds": [0, 1439]}, "age": {"kind": "integer", "bounds": [0, 99]}}
+    schema = Schema.from_dict({"columns": columns, "reading": {"columns": {"came": {"time": "HH:MM"}}}})
+    assert [faithfulness.time_of_day(schema, name) for name in columns] == ["HH:MM", None]
+    reading = {"columns": {"size": {"time": "HhMM"}}}
+    size = {"size": {"kind": "integer", "bounds": [0, 1439]}}
+    tables = {"visit": {**VISIT, "columns": {**VISIT["columns"], **size}, "reading": reading}}
+    linked = clinic_schema(tables=tables)
+    assert [faithfulness.time_of_day(linked, name) for name in ("visit.size", "visit.ward")] == ["HhMM", None]

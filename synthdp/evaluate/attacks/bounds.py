@@ -1,4 +1,7 @@
-"""The most that an (epsilon, delta) guarantee leaves each attack, to stand beside what the attack reached.
+"""The most that a guarantee leaves each attack, to stand beside what the attack reached.
+
+A guarantee is a set of (delta, epsilon) points that all hold: the promised one, and those of its privacy curve. Each bounds every
+attack, and the least bound counts, as in the statement.
 
 Two kinds. An attack on one unit's presence (membership, attribute, linkage, copies) asks the same question of the same
 release about a record that was used and about one that was not; add-remove neighbours, and the claim's own numbers. Shares
@@ -30,49 +33,44 @@ if TYPE_CHECKING:
 MOST_EPSILON = 350.0
 
 
+Point = tuple[float, float]  # (delta, epsilon)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What the release promises. epsilon >= 0, may be inf; delta in [0, 1]; unit as the statement names it."""
+    """What the release promises. epsilon >= 0, may be inf; delta in [0, 1]; unit as the statement names it; curve the further
+    (delta, epsilon) points that hold."""
 
     epsilon: float
     delta: float
     unit: str = "record"
+    curve: tuple[Point, ...] = ()
 
     def __post_init__(self) -> None:
-        if not (self.epsilon >= 0 and 0 <= self.delta <= 1):
-            raise BadInput(
-                f"claim: epsilon {self.epsilon!r} and delta {self.delta!r}; give epsilon of 0 or more and delta in 0 to 1."
-            )
+        for delta, epsilon in self.points:
+            if not (epsilon >= 0 and 0 <= delta <= 1):
+                raise BadInput(
+                    f"claim: epsilon {epsilon!r} and delta {delta!r}; give epsilon of 0 or more and delta in 0 to 1."
+                )
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """All points that hold."""
+        return ((self.delta, self.epsilon), *self.curve)
 
     @property
     def advantage(self) -> float:
-        """Most that true minus false positive rate can be: (e^eps - 1 + 2 delta) / (e^eps + 1), Kairouz et al. 2015."""
-        pure = math.tanh(self.epsilon / 2)
-        return min(1.0, pure + self.delta * (1 - pure))
+        """Most that true minus false positive rate can be."""
+        return min(_advantage(*point) for point in self.points)
 
     @property
     def auroc(self) -> float:
-        """The area under the best ROC curve that the trade-off region leaves.
-
-        The curve is delta + e^eps a up to a* = (1 - delta) / (1 + e^eps), then 1 - e^-eps (1 - delta - a) to a = 1 - delta,
-        then 1; its area is a* (e^eps + delta) + delta.
-        """
-        if self.epsilon > MOST_EPSILON:
-            return 1.0
-        grown = math.exp(self.epsilon)
-        return min(1.0, (1 - self.delta) * (grown + self.delta) / (1 + grown) + self.delta)
+        """The area under the best ROC curve that the trade-off region of a point leaves."""
+        return min(_auroc(*point) for point in self.points)
 
     def surest(self, share: float) -> float:
-        """Most members among the `share` of records, half of them members, that an attack is surest of.
-
-        True plus false positive rate are 2 share; each of the two lines of the trade-off region bounds the first.
-        """
-        if self.epsilon > MOST_EPSILON:
-            return 1.0
-        grown, both = math.exp(self.epsilon), 2 * share
-        rising = (grown * both + self.delta) / (1 + grown)
-        falling = (1 - (1 - self.delta - both) / grown) / (1 + 1 / grown)
-        return min(1.0, rising / both, falling / both)
+        """Most members among the `share` of records, half of them members, that an attack is surest of."""
+        return min(_surest(*point, share) for point in self.points)
 
     def nearer(self, records: int) -> float:
         """Most that the share of synthetic rows nearest to training rather than to held-out rows can be.
@@ -80,11 +78,7 @@ class Claim:
         A record's share of the release is a figure in [0, 1], so its mean where the record was used is at most e^e times its
         mean where the record was held out, plus d; e, d of a swap; summed over as many `records` of both sides.
         """
-        epsilon, delta = self._swap()
-        if epsilon > MOST_EPSILON:
-            return 1.0
-        grown = math.exp(epsilon)
-        return min(1.0, (grown + records * delta) / (1 + grown))
+        return min(_nearer(*_swap(*point), records) for point in self.points)
 
     def isolation(self, records: int, matches: float) -> float:
         """Most that a predicate from the release can single out one of `records` training records how often.
@@ -92,30 +86,70 @@ class Claim:
         matches: how many of as many fresh records satisfy it on average. Cohen & Nissim 2020 (PNAS 117), section 3: every
         record is swapped for a fresh one in turn, e^e matches + records d.
         """
-        epsilon, delta = self._swap()
-        if epsilon > MOST_EPSILON:
-            return 1.0
-        return min(1.0, math.exp(epsilon) * matches + records * delta)
+        return min(_isolation(*_swap(*point), records, matches) for point in self.points)
 
-    def _swap(self) -> tuple[float, float]:
-        if self.epsilon > MOST_EPSILON:
-            return math.inf, 1.0
-        return 2 * self.epsilon, min(1.0, self.delta * (1 + math.exp(self.epsilon)))
+
+def _advantage(delta: float, epsilon: float) -> float:
+    """(e^eps - 1 + 2 delta) / (e^eps + 1), Kairouz et al. 2015."""
+    pure = math.tanh(epsilon / 2)
+    return min(1.0, pure + delta * (1 - pure))
+
+
+def _auroc(delta: float, epsilon: float) -> float:
+    """The curve is delta + e^eps a up to a* = (1 - delta) / (1 + e^eps), then 1 - e^-eps (1 - delta - a) to a = 1 - delta,
+    then 1; its area is a* (e^eps + delta) + delta."""
+    if epsilon > MOST_EPSILON:
+        return 1.0
+    grown = math.exp(epsilon)
+    return min(1.0, (1 - delta) * (grown + delta) / (1 + grown) + delta)
+
+
+def _surest(delta: float, epsilon: float, share: float) -> float:
+    """True plus false positive rate are 2 share; each of the two lines of the trade-off region bounds the first."""
+    if epsilon > MOST_EPSILON:
+        return 1.0
+    grown, both = math.exp(epsilon), 2 * share
+    rising = (grown * both + delta) / (1 + grown)
+    falling = (1 - (1 - delta - both) / grown) / (1 + 1 / grown)
+    return min(1.0, rising / both, falling / both)
+
+
+def _swap(delta: float, epsilon: float) -> Point:
+    """Two steps of add-remove."""
+    if epsilon > MOST_EPSILON:
+        return 1.0, math.inf
+    return min(1.0, delta * (1 + math.exp(epsilon))), 2 * epsilon
+
+
+def _nearer(delta: float, epsilon: float, records: int) -> float:
+    if epsilon > MOST_EPSILON:
+        return 1.0
+    grown = math.exp(epsilon)
+    return min(1.0, (grown + records * delta) / (1 + grown))
+
+
+def _isolation(delta: float, epsilon: float, records: int, matches: float) -> float:
+    if epsilon > MOST_EPSILON:
+        return 1.0
+    return min(1.0, math.exp(epsilon) * matches + records * delta)
 
 
 def claim_of(given: Mapping[str, Any] | None) -> Claim | None:
-    """A claim from its plain form {"epsilon", "delta", "unit"}; None where none is made.
+    """A claim from its plain form {"epsilon", "delta", "unit", "curve"}; None where none is made. unit and curve may be absent.
 
-    Raises BadInput where epsilon or delta is absent, no number or out of range. An epsilon of None or "inf" is infinite.
+    Raises BadInput where a number is absent, none or out of range. An epsilon of None or "inf" is infinite.
     """
     if given is None:
         return None
     try:
         epsilon = math.inf if given["epsilon"] is None else float(given["epsilon"])
         delta = float(given["delta"])
+        curve = tuple((float(one), float(other)) for one, other in given.get("curve", ()))
     except (KeyError, TypeError, ValueError) as error:
-        raise BadInput("claim: give a mapping with the numbers epsilon and delta.") from error
-    return Claim(epsilon=epsilon, delta=delta, unit=str(given.get("unit", "record")))
+        raise BadInput(
+            "claim: give a mapping with the numbers epsilon and delta, and as curve pairs (delta, epsilon)."
+        ) from error
+    return Claim(epsilon=epsilon, delta=delta, unit=str(given.get("unit", "record")), curve=curve)
 
 
 # ---- Rates of success with their intervals; every interval is two-sided and holds with confidence 1 - error.

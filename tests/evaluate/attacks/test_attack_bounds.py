@@ -1,11 +1,14 @@
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy.optimize import brentq
 
+from synthdp.cli import evaluations
 from synthdp.errors import BadInput
 from synthdp.evaluate.attacks.bounds import Claim, claim_of
+from synthdp.report import promise
 
 CLAIMS = [(0.0, 0.0), (0.5, 0.0), (1.0, 1e-5), (3.0, 0.01), (10.0, 0.2)]
 
@@ -41,6 +44,18 @@ def test_closed_forms():
     assert Claim(epsilon=0.5, delta=1e-4).isolation(100, 0.1) == pytest.approx(0.1 * math.e + 100 * grown)
 
 
+def test_the_least_bound_of_the_privacy_curve_counts_as_in_the_statement():
+    """One release allowed an advantage of 26 % by its statement and 90 % by its evaluation."""
+    statement = SimpleNamespace(epsilon=3.0, delta=1e-6, unit="record", curve=((0.3, 0.0), (1e-3, 1.4)))
+    claim = claim_of(evaluations.claim_of(statement))
+    assert claim.advantage == promise.attack(statement)["advantage"] == pytest.approx(0.3)
+    alone = [Claim(epsilon=epsilon, delta=delta) for delta, epsilon in claim.points]
+    assert claim.auroc == min(each.auroc for each in alone) < alone[0].auroc
+    assert claim.surest(0.05) == min(each.surest(0.05) for each in alone) == alone[2].surest(0.05)
+    assert claim.nearer(100) == min(each.nearer(100) for each in alone)
+    assert claim.isolation(100, 0.01) == min(each.isolation(100, 0.01) for each in alone)
+
+
 @pytest.mark.parametrize("epsilon", [400.0, 1e6, math.inf])
 def test_no_guarantee_bounds_nothing_and_overflows_nowhere(epsilon):
     claim = Claim(epsilon=epsilon, delta=0)
@@ -62,7 +77,15 @@ def test_randomised_response_reaches_the_bounds():
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"epsilon": 1}, {"epsilon": "x", "delta": 0}, {"epsilon": -1, "delta": 0}, {"epsilon": 1, "delta": 2}]
+    "given",
+    [
+        {},
+        {"epsilon": 1},
+        {"epsilon": "x", "delta": 0},
+        {"epsilon": -1, "delta": 0},
+        {"epsilon": 1, "delta": 2},
+        {"epsilon": 1, "delta": 0, "curve": [1]},
+    ],
 )
 def test_bad_claims_are_refused(given):
     with pytest.raises(BadInput, match="claim"):
