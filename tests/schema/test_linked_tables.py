@@ -215,6 +215,10 @@ WRONG = {
     "a rule without its table": ({"rules": ["birth <= visit.start"]}, "did you mean 'person.birth'"),
     "a rule with another table": ({"rules": ["diagnose.code >= visit.start"]}, r"did you mean 'diagnosis.code'\?"),
     "a target without its table": ({"targets": ["ward"]}, "did you mean 'visit.ward'"),
+    "a target below visits": (
+        {"targets": ["diagnosis.code"]},
+        "'diagnosis.code' is a column of a table below visits; name one of the visits or of the people",
+    ),
     "an order that is not there": ({"tables": {"visit": {"order": "starts"}}}, "did you mean 'start'"),
     "a key of people that is not the unit": (
         {"tables": {"person": {"key": "person"}}},
