@@ -162,9 +162,16 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
     for column, pattern in patterns.items():
         if pattern not in (None, "#"):
             head += f"# {_scalar(str(column))} is written as {_scalar({'pattern': pattern})}\n"
-    for column, texts in ({} if found is None else found.limits).items():
-        head += f"# {_scalar(str(column))} has in the place of numbers {_scalar(list(texts))}\n"
+    head += "".join(
+        _others(column, texts, guesses) for column, texts in ({} if found is None else found.others).items()
+    )
     return Draft("\n".join(lines) + "\n", head + yamlfile.dump({"columns": seen}, width=math.inf))
+
+
+def _others(column: str, texts: tuple[str, ...], guesses: dict[str, dict[str, Any]], table: str = "") -> str:
+    """A line on the texts that stand where a column's numbers or dates should."""
+    what = "dates" if guesses[column]["kind"] == "datetime" else "numbers"
+    return f"# {_scalar(table + column)} has in the place of {what} {_scalar(list(texts))}\n"
 
 
 def _guesses(frame: pd.DataFrame, found: "Found | None") -> dict[str, dict[str, Any]]:
@@ -247,9 +254,10 @@ def draft_tables(found: "dict[str, Found]", folder: str | Path) -> Draft:
             for column, guess in guesses[name].items()
             if len(guess) > 1
         }
-    return Draft(
-        "\n".join(lines) + "\n", SEEN.format(file=Path(folder).name) + yamlfile.dump({"tables": seen}, width=math.inf)
-    )
+    head = SEEN.format(file=Path(folder).name)
+    for name, each in found.items():
+        head += "".join(_others(column, texts, guesses[name], f"{name}.") for column, texts in each.others.items())
+    return Draft("\n".join(lines) + "\n", head + yamlfile.dump({"tables": seen}, width=math.inf))
 
 
 def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str, str | None], dict[str, str | None]]:
