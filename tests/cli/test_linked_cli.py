@@ -27,6 +27,8 @@ from synthdp.schema import yamlfile
 from synthdp.schema.codec import Codec
 from synthdp.schema.joined_tables import joined
 from synthdp.sets import record_files
+from synthdp.sets.dialect import Found
+from synthdp.sets.draft import draft_tables
 from synthdp.sets.split import side_of, split_linked
 from synthdp.tables import database_url
 
@@ -425,6 +427,40 @@ def test_a_draft_links_tables_by_the_names_of_their_keys(place, capsys):
     assert said["edited_after"] == ["a draft"]
 
 
+PEOPLE, STAYS = ["PatNr", "Geburt"], ["FallNr", "PatNr", "Aufnahme", "StationNr"]
+NAMED = {  # columns of tables, and the parent and the key of each; none where names do not tell
+    "the beginning of a plural": (
+        {"patienten": PEOPLE, "faelle": STAYS, "labor": ["FallNr", "Test", "StationNr"]},
+        {"patienten": (None, "PatNr"), "faelle": ("patienten", "FallNr"), "labor": ("faelle", None)},
+    ),
+    "an abbreviation": (
+        {"Pat": ["Patienten-ID"], "Fälle": ["Fall_Nr", "Patienten-ID"], "Diagnosen": ["Fall_Nr", "Patienten-ID"]},
+        {"Pat": (None, "Patienten-ID"), "Fälle": ("Pat", "Fall_Nr"), "Diagnosen": ("Fälle", None)},
+    ),
+    "a whole name first": (
+        {"visit": ["visit_id", "person_id"], "visit_notes": ["visit_id"], "person": ["person_id"]},
+        {"person": (None, "person_id"), "visit": ("person", "visit_id"), "visit_notes": ("visit", None)},
+    ),
+    "another name": ({"stamm": PEOPLE, "faelle": STAYS}, None),
+    "two tables of one beginning": ({"patienten": PEOPLE, "patientenadressen": PEOPLE, "faelle": STAYS}, None),
+    "two keys of one beginning": ({"patienten": [*PEOPLE, "PatID"], "faelle": [*STAYS, "PatID"]}, None),
+    "two letters": ({"patienten": ["PaNr"], "faelle": ["FallNr", "PaNr"]}, None),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_a_draft_links_files_whose_names_begin_as_their_keys_do(case):
+    columns, expected = NAMED[case]
+    cells = {name: pd.DataFrame({each: ["1", "2"] for each in names}, dtype="str") for name, names in columns.items()}
+    found = {name: Found(frame=frame.assign(code=["a", "b"]), reading=None) for name, frame in cells.items()}
+    if expected is None:
+        with pytest.raises(BadInput, match="do not tell how the tables are linked"):
+            draft_tables(found, "tables")
+        return
+    made = yamlfile.parse(draft_tables(found, "tables").schema, "draft")["tables"]
+    assert {name: (table.get("parent"), table.get("key")) for name, table in made.items()} == expected
+
+
 @pytest.mark.parametrize("kept", ["main", "wards"])
 def test_tables_of_a_database_are_drafted_as_a_folder_is(place, capsys, kept):
     with duckdb.connect("clinic.duckdb") as database:
@@ -450,7 +486,9 @@ def test_a_draft_of_tables_whose_names_tell_no_tree_is_refused(place, capsys):
     whole = read("tables")
     whole["visit"].rename(columns={"person_id": "who"}).to_csv("tables/visit.csv", index=False)
     assert run(["schema", "path=tables", "out=draft.yaml"]) != 0
-    assert "tables without a parent are person, visit" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "Tables without a parent are person, visit" in said
+    assert "It is enough to rename the files" in said
     assert not (place / "draft.yaml").exists()
 
 
