@@ -256,10 +256,13 @@ def split(config: Config) -> None:
     print(
         f"split      {whose} together, about {options.share:.0%} held out by a keyed hash; key= splits a later export in the same way"
     )
+    described = Path(options.schema)
     if isinstance(schema.units, int):
+        described = described.with_name(f"{described.stem}_{TRAIN}{described.suffix}")
         print(
             f"units      {options.schema} declares {schema.units:,} units, which is the number in the whole table. A fit plans its tables "
-            f"by that number, so use a copy of the schema with units: {round(schema.units * (1 - options.share))} for {train.name}"
+            f"by that number: copy the schema to {described}, and write units: {round(schema.units * (1 - options.share))} there, before "
+            "the fit"
         )
     account = _account_of(schema)
     print(
@@ -267,7 +270,7 @@ def split(config: Config) -> None:
             "fit",
             **({"data__format": options.format} if options.format == "omop" else {}),
             data__path=train,
-            data__schema=options.schema,
+            data__schema=described,
             generator=_generator_for(schema),
             budget__epsilon=1,
             account=account,

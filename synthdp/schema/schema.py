@@ -220,9 +220,16 @@ class Schema:
         for column in self.columns:
             if column.name == name:
                 return column
-        raise BadInput(
-            f"schema: {asked_by} {name!r} is not one of its columns{nearest(name, linked_tables.named(self))}"
-        )
+        if name in (column.name for column in self.ignored):
+            raise BadInput(
+                f"schema: {asked_by} {name!r} is of kind ignore, so no model sees it; declare another kind, or name another column"
+            )
+        if name in linked_tables.named(self):
+            raise BadInput(
+                f"schema: {asked_by} {name!r} is a column of a table below visits; name one of the visits or of the people"
+            )
+        known = [each for each in linked_tables.named(self) if each in self.names]
+        raise BadInput(f"schema: {asked_by} {name!r} is not one of its columns{nearest(name, known)}")
 
     def check_declared(self) -> None:
         """Raise `BadInput` where nobody has confirmed what a draft guessed, or nobody declares the schema: it is not fitted."""

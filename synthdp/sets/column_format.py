@@ -23,7 +23,7 @@ from synthdp.tables import csv_lines, csvfile
 
 TEXTS = (
     "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "(null)", "<NA>", "#N/A", "#NV", "\\N", ".", "-", "--", "?", "k. A.", "k.A.",
-    "n. b.", "n.b.", "n. v.", "n.v.", "n. d.", "n.d.", "o. A.", "o.A.",
+    "n. b.", "n.b.", "n. v.", "n.v.", "n. d.", "n.d.", "o. A.", "o.A.", "n. a.", "n.a.",
 )  # fmt: skip
 WORDS = frozenset(
     {"unknown", "missing", "unbekannt", "fehlt", "keine Angabe", "inconnu", "ND", "nd", "NR", "nr"}
@@ -49,6 +49,10 @@ LIMIT = re.compile(
     r"([<>]=?|[\u2264\u2265])[ ]?([0-9]+([.,][0-9]+)?)"
 )  # a result that a laboratory gives no number for
 MOST_LIMITS = 20  # different ones in a column
+REMEDY = (
+    "; the internal file (out=) has such texts: list those that mean a missing value under reading, as missing of the column, and correct "
+    "the others"
+)
 SUFFIXES = (
     "%", "\u2030", "\u20ac", "$", "\u00a3", "EUR", "CHF", "USD", "GBP", "PLN", "CZK", "HUF", "SEK", "NOK", "DKK", "kg", "g", "mg", "l",
     "ml", "cm", "mm", "m", "\u00b0C", "mmHg", "h", "min", "d", "s", "Jahre", "Tage", "years", "days", "/min", "bpm", "kg/m\u00b2", "kPa",
@@ -135,12 +139,21 @@ def _is_code(text: str) -> bool:
 
 
 class ColumnFormat:
-    """What one column's texts tell: its family (number, date, truth or text), its coding, and what is left open."""
+    """What one column's texts tell: its family (number, date, truth or text), its coding, and what is left open. `lines`: where its records
+    stand, found in the file if not given; records that are not `in_lines` are told by their number alone."""
 
     def __init__(
-        self, path: Path, reading: Reading, name: str, values: Values, *, typed: bool = False, lines: Any = None
+        self,
+        path: Path,
+        reading: Reading,
+        name: str,
+        values: Values,
+        *,
+        typed: bool = False,
+        lines: Any = None,
+        in_lines: bool = True,
     ) -> None:
-        self.lines = lines
+        self.lines, self.in_lines = lines, in_lines
         self.path, self.reading, self.name, self.values = path, reading, name, values
         self.open: dict[str, str] = {}
         self.mind = ""
@@ -220,13 +233,13 @@ class ColumnFormat:
             return False
         if both == 1 and shares[decimal] < 1:
             raise BadInput(
-                f"{self.path}: line {self._line(rest, pattern.fullmatch)}: column {self.name!r}: expected {decimal!r} before "
+                f"{self.path}: {self._place(rest, pattern.fullmatch)}: column {self.name!r}: expected {decimal!r} before "
                 "decimals, as in most of the column"
             )
         if shares[decimal] < MOST:
             return False
         if shares[decimal] < 1:
-            self.mind = f"column {self.name!r}: line {self._line(rest, pattern.fullmatch)}: expected a number, as in most of the column"
+            self._note(rest, pattern.fullmatch, "a number")
         numbers = [text for text in rest.texts if pattern.fullmatch(text)]
         pointed = [text for text in numbers if decimal in text]
         if pointed and decimal != usual and all(THOUSAND.fullmatch(text) for text in pointed):
@@ -264,9 +277,9 @@ class ColumnFormat:
                     )
                     self.codes = codes
                     return True
-        line = self._line(rest, lambda text: not GROUPED.fullmatch(text))
+        place = self._place(rest, lambda text: not GROUPED.fullmatch(text))
         raise BadInput(
-            f"{self.path}: line {line}: column {self.name!r}: expected the same sign between the thousands of all numbers, and another "
+            f"{self.path}: {place}: column {self.name!r}: expected the same sign between the thousands of all numbers, and another "
             "one before decimals; save the file so, or without the signs between thousands"
         )
 
@@ -285,10 +298,7 @@ class ColumnFormat:
                     time=form.removeprefix("H") if any(not text[1].isdigit() for text in times) else form
                 )
                 if share < 1:
-                    line = self._line(values, fits)
-                    self.mind = (
-                        f"column {self.name!r}: line {line}: expected a time such as {form}, as in most of the column"
-                    )
+                    self._note(values, fits, f"a time such as {form}")
                 return True
         return False
 
@@ -315,10 +325,8 @@ class ColumnFormat:
             return True
         usual = {"day": "yyyy-mm-dd", "second": "yyyy-mm-dd HH:MM:SS"}.get(resolution)
         self.coding = Coding(date=None if form == usual else form, latest=first.latest if form != usual else None)
-        strange = [text for text in values.texts if not _is_day(first, text)]
-        if strange:
-            line = self._line(values, lambda text: _is_day(first, text))
-            self.mind = f"column {self.name!r}: line {line}: expected a date such as {form}, as in most of the column"
+        if not all(_is_day(first, text) for text in values.texts):
+            self._note(values, lambda text: _is_day(first, text), f"a date such as {form}")
         orders = {_order(each) for each in forms}
         if len(orders) > 1:
             choices = " or ".join(next(each for each in forms if _order(each) == order) for order in sorted(orders))
@@ -329,6 +337,7 @@ class ColumnFormat:
 
     codes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
     resolution = ""
 
     def _missing(self) -> None:
@@ -348,12 +357,23 @@ class ColumnFormat:
         first = min(there.keys() & {"", *codes}, key=rank)
         self.coding = replace(self.coding, missing=tuple(dict.fromkeys([first, *sorted(codes, key=rank)])))
 
-    def _line(self, values: Values, fits: Any) -> int:
-        """The number of the first line that does not fit."""
+    def _note(self, values: Values, fits: Any, what: str) -> None:
+        """Note texts that do not fit, of which the first is named by its place."""
+        self.others = tuple(text for text in values.texts if not fits(text))[:MOST_LIMITS]
+        place = self._place(values, fits)
+        self.mind = f"column {self.name!r}: {place}: expected {what}, as in most of the column{REMEDY}"
+
+    def _place(self, values: Values, fits: Any) -> str:
+        """Where the first text stands that does not fit: its line, and its record as `synthdp check` counts them."""
         record = min(first for text, first in zip(values.texts, values.first, strict=True) if not fits(text))
-        if self.lines is not None:
-            return int(self.lines[record])
-        return csv_lines.line_of(self.path, self.reading.encoding, self.reading.separator, record)
+        if not self.in_lines:
+            return f"record {record + 1}"
+        reading = self.reading
+        known = self.lines is not None
+        line = (
+            self.lines[record] if known else csv_lines.line_of(self.path, reading.encoding, reading.separator, record)
+        )
+        return f"line {line} (record {record + 1})"
 
 
 def _codes(values: Values) -> tuple[str, ...]:

@@ -34,7 +34,8 @@ MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
 class Found:
     """A table as it was read, how it is written, and what the steward must look at. `open` has, of some columns, what is left `TODO`
     with the choices. `categories` of columns whose codes the file labels: they are the file's dictionary, and no fact of its records;
-    those of `ordered` have an order. `limits`: texts such as <5 in columns of numbers, which only the steward's eyes may see."""
+    those of `ordered` have an order. `others`: texts such as <5 among the numbers, dates or times of a column, at most 20 of each kind,
+    which only the steward's eyes may see."""
 
     frame: "pd.DataFrame"
     reading: Reading | None
@@ -44,7 +45,7 @@ class Found:
     resolutions: dict[str, str] = field(default_factory=dict)
     categories: dict[str, tuple[str, ...]] = field(default_factory=dict)
     ordered: frozenset[str] = frozenset()
-    limits: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    others: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
         """What is said of it on a terminal."""
@@ -99,7 +100,7 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
 
     codings, made, mind = {}, frame, []
     categories: dict[str, tuple[str, ...]] = {}
-    limits: dict[str, tuple[str, ...]] = {}
+    others: dict[str, tuple[str, ...]] = {}
     left: dict[str, dict[str, str]] = {}
     resolutions: dict[str, str] = {}
     for name in frame.columns:
@@ -130,12 +131,12 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
         ):
             continue
         array = pa.chunked_array([pa.array(cells.texts(series), pa.string())])
-        look = ColumnFormat(path, Reading(), str(name), values_of(array, strip=False), typed=True)
+        look = ColumnFormat(path, Reading(), str(name), values_of(array, strip=False), typed=True, in_lines=False)
         boolean = isinstance(look.column, Boolean)
         if not boolean and not look.limits and not pd.api.types.is_numeric_dtype(series.dtype):
             values = values_of(array, strip=False)
             signs = Reading(decimal=decimal_sign([values]))
-            full = ColumnFormat(path, signs, str(name), values)
+            full = ColumnFormat(path, signs, str(name), values, in_lines=False)
             coding = replace(
                 full.coding,
                 decimal="," if signs.decimal == "," and full.coding.decimal is None else full.coding.decimal,
@@ -150,8 +151,8 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
                     left[str(name)] = full.open
                 if full.resolution:
                     resolutions[str(name)] = full.resolution
-                if full.limits:
-                    limits[str(name)] = full.limits
+                if full.limits or full.others:
+                    others[str(name)] = full.limits + full.others
                 if coding.time is None and not full.limits:
                     what = "dates" if coding.date else "numbers"
                     mind.append(f"column {name!r}: holds {what} as text; synthetic files of this kind hold {what}")
@@ -160,7 +161,7 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
                 made = made.assign(**{name: _read(plain, full).set_axis(frame.index)})
                 continue
         if look.limits:
-            limits[str(name)], left[str(name)] = look.limits, look.open
+            others[str(name)], left[str(name)] = look.limits + look.others, look.open
             codings[str(name)] = look.coding
             plain = csvfile.plain_texts(array, Reading(columns=((str(name), look.coding),)).of(look.column))
             made = made.assign(**{name: _read(plain, look).set_axis(frame.index)})
@@ -198,7 +199,7 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
         ordered=frozenset(ordinal & categories.keys()),
         open=left,
         resolutions=resolutions,
-        limits=limits,
+        others=others,
     )
 
 
@@ -344,7 +345,7 @@ def _found(path: Path, whole: Reading, looks: list[ColumnFormat], texts: list[pa
         mind=tuple(each.mind for each in looks if each.mind),
         open={each.name: each.open for each in looks if each.open},
         resolutions={each.name: each.resolution for each in looks if each.resolution},
-        limits={each.name: each.limits for each in looks if each.limits},
+        others={each.name: each.limits + each.others for each in looks if each.limits or each.others},
     )
 
 

@@ -162,9 +162,16 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
     for column, pattern in patterns.items():
         if pattern not in (None, "#"):
             head += f"# {_scalar(str(column))} is written as {_scalar({'pattern': pattern})}\n"
-    for column, texts in ({} if found is None else found.limits).items():
-        head += f"# {_scalar(str(column))} has in the place of numbers {_scalar(list(texts))}\n"
+    head += "".join(
+        _others(column, texts, guesses) for column, texts in ({} if found is None else found.others).items()
+    )
     return Draft("\n".join(lines) + "\n", head + yamlfile.dump({"columns": seen}, width=math.inf))
+
+
+def _others(column: str, texts: tuple[str, ...], guesses: dict[str, dict[str, Any]], table: str = "") -> str:
+    """A line on the texts that stand where a column's numbers or dates should."""
+    what = "dates" if guesses[column]["kind"] == "datetime" else "numbers"
+    return f"# {_scalar(table + column)} has in the place of {what} {_scalar(list(texts))}\n"
 
 
 def _guesses(frame: pd.DataFrame, found: "Found | None") -> dict[str, dict[str, Any]]:
@@ -217,13 +224,16 @@ HEAD_OF_TABLES = """\
 # 2. Replace TODO by the codes that may occur, and by the bounds between which numbers and dates lie.
 # 3. Say in `declared_by` who stands for this. Until all is done, `synthdp fit` refuses this file.
 """
-KEY = re.compile("(.+?)[_ ]?(id|key|nr|no|num|number|nummer)", re.IGNORECASE)
+KEY = re.compile("(.+?)[_ .-]?(id|key|nr|no|num|number|nummer)", re.IGNORECASE)
+LEAST_STEM = 3  # letters by which a key is called after a table
+UMLAUTS = {"ä": "a", "ae": "a", "ö": "o", "oe": "o", "ü": "u", "ue": "u"}  # as in the key Fall of Fälle, or faelle
 MOST_VISITS, MOST_BELOW = 10, 3
 
 
 def draft_tables(found: "dict[str, Found]", folder: str | Path) -> Draft:
-    """The same of linked tables, by name. A column is a table's key if it is called by it, such as `visit_id` of visit or visits; a table
-    that has the key of another is below it. Raises `BadInput` where names do not tell a tree of people, visits, and tables below visits."""
+    """The same of linked tables, by name. A column is a table's key if it is called by it, such as `visit_id` of visit or visits, or, where
+    other tables have it too, by its beginning, such as `FallNr` of faelle; a table that has the key of another is below it. Raises
+    `BadInput` where names do not tell a tree of people, visits, and tables below visits."""
     keys, parents = _links({name: list(map(str, each.frame.columns)) for name, each in found.items()}, folder)
     root = next(name for name, parent in parents.items() if parent is None)
     lines = [HEAD_OF_TABLES.format(folder=Path(folder).name)]
@@ -247,9 +257,10 @@ def draft_tables(found: "dict[str, Found]", folder: str | Path) -> Draft:
             for column, guess in guesses[name].items()
             if len(guess) > 1
         }
-    return Draft(
-        "\n".join(lines) + "\n", SEEN.format(file=Path(folder).name) + yamlfile.dump({"tables": seen}, width=math.inf)
-    )
+    head = SEEN.format(file=Path(folder).name)
+    for name, each in found.items():
+        head += "".join(_others(column, texts, guesses[name], f"{name}.") for column, texts in each.others.items())
+    return Draft("\n".join(lines) + "\n", head + yamlfile.dump({"tables": seen}, width=math.inf))
 
 
 def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str, str | None], dict[str, str | None]]:
@@ -258,6 +269,7 @@ def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str,
     for name, names in columns.items():
         own = [column for column in names if (form := KEY.fullmatch(column)) and _alike(form[1], name)]
         keys[name] = own[0] if own else None
+    keys |= _keys_by_beginning(columns, keys)
     owners = {key: name for name, key in keys.items() if key is not None}
     above = {
         name: [owners[each] for each in names if each in owners and owners[each] != name]
@@ -266,13 +278,35 @@ def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str,
     roots = [name for name in columns if not above[name]]
     if len(roots) != 1 or keys[roots[0]] is None:
         raise BadInput(
-            f"{folder}: the names of columns do not tell how the tables are linked: call a table's key by its name, such as visit_id of "
-            f"visit, and the same in the tables below it; tables without a parent are {', '.join(roots) or 'none'}. Or write the schema by "
-            "hand (docs/linked.md)"
+            f"{folder}: the names of columns do not tell how the tables are linked: a table's key begins as its name does, such as "
+            "visit_id of visit, or FallNr of Fall or faelle, and is called the same in the tables below it. It is enough to rename the "
+            "files, such as the one whose rows have the key FallNr to Fall.csv. Tables without a parent are "
+            f"{', '.join(roots) or 'none'}. Or write the schema by hand (docs/linked.md)"
         )
     (root,) = roots
     deeper = {name: [each for each in held if each != root] for name, held in above.items()}
     return keys, {name: None if name == root else (deeper[name] or [root])[0] for name in columns}
+
+
+def _keys_by_beginning(columns: dict[str, list[str]], keys: dict[str, str | None]) -> dict[str, str]:
+    """Of tables whose key is not known yet: a column that other tables have too, if it begins as this table alone does, and no other
+    such column is there."""
+    found: dict[str, list[str]] = {}
+    for key in dict.fromkeys(column for names in columns.values() for column in names):
+        holders = [name for name, names in columns.items() if key in names]
+        form = KEY.fullmatch(key)
+        if form is None or len(holders) < 2 or key in keys.values():
+            continue
+        named = [name for name in holders if _begin_alike(form[1], name)]
+        if len(named) == 1 and keys[named[0]] is None:
+            found.setdefault(named[0], []).append(key)
+    return {name: held[0] for name, held in found.items() if len(held) == 1}
+
+
+def _begin_alike(stem: str, table: str) -> bool:
+    plain = [re.sub("|".join(UMLAUTS), lambda sign: UMLAUTS[sign[0]], word.lower()) for word in (stem, table)]
+    short, long = sorted(plain, key=len)
+    return len(short) >= LEAST_STEM and long.startswith(short)
 
 
 def _alike(stem: str, table: str) -> bool:

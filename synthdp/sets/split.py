@@ -8,7 +8,7 @@ import csv
 import gzip
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
@@ -24,10 +24,14 @@ from synthdp.schema.file_coding import PLAIN, SPACE
 from synthdp.schema.linked_tables import Table, keys_of, of_table
 from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
-from synthdp.tables import database_url, excel, foreign, statistics_files
+from synthdp.tables import csvfile, database_url, excel, foreign, statistics_files
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
+
+    Mask = NDArray[np.bool_]
+    Parts = Callable[[str], tuple[bool, bool]]
 
 TRAIN, HELD_OUT = "train", "held_out"
 KEY_BYTES = 32
@@ -35,44 +39,55 @@ KEY_BYTES = 32
 
 def split(path_or_url: Path | str, schema: Schema, *, share: float, out: Path, key: Path) -> tuple[Path, Path]:
     """Write out/train and out/held_out, with the ending of the file (.parquet for a table of a database), and return both; all records
-    of a unit go to the same one, a record without `unit:` by its place.
+    of a unit go to the same one, a record without `unit:` by its place. Linked tables become two folders with files of the same names.
 
     `share`, within (0, 1), is the expected part of units that are held out. `key` is a file of 32 secret bytes, made where it is not
     there: with the same key a unit lies on the same side of every export. Raises `BadInput` for what cannot be read, or a table
     without the unit column.
     """
     side = side_of(share, key)
+    if schema.tables and database_url.is_url(path_or_url):
+        frames = record_files.tables_from_database(database_url.address(str(path_or_url)), schema)
+        return split_linked(schema.validate_tables(frames, "clamp"), schema, side, out, ".parquet")
     if schema.tables:
-        if database_url.is_url(path_or_url):
-            frames = record_files.tables_from_database(database_url.address(str(path_or_url)), schema)
-            endings = {table.name: ".parquet" for table in schema.tables}
-        else:
-            files = record_files.tables_in(Path(path_or_url), schema)
-            frames = record_files.read_tables(Path(path_or_url), schema)
-            endings = {name: _written(file.name[len(name) :]) for name, file in files.items()}
-        return split_linked(schema.validate_tables(frames, "clamp"), schema, side, out, endings)
+        return _split_folder(Path(path_or_url), schema, side, out)
     if database_url.is_url(path_or_url):
         return _split_database(database_url.address(str(path_or_url)), schema, side, out)
     path = Path(path_or_url)
-    ending = "".join(path.suffixes[-2:]) if path.name.lower().endswith(".csv.gz") else path.suffix
-    targets = out / f"{TRAIN}{ending}", out / f"{HELD_OUT}{ending}"
+    if schema.image is not None:
+        targets = out / f"{TRAIN}{path.suffix}", out / f"{HELD_OUT}{path.suffix}"
+        out.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            raise BadInput(f"{path}: no such file or folder")
+        _split_frame(record_files.read(path, schema), schema, side, targets)
+        return targets
+    ending = _ending(path)
+    targets = out / f"{TRAIN}{_written(ending)}", out / f"{HELD_OUT}{_written(ending)}"
     out.mkdir(parents=True, exist_ok=True)
+    _split_file(path, schema, side.parts, targets)
+    return targets
+
+
+def _ending(path: Path) -> str:
+    return "".join(path.suffixes[-2:]) if path.name.lower().endswith((".csv.gz", ".tsv.gz")) else path.suffix
+
+
+def _split_file(path: Path, schema: Schema, parts: "Parts", targets: tuple[Path, Path]) -> None:
+    """Divide the records of a table's file. `parts` tells by the name of a unit, or where the schema has none by a record's place, whether
+    a record goes to the first target, and whether to the second."""
+    ending = _ending(path).lower()
     if not path.exists():
         raise BadInput(f"{path}: no such file or folder")
-    if schema.image is not None:
-        _split_frame(record_files.read(path, schema), schema, side, targets)
-    elif ending.lower() == ".parquet":
-        _split_parquet(path, schema, side, targets)
-    elif ending.lower() == foreign.XLSX:
-        _split_sheet(path, schema, side, targets)
-    elif ending.lower() in foreign.STATISTICS:
-        targets = out / f"{TRAIN}{_written(ending)}", out / f"{HELD_OUT}{_written(ending)}"
-        _split_statistics(path, schema, side, targets)
-    elif ending.lower() in record_files.TEXT_ENDINGS:
-        _split_lines(path, schema, side, targets)
+    if ending == ".parquet":
+        _split_parquet(path, schema, parts, targets)
+    elif ending == foreign.XLSX:
+        _split_sheet(path, schema, parts, targets)
+    elif ending in foreign.STATISTICS:
+        _split_statistics(path, schema, parts, targets)
+    elif ending in record_files.TEXT_ENDINGS:
+        _split_lines(path, schema, parts, targets)
     else:
         raise BadInput(f"{path}: split reads {', '.join(record_files.ENDINGS)} files, and pictures")
-    return targets
 
 
 def side_of(share: float, key: Path) -> "_Side":
@@ -82,46 +97,68 @@ def side_of(share: float, key: Path) -> "_Side":
     return _Side(_key(key), share)
 
 
-def split_linked(
-    frames: "Mapping[str, pd.DataFrame]",
-    schema: Schema,
-    side: "_Side",
-    out: Path,
-    endings: Mapping[str, str] | None = None,
-) -> tuple[Path, Path]:
-    """Write linked tables as out/train and out/held_out, of CSV files where no `endings` say otherwise, and return both. Each gets a file
-    for each table, of the declared columns: people by their keys, and all rows that are theirs with them. A row that people of both
-    sides hold is in both; one that is nobody's is with those to fit."""
-    held: dict[
-        str, set[str]
-    ] = {}  # of each table below, the keys of the parents that are held out, and of those that are not
-    kept: dict[str, set[str]] = {}
+def _split_folder(folder: Path, schema: Schema, side: "_Side", out: Path) -> tuple[Path, Path]:
+    """The parts of linked tables, whose files keep their names; what SAS alone writes is written as Parquet."""
+    files = record_files.tables_in(folder, schema)
+    frames = record_files.read_tables(folder, schema)
+    for table in schema.tables:
+        for key in keys_of(schema, table):
+            if key not in frames[table.name]:
+                raise BadInput(
+                    f"{files[table.name]}: the column {key!r}, which links the tables, must be in its header"
+                )
+    masks = _masks_of(frames, schema, side)
     targets = out / TRAIN, out / HELD_OUT
-    parts: tuple[dict[str, pd.DataFrame], dict[str, pd.DataFrame]] = ({}, {})
+    out.mkdir(parents=True, exist_ok=True)
+    with atomic.folder(targets[0]) as train, atomic.folder(targets[1]) as held_out:
+        for table in schema.tables:
+            path, rows = files[table.name], _Rows(*masks[table.name])
+            name = f"{table.name}{_written(path.name.removeprefix(table.name))}"
+            _split_file(path, of_table(schema, table), rows.parts, (train / name, held_out / name))
+            if rows.asked != len(frames[table.name]):
+                raise BadInput(f"{path}: changed while it was split; split again when nobody writes there")
+    return targets
+
+
+def split_linked(
+    frames: "Mapping[str, pd.DataFrame]", schema: Schema, side: "_Side", out: Path, ending: str = ".csv"
+) -> tuple[Path, Path]:
+    """Write linked tables as out/train and out/held_out, and return both. Each gets a file for each table, of the declared columns: people
+    by their keys, and all rows that are theirs with them. A row that people of both sides hold is in both; one that is nobody's is with
+    those to fit."""
+    masks = _masks_of(frames, schema, side)
+    targets = out / TRAIN, out / HELD_OUT
+    out.mkdir(parents=True, exist_ok=True)
+    for place, target in enumerate(targets):
+        with atomic.folder(target) as made:
+            for table in schema.tables:
+                part = frames[table.name][masks[table.name][place]].reset_index(drop=True)
+                record_files.write(
+                    [_dated(part, schema, table)], made / f"{table.name}{ending}", of_table(schema, table)
+                )
+    return targets
+
+
+def _masks_of(frames: "Mapping[str, pd.DataFrame]", schema: Schema, side: "_Side") -> "dict[str, tuple[Mask, Mask]]":
+    """Which rows of each linked table are to be fitted, and which are held out: see `split_linked`."""
+    kept, held = dict[str, set[str]](), dict[str, set[str]]()  # by key, those of each side
+    found = {}
     for table in schema.tables:
         frame = frames[table.name]
         parent = None if table.parent is None else keys_of(schema, table)[-1]
         by_person = schema.unit if table.parent is None or table.with_unit or parent == schema.unit else None
         names = [name or "" for name in cells.texts(frame[by_person or str(parent)])]
         if by_person is not None:
-            out_of = np.array([side.held_out(name) for name in names], np.bool_)
-            here, there = out_of, ~out_of
+            here = np.array([side.held_out(name) for name in names], np.bool_)
+            there = ~here
         else:
             here = np.array([name in held[str(parent)] for name in names], np.bool_)
             there = np.array([name in kept[str(parent)] for name in names], np.bool_) | ~here
-        for part, mask in zip(parts, (there, here), strict=True):
-            part[table.name] = frame[mask].reset_index(drop=True)
+        found[table.name] = there, here
         if table.key is not None:
             keys = np.array([name or "" for name in cells.texts(frame[table.key])], object)
             held[table.key], kept[table.key] = set(keys[here]), set(keys[there])
-    for target, part in zip(targets, parts, strict=True):
-        with atomic.folder(target) as made:
-            for table in schema.tables:
-                ending = (endings or {}).get(table.name, ".csv")
-                record_files.write(
-                    [_dated(part[table.name], schema, table)], made / f"{table.name}{ending}", of_table(schema, table)
-                )
-    return targets
+    return found
 
 
 def _dated(frame: "pd.DataFrame", schema: Schema, table: Table) -> "pd.DataFrame":
@@ -130,7 +167,7 @@ def _dated(frame: "pd.DataFrame", schema: Schema, table: Table) -> "pd.DataFrame
 
     found = frame.copy()
     for name, column in linked_tables.held(schema, table):
-        if isinstance(column, Datetime) and frame[name].map(lambda cell: isinstance(cell, date)).any():
+        if isinstance(column, Datetime) and any(isinstance(cell, date) for cell in frame[name]):
             read = cells.instants(frame[name])
             found[name] = pd.Series(read.cells.astype("datetime64[us]")).mask(read.missing | read.wrong)
     return found
@@ -150,6 +187,28 @@ class _Side:
     def held_out(self, name: str) -> bool:
         digest = hashlib.blake2b(name.strip().encode("utf-8", "surrogatepass"), key=self._key, digest_size=8).digest()
         return int.from_bytes(digest, "big") < self._bound
+
+    def parts(self, name: str) -> tuple[bool, bool]:
+        """Whether the records of that name are to be fitted, and whether they are held out."""
+        held_out = self.held_out(name)
+        return not held_out, held_out
+
+
+class _Rows:
+    """Where the rows of a linked table go, by their places; `asked`: how many were asked for."""
+
+    def __init__(self, train: "Mask", held_out: "Mask") -> None:
+        self._parts, self.asked = list(zip(train.tolist(), held_out.tolist(), strict=True)), 0
+
+    def parts(self, place: str) -> tuple[bool, bool]:
+        """As `_Side.parts`; a row that was not there before goes nowhere."""
+        self.asked += 1
+        return self._parts[int(place)] if int(place) < len(self._parts) else (False, False)
+
+
+def _masks(parts: "Parts", names: Iterable[Any]) -> "tuple[Mask, Mask]":
+    found = np.array([parts(cells.text(name) or "") for name in names], np.bool_).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
 
 
 def _key(path: Path) -> bytes:
@@ -183,37 +242,37 @@ class _Lines:
         return text
 
 
-def _split_lines(path: Path, schema: Schema, side: _Side, targets: tuple[Path, Path]) -> None:
-    reading = getattr(schema, "reading", None)
-    encoding = getattr(reading, "encoding", None) or "utf-8"
-    mark = getattr(reading, "separator", None) or ("\t" if path.suffix.lower() == ".tsv" else ",")
+def _split_lines(path: Path, schema: Schema, parts: "Parts", targets: tuple[Path, Path]) -> None:
+    encoding = (schema.reading or PLAIN).encoding.removesuffix("-sig")  # the mark is copied with the header
     packed = path.name.lower().endswith(".gz")
     if packed:
         limits.check_unpacked(path)
     try:
         with ExitStack() as stack:
-            parts = [stack.enter_context(atomic.file(target)) for target in targets]
+            made = [stack.enter_context(atomic.file(target)) for target in targets]
             source = stack.enter_context(_opened(path, "rt", encoding, packed=packed))
-            train, held = (stack.enter_context(_opened(part, "wt", encoding, packed=packed)) for part in parts)
+            train, held = (stack.enter_context(_opened(part, "wt", encoding, packed=packed)) for part in made)
             lines = _Lines(source)
+            header, mark = csvfile.header(path, schema.reading)
+            place = _place(path, schema, [name.strip() for name in header])
             rows = csv.reader(lines, delimiter=mark)
-            header = next(rows, None)
-            if not header:
-                raise BadInput(f"{path}: holds no header")
-            place = _place(path, schema, [name.removeprefix("\ufeff").strip() for name in header])
+            next(row for row in rows if row)
             head = lines.taken()
             train.write(head)
             held.write(head)
-            for number, row in enumerate(rows):
+            number = 0
+            for row in rows:
                 text = lines.taken()
-                text = text if text.endswith(("\n", "\r")) else text + "\n"
-                if not row:
+                if not row and (place is not None or len(header) > 1):
                     continue
                 if place is not None and len(row) <= place:
                     raise BadInput(
                         f"{path}: line {rows.line_num}: fewer cells than the header, which has {len(header)}"
                     )
-                (held if side.held_out(str(number) if place is None else row[place]) else train).write(text)
+                for part, taken in zip((train, held), parts(str(number) if place is None else row[place]), strict=True):
+                    if taken:
+                        part.write(text)
+                number += 1
     except UnicodeDecodeError:
         raise BadInput(f"{path}: is not {encoding} text; say how it is coded in the schema, under reading:") from None
     except csv.Error as error:
@@ -226,7 +285,7 @@ def _opened(path: Path, mode: str, encoding: str, *, packed: bool) -> IO[Any]:
     return path.open(mode.replace("t", ""), encoding=encoding, newline="")
 
 
-def _split_parquet(path: Path, schema: Schema, side: _Side, targets: tuple[Path, Path]) -> None:
+def _split_parquet(path: Path, schema: Schema, parts: "Parts", targets: tuple[Path, Path]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -235,14 +294,13 @@ def _split_parquet(path: Path, schema: Schema, side: _Side, targets: tuple[Path,
         with ExitStack() as stack:
             file = stack.enter_context(pq.ParquetFile(path))
             place = _place(path, schema, file.schema_arrow.names)
-            parts = [stack.enter_context(atomic.file(target)) for target in targets]
-            writers = [stack.enter_context(pq.ParquetWriter(part, file.schema_arrow)) for part in parts]
+            made = [stack.enter_context(atomic.file(target)) for target in targets]
+            writers = [stack.enter_context(pq.ParquetWriter(part, file.schema_arrow)) for part in made]
             done = 0
             for batch in file.iter_batches():
                 names = _numbered(done, len(batch)) if place is None else batch.column(place).to_pylist()
-                held = np.array([side.held_out(cells.text(name) or "") for name in names], np.bool_)
                 done += len(batch)
-                for writer, mask in zip(writers, (~held, held), strict=True):
+                for writer, mask in zip(writers, _masks(parts, names), strict=True):
                     writer.write_batch(batch.filter(pa.array(mask)))
     except (pa.ArrowException, ValueError) as error:
         if isinstance(error, BadInput):
@@ -250,29 +308,27 @@ def _split_parquet(path: Path, schema: Schema, side: _Side, targets: tuple[Path,
         raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
 
 
-def _split_sheet(path: Path, schema: Schema, side: _Side, targets: tuple[Path, Path]) -> None:
+def _split_sheet(path: Path, schema: Schema, parts: "Parts", targets: tuple[Path, Path]) -> None:
     reading = schema.reading or PLAIN
     sheet = excel.declared(path, schema)
     place = _place(path, schema, [name.strip(SPACE) if reading.strip else name for name in sheet.names])
     names = _numbered(0, len(sheet.lines)) if place is None else sheet.texts[place].to_pylist()
-    held = np.array([side.held_out(name or "") for name in names], np.bool_)
-    for target, mask in zip(targets, (~held, held), strict=True):
-        cells = [
+    for target, mask in zip(targets, _masks(parts, names), strict=True):
+        columns = [
             (text.filter(mask).to_pylist(), kind[mask]) for text, kind in zip(sheet.texts, sheet.kinds, strict=True)
         ]
         with atomic.file(target) as part:
-            excel.write_cells([cells], part, target, sheet.names, reading.sheet)
+            excel.write_cells([columns], part, target, sheet.names, reading.sheet)
 
 
-def _split_statistics(path: Path, schema: Schema, side: _Side, targets: tuple[Path, Path]) -> None:
+def _split_statistics(path: Path, schema: Schema, parts: "Parts", targets: tuple[Path, Path]) -> None:
     import pyarrow.parquet as pq
 
     ending = path.suffix.lower()
     found = foreign.parsed(path, ending, "coded")
     place = _place(path, schema, found.table.column_names)
     names = _numbered(0, len(found.table)) if place is None else found.table.column(place).to_pylist()
-    held = np.array([side.held_out(cells.text(name) or "") for name in names], np.bool_)
-    for target, mask in zip(targets, (~held, held), strict=True):
+    for target, mask in zip(targets, _masks(parts, names), strict=True):
         rows = found.table.filter(mask)
         with atomic.file(target) as part:
             if _written(ending) == ".parquet":
@@ -295,10 +351,9 @@ def _split_database(address: database_url.Address, schema: Schema, side: _Side, 
     table = database_url.read(address)
     place = _place(Path(address.name), schema, table.column_names)
     names = _numbered(0, len(table)) if place is None else table.column(place).to_pylist()
-    held = np.array([side.held_out(cells.text(name) or "") for name in names], np.bool_)
     out.mkdir(parents=True, exist_ok=True)
     targets = out / f"{TRAIN}.parquet", out / f"{HELD_OUT}.parquet"
-    for target, mask in zip(targets, (~held, held), strict=True):
+    for target, mask in zip(targets, _masks(side.parts, names), strict=True):
         with atomic.file(target) as part:
             pq.write_table(table.filter(mask), part)
     return targets
@@ -308,8 +363,7 @@ def _split_frame(frame: "pd.DataFrame", schema: Schema, side: _Side, targets: tu
     names: Iterable[str] = _numbered(0, len(frame))
     if schema.unit is not None:
         names = [name or "" for name in cells.texts(frame[schema.unit])]
-    held = np.array([side.held_out(name) for name in names], np.bool_)
-    for target, mask in zip(targets, (~held, held), strict=True):
+    for target, mask in zip(targets, _masks(side.parts, names), strict=True):
         record_files.write([frame[mask].reset_index(drop=True)], target, schema)
 
 

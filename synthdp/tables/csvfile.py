@@ -107,12 +107,16 @@ def names_of(path: Path, names: list[str], schema: Schema | None) -> list[str]:
             f"{path}: column {place} has no name in the header; name it, save the table without its index, or delete "
             "titles above the header"
         )
-    repeated = sorted(name for name, times in Counter(plain).items() if times > 1)
-    if repeated and schema is not None and not set(plain) & {column.name for column in schema.columns}:
+    repeated = next((name for name, times in Counter(plain).items() if times > 1), None)
+    if repeated is None:
+        return plain
+    if schema is not None and not set(plain) & {column.name for column in schema.columns}:
         raise BadInput(f"{path}: no column of the schema is in the first row; is the header row missing?")
-    if repeated:
-        raise BadInput(f"{path}: duplicate columns {', '.join(map(repr, repeated))} in the header; keep one of each")
-    return plain
+    *places, last = (str(place) for place, name in enumerate(plain, 1) if name == repeated)
+    raise BadInput(  # without the name: where the header is missing, it is a cell
+        f"{path}: columns {', '.join(places)} and {last} of the header have the same name; keep one of each. If the first row is a record, "
+        "add a header above it"
+    )
 
 
 def write(chunks: "Iterable[DataFrame]", part: Path, schema: Schema, path: Path) -> int:

@@ -1,5 +1,6 @@
 """Linked tables on the command line: a folder with a file for each goes in, and comes out."""
 
+import gzip
 import json
 import os
 import re
@@ -26,6 +27,9 @@ from synthdp.schema import yamlfile
 from synthdp.schema.codec import Codec
 from synthdp.schema.joined_tables import joined
 from synthdp.sets import record_files
+from synthdp.sets.dialect import Found
+from synthdp.sets.draft import draft_tables
+from synthdp.sets.split import side_of, split_linked
 from synthdp.tables import database_url
 
 DATA = ("data.path=tables", "data.schema=clinic.yaml")
@@ -117,6 +121,104 @@ def test_split_keeps_all_rows_of_a_person_together(place, capsys):
         assert len(part["visit"]) == shared["person_id"].isin(held).sum()
         expected = whole["diagnosis"]["visit_id"].isin(part["visit"]["visit_id"]).sum()
         assert len(part["diagnosis"]) == expected
+
+
+AS_WRITTEN = {
+    "columns": {
+        "start": {"kind": "datetime", "bounds": ["2020-01-01", "2024-01-01"]},
+        "ward": {"kind": "categorical", "categories": ["a", "b"], "missing": True},
+        "value": {"kind": "continuous", "bounds": [0, 500], "missing": True},
+        "letter": {"kind": "ignore"},
+    },
+    "reading": {
+        "separator": ";",
+        "encoding": "cp1252",
+        "newline": "crlf",
+        "decimal": ",",
+        "strip": True,
+        "columns": {"start": {"date": "dd.mm.yyyy"}, "value": {"missing": ["n.a.", "?"]}},
+    },
+}
+
+
+def test_split_keeps_every_line_of_linked_tables_as_it_was(place, capsys):
+    """Whole numbers became `193,0`, marks for missing values one of them, and spaces were gone."""
+    tables = {"visit": AS_WRITTEN, "diagnosis": {"reading": {"encoding": "utf-8-sig"}}}
+    schema(targets=None, tables=tables).save("clinic.yaml")
+    visit, diagnosis = read("tables")["visit"], Path("tables/diagnosis.csv")
+    cells = ["193", "193,0", "n.a.", "?", "", " 7,50 "]
+    rows = [
+        f'{key};{person}; 03.0{each % 9 + 1}.2021;a ;{cells[each % 6]};"schön;\r\n""neu"""'
+        for each, (key, person) in enumerate(zip(visit["visit_id"], visit["person_id"], strict=True))
+    ]
+    lines = [row + "\r\n" for row in rows[:-1]] + ["\r\n", rows[-1]]  # a blank line, and a last one without its end
+    header = "visit_id;person_id;start;ward;value;letter\r\n"
+    Path("tables/visit.csv").write_bytes((header + "".join(lines)).encode("cp1252"))
+    diagnosis.write_bytes(b"\xef\xbb\xbf" + diagnosis.read_bytes().replace(b"visit_id", b'"visit_id"', 1))
+    person = Path("tables/person.csv").read_bytes()
+    Path("tables/person.csv").unlink()
+    with gzip.open("tables/person.csv.gz", "wb") as file:
+        file.write(person)
+    words = ["split", "path=tables", "schema=clinic.yaml", "share=0.3"]
+    assert run([*words, "out=new/parts", "key=split.key"]) == 0, capsys.readouterr().err
+    sides = [Path(f"new/parts/{part}") for part in ("train", "held_out")]
+    people = [set(pd.read_csv(side / "person.csv.gz")["person_id"]) for side in sides]
+    assert all(people)
+    of = {row.split(";")[0]: row.split(";")[1] for row in rows}
+    for side, held in zip(sides, people, strict=True):
+        kept = [line for line in lines if line.strip() and line.split(";")[1] in held]
+        assert (side / "visit.csv").read_bytes() == (header + "".join(kept)).encode("cp1252")
+        top, *below = diagnosis.read_bytes().splitlines(keepends=True)
+        kept = [line for line in below if of[line.decode().split(",")[0]] in held]
+        assert (side / "diagnosis.csv").read_bytes() == top + b"".join(kept)
+        first, *further = person.splitlines(keepends=True)
+        with gzip.open(side / "person.csv.gz") as file:
+            assert file.read() == first + b"".join(line for line in further if line.decode().split(",")[0] in held)
+    assert run([*words, "out=later", "key=split.key"]) == 0
+    assert Path("later/train/visit.csv").read_bytes() == (sides[0] / "visit.csv").read_bytes()
+    assert run(["check", "data.path=new/parts/train", "data.schema=clinic.yaml"]) == 0, capsys.readouterr().err
+
+
+def test_split_keeps_the_types_of_linked_parquet_files(place):
+    columns = {"no_show": {"kind": "boolean"}, "stay": {"kind": "integer", "bounds": [0, 99], "missing": True}}
+    columns |= {"start": AS_WRITTEN["columns"]["start"], "letter": {"kind": "ignore"}}
+    schema(tables={"visit": {"columns": columns}}).save("clinic.yaml")
+    visit = pa.Table.from_pandas(read("tables")["visit"].drop(columns="ward"))
+    visit = visit.set_column(2, "start", visit["start"].cast(pa.timestamp("s")).cast(pa.date32()))
+    visit = visit.append_column("stay", pa.array([None, 3] * (len(visit) // 2) + [5] * (len(visit) % 2), pa.int16()))
+    visit = visit.append_column("letter", pa.array(["text"] * len(visit)).dictionary_encode())
+    pq.write_table(visit, "tables/visit.parquet")
+    Path("tables/visit.csv").unlink()
+    assert run(["split", "path=tables", "schema=clinic.yaml", "out=parts"]) == 0
+    parts = [pq.read_table(f"parts/{part}/visit.parquet") for part in ("train", "held_out")]
+    assert [part.schema for part in parts] == [visit.schema] * 2
+    both = pa.concat_tables(parts).sort_by("visit_id")
+    assert both.equals(visit.sort_by("visit_id"))
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_split_takes_visits_of_which_there_are_none(place, capsys, ending):
+    for name, frame in clinic(40, seed=3).items():
+        Path(f"tables/{name}.csv").unlink()
+        frame = frame if name == "person" else frame[:0]
+        if ending == ".csv":
+            frame.to_csv(f"tables/{name}.csv", index=False)
+        else:
+            frame.to_parquet(f"tables/{name}.parquet")
+    assert run(["split", "path=tables", "schema=clinic.yaml", "out=parts"]) == 0, capsys.readouterr().err
+    read = pd.read_csv if ending == ".csv" else pd.read_parquet
+    assert [len(read(f"parts/train/{name}{ending}")) for name in ("visit", "diagnosis")] == [0, 0]
+    assert len(read(f"parts/train/person{ending}")) + len(read(f"parts/held_out/person{ending}")) == 40
+    empty = {name: frame[:0] for name, frame in clinic(2).items()}
+    split_linked(empty, schema(), side_of(0.2, place / "parts" / "split.key"), place / "new" / "parts", ".parquet")
+    assert len(pd.read_parquet("new/parts/train/visit.parquet")) == 0
+
+
+def test_split_names_the_table_that_lacks_its_key(place, capsys):
+    pd.read_csv("tables/diagnosis.csv").rename(columns={"visit_id": "id"}).to_csv("tables/diagnosis.csv", index=False)
+    assert run(["split", "path=tables", "schema=clinic.yaml", "out=parts"]) == 2
+    assert "tables/diagnosis.csv: the column 'visit_id', which links the tables" in capsys.readouterr().err
+    assert not Path("parts").exists()
 
 
 def coded(frames, schema):
@@ -325,6 +427,40 @@ def test_a_draft_links_tables_by_the_names_of_their_keys(place, capsys):
     assert said["edited_after"] == ["a draft"]
 
 
+PEOPLE, STAYS = ["PatNr", "Geburt"], ["FallNr", "PatNr", "Aufnahme", "StationNr"]
+NAMED = {  # columns of tables, and the parent and the key of each; none where names do not tell
+    "the beginning of a plural": (
+        {"patienten": PEOPLE, "faelle": STAYS, "labor": ["FallNr", "Test", "StationNr"]},
+        {"patienten": (None, "PatNr"), "faelle": ("patienten", "FallNr"), "labor": ("faelle", None)},
+    ),
+    "an abbreviation": (
+        {"Pat": ["Patienten-ID"], "Fälle": ["Fall_Nr", "Patienten-ID"], "Diagnosen": ["Fall_Nr", "Patienten-ID"]},
+        {"Pat": (None, "Patienten-ID"), "Fälle": ("Pat", "Fall_Nr"), "Diagnosen": ("Fälle", None)},
+    ),
+    "a whole name first": (
+        {"visit": ["visit_id", "person_id"], "visit_notes": ["visit_id"], "person": ["person_id"]},
+        {"person": (None, "person_id"), "visit": ("person", "visit_id"), "visit_notes": ("visit", None)},
+    ),
+    "another name": ({"stamm": PEOPLE, "faelle": STAYS}, None),
+    "two tables of one beginning": ({"patienten": PEOPLE, "patientenadressen": PEOPLE, "faelle": STAYS}, None),
+    "two keys of one beginning": ({"patienten": [*PEOPLE, "PatID"], "faelle": [*STAYS, "PatID"]}, None),
+    "two letters": ({"patienten": ["PaNr"], "faelle": ["FallNr", "PaNr"]}, None),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_a_draft_links_files_whose_names_begin_as_their_keys_do(case):
+    columns, expected = NAMED[case]
+    cells = {name: pd.DataFrame({each: ["1", "2"] for each in names}, dtype="str") for name, names in columns.items()}
+    found = {name: Found(frame=frame.assign(code=["a", "b"]), reading=None) for name, frame in cells.items()}
+    if expected is None:
+        with pytest.raises(BadInput, match="do not tell how the tables are linked"):
+            draft_tables(found, "tables")
+        return
+    made = yamlfile.parse(draft_tables(found, "tables").schema, "draft")["tables"]
+    assert {name: (table.get("parent"), table.get("key")) for name, table in made.items()} == expected
+
+
 @pytest.mark.parametrize("kept", ["main", "wards"])
 def test_tables_of_a_database_are_drafted_as_a_folder_is(place, capsys, kept):
     with duckdb.connect("clinic.duckdb") as database:
@@ -350,7 +486,9 @@ def test_a_draft_of_tables_whose_names_tell_no_tree_is_refused(place, capsys):
     whole = read("tables")
     whole["visit"].rename(columns={"person_id": "who"}).to_csv("tables/visit.csv", index=False)
     assert run(["schema", "path=tables", "out=draft.yaml"]) != 0
-    assert "tables without a parent are person, visit" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "Tables without a parent are person, visit" in said
+    assert "It is enough to rename the files" in said
     assert not (place / "draft.yaml").exists()
 
 

@@ -365,7 +365,8 @@ def test_split_keeps_patients_together_and_every_row_as_it_was(place, capsys, na
     assert 0.08 < held["patient"].nunique() / 300 < 0.35  # 60 expected of 300, five deviations
     said = capsys.readouterr().out
     assert "about 20% held out" in said
-    assert f"so use a copy of the schema with units: 48 for train{ending}" in said
+    assert "copy the schema to schema_train.yaml, and write units: 48 there, before the fit" in said
+    assert f"synthdp fit data.path=parts/train{ending} data.schema=schema_train.yaml" in said, "both name one schema"
     if name == "a.csv":
         lines = (place / name).read_bytes()
         assert sum(len((place / "parts" / f"{part}.csv").read_bytes()) for part in ("train", "held_out")) == len(

@@ -90,6 +90,22 @@ def test_a_draft_proposes_columns_below_visits_and_asks_for_what_cannot_be_bough
             Schema.from_dict({**plain, "tables": tables})
 
 
+def test_a_draft_says_which_texts_stand_among_the_numbers_of_a_linked_table(tmp_path):
+    """The draft of one table did; what means a missing value in a laboratory's file is known without being asked for."""
+    frames = labs(clinic(90, seed=2))
+    values = frames["lab"]["value"].astype(object)
+    values[::5], values[1], values[2::20] = "<0.5", "haemolytic", "n.a."
+    frames["lab"]["value"] = values
+    for name, frame in frames.items():
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    found = {name: record_files.look(tmp_path / f"{name}.csv") for name in frames}
+    drafted = draft_tables(found, tmp_path)
+    assert "# lab.value has in the place of numbers [<0.5, haemolytic]\n" in drafted.seen
+    assert "haemolytic" not in drafted.schema + "".join(found["lab"].lines())
+    assert "'value': line 3 (record 2): expected a number" in found["lab"].mind[0]
+    assert "n.a." in found["lab"].reading.coding("value").missing
+
+
 def test_codes_of_a_list_beside_the_schema(tmp_path):
     (tmp_path / "codes.csv").write_text("code\nE11\nI10\n", encoding="utf-8")
     made = declared(
@@ -215,6 +231,10 @@ WRONG = {
     "a rule without its table": ({"rules": ["birth <= visit.start"]}, "did you mean 'person.birth'"),
     "a rule with another table": ({"rules": ["diagnose.code >= visit.start"]}, r"did you mean 'diagnosis.code'\?"),
     "a target without its table": ({"targets": ["ward"]}, "did you mean 'visit.ward'"),
+    "a target below visits": (
+        {"targets": ["diagnosis.code"]},
+        "'diagnosis.code' is a column of a table below visits; name one of the visits or of the people",
+    ),
     "an order that is not there": ({"tables": {"visit": {"order": "starts"}}}, "did you mean 'start'"),
     "a key of people that is not the unit": (
         {"tables": {"person": {"key": "person"}}},

@@ -67,6 +67,12 @@ def test_properties():
         MIXED.with_targets("smokers")
 
 
+def test_a_target_that_is_left_out_is_said_to_be():
+    schema = made(columns={"age": {"kind": "boolean"}, "note": {"kind": "ignore"}})
+    with pytest.raises(BadInput, match="targets 'note' is of kind ignore"):
+        schema.with_targets("note")
+
+
 @pytest.mark.parametrize(
     ("keys", "says"),
     [

@@ -10,6 +10,7 @@ from synthdp.schema.codec import Codec
 from synthdp.schema.file_coding import Coding, Reading
 from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
+from synthdp.sets.column_format import REMEDY
 from synthdp.sets.draft import draft
 from synthdp.tables import csv_lines
 
@@ -219,11 +220,11 @@ def test_a_plain_file_needs_no_reading(tmp_path):
         ("a,b;c\n1,2;3\n", "line 1: ',' and ';' both cut every line into 2 cells"),
         (
             "n;m\n" + "".join(f"{row},5;1\n" for row in range(30)) + "7.5;1\n",
-            "line 32: column 'n': expected ',' before decimals",
+            r"line 32 \(record 31\): column 'n': expected ',' before decimals",
         ),
         (
             "n;m\n" + "".join(f"{row},5;1\n" for row in range(30)) + "1,234.5;1\n",
-            "line 32: column 'n': .* sign between the thousands",
+            r"line 32 \(record 31\): column 'n': .* sign between the thousands",
         ),
     ],
 )
@@ -243,13 +244,26 @@ def test_mistakes_in_a_column_of_numbers_or_dates_are_told_by_their_line(tmp_pat
     assert schema.column("Kreatinin").kind == "continuous"
     assert schema.column("Geburt").kind == "datetime"
     assert found.mind == (
-        "column 'Geburt': line 121: expected a date such as dd.mm.yyyy, as in most of the column",
-        "column 'Kreatinin': line 121: expected a number, as in most of the column",
+        f"column 'Geburt': line 121 (record 120): expected a date such as dd.mm.yyyy, as in most of the column{REMEDY}",
+        f"column 'Kreatinin': line 121 (record 120): expected a number, as in most of the column{REMEDY}",
     )
+    assert found.others == {"Geburt": ("31.02.1950",), "Kreatinin": ("CANARY",)}
+    seen = draft(found.frame, tmp_path / "t.csv", found=found).seen
+    assert "# Geburt has in the place of dates [31.02.1950]\n# Kreatinin has in the place of numbers [CANARY]\n" in seen
     with pytest.raises(
         BadInput, match=r"'Geburt': some values are not dates.*'Kreatinin': some values are not numbers"
     ):
         schema.validate(record_files.read(tmp_path / "t.csv", schema))
+
+
+def test_mistakes_in_a_table_with_types_are_told_by_their_record(tmp_path):
+    """The file was read for its lines, as if it were CSV, and refused as no UTF-8."""
+    pd.DataFrame({"n": [*(f"{row},5" for row in range(60)), "CANARY"]}).to_parquet(tmp_path / "t.parquet")
+    found = record_files.look(tmp_path / "t.parquet")
+    assert found.mind[1].startswith(
+        "column 'n': record 61: expected a number, as in most of the column; the internal file"
+    )
+    assert found.others == {"n": ("CANARY",)}
 
 
 def test_days_and_months_that_the_cells_tell_apart(tmp_path):

@@ -182,7 +182,8 @@ def test_one_column_with_missing_cells_keeps_its_rows(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
-        ("t.csv", "a,b,a\n1,2,3\n", "duplicate columns 'a' in the header"),
+        ("t.csv", "a,b,a\n1,2,3\n", "columns 1 and 3 of the header have the same name"),
+        pytest.param("t.csv", "CANARY,1,CANARY,b,CANARY\n", "columns 1, 3 and 5 of the header have", id="no header"),
         ("t.csv", "a,,b\n1,2,3\n", "column 2 has no name"),
         ("t.csv", "", "is empty"),
         ("t.csv", "\n\n", "is empty"),
