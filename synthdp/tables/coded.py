@@ -254,7 +254,8 @@ def _code(column: Column, cell: "Value", number: int, finer: int, *, text: bool)
     if isinstance(column, Categorical | Ordinal | Boolean):
         found_as = spelled_of(column, cell.type(), text=text)
         read = csv_cells.spelled(column, cell)
-        read = read.cast("float64") if read.type().is_floating() else read  # a literal would be rounded to a narrower type
+        if read.type().is_floating():  # a literal would be rounded to a narrower type
+            read = read.cast("float64")
         if len(found_as.codes) > FEW:
             return ibis.null("int32"), [(read, (number, found_as))]
         found = ibis.literal(found_as.unknown)
