@@ -119,6 +119,11 @@ APART = {
     "other columns": (Two(lambda rows, h: torch.cat([h[:, :4], rows[:, [3, 1]], h[:, 4:6].flip(1)], dim=1)), classes),
     "a mean of its own": (Two(lambda _, h: h * torch.sigmoid(h).mean(dim=1, keepdim=True)), classes),
     "ones": (Two(lambda _, h: h + torch.ones(len(h), 8)), classes),
+    "a convolution": (
+        Two(lambda _, h: functional.conv1d(h.unsqueeze(1), torch.ones(1, 1, 3), padding=1).squeeze(1).roll(1, 1)),
+        classes,
+    ),
+    "repeated": (Two(lambda _, h: torch.tril(h.unsqueeze(1).repeat(1, 8, 1)).sum(1)), classes),
     "a table": (Two(lambda rows, h: h + torch.arange(80.0).view(10, 8)[(rows[:, 0] * 9).long()]), classes),
 }  # fmt: skip
 MIXED = {

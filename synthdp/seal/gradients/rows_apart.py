@@ -70,7 +70,7 @@ ALONG = {
         "topk",
     ),
     *("median", "kthvalue", "cat", "stack", "split", "split_with_sizes", "unbind", "select", "slice", "unsqueeze"),
-    *("squeeze", "flip", "gather", "scatter", "scatter_", "scatter_add", "index_select", "transpose", "glu"),
+    *("squeeze", "flip", "roll", "gather", "scatter", "scatter_", "scatter_add", "index_select", "transpose", "glu"),
     *("_softmax_backward_data", "_log_softmax_backward_data", "select_backward", "slice_backward"),
 }
 # Over the last dimensions, as many as the name says.
@@ -179,6 +179,12 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
             known = int(named["dims"][0]) == 0
         elif name == "expand":
             known = first.dim() == deepest
+        elif name == "repeat":
+            known = first.dim() == len(named["repeats"]) and named["repeats"][0] == 1
+        elif name in ("tril", "triu"):
+            known = first.dim() > 2
+        elif name == "convolution":
+            known = first is named["input"] and sum(self.of(other) is not None for other in tensors) == 1
         elif name in PLACES:
             known = first.dim() > int(next(letter for letter in name if letter.isdigit()))
         elif name == "constant_pad_nd":
