@@ -24,7 +24,7 @@ from synthdp.schema.file_coding import PLAIN, SPACE
 from synthdp.schema.linked_tables import Table, keys_of, of_table
 from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
-from synthdp.tables import csvfile, database_url, excel, foreign, statistics_files
+from synthdp.tables import csv_lines, csvfile, database_url, excel, foreign, statistics_files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -255,6 +255,7 @@ def _split_lines(path: Path, schema: Schema, parts: "Parts", targets: tuple[Path
             lines = _Lines(source)
             header, mark = csvfile.header(path, schema.reading)
             place = _place(path, schema, [name.strip() for name in header])
+            stack.callback(csv.field_size_limit, csv.field_size_limit(csv_lines.MOST_LINE))  # as long as a fit reads
             rows = csv.reader(lines, delimiter=mark)
             next(row for row in rows if row)
             head = lines.taken()

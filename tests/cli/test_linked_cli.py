@@ -152,6 +152,7 @@ def test_split_keeps_every_line_of_linked_tables_as_it_was(place, capsys):
         for each, (key, person) in enumerate(zip(visit["visit_id"], visit["person_id"], strict=True))
     ]
     lines = [row + "\r\n" for row in rows[:-1]] + ["\r\n", rows[-1]]  # a blank line, and a last one without its end
+    lines[0] = rows[0][:-1] + "x" * 200_000 + '"\r\n'
     header = "visit_id;person_id;start;ward;value;letter\r\n"
     Path("tables/visit.csv").write_bytes((header + "".join(lines)).encode("cp1252"))
     diagnosis.write_bytes(b"\xef\xbb\xbf" + diagnosis.read_bytes().replace(b"visit_id", b'"visit_id"', 1))
