@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     )
     from synthdp.seal.door import Sensitive
     from synthdp.seal.gradients.question import Counted, Gradient, Together
-    from synthdp.seal.gradients.rows_apart import following
+    from synthdp.seal.gradients.rows_apart import following, row_wise
     from synthdp.seal.history_tables import HistoryTables
     from synthdp.seal.marginals import Grouping, Marginals
     from synthdp.seal.replay import tried
@@ -55,7 +55,7 @@ _HOMES = {
     "clipping": ("ALLOCATIONS", "Automatic", "Flat", "PerGroup", "Rule", "adapted", "decayed", "layout"),
     "door": ("Sensitive",),
     "gradients.question": ("Counted", "Gradient", "Together"),
-    "gradients.rows_apart": ("following",),
+    "gradients.rows_apart": ("following", "row_wise"),
     "history_tables": ("HistoryTables",),
     "to_device": ("moved",),
     "replay": ("tried",),
@@ -114,6 +114,7 @@ __all__ = [
     "moved",
     "public_embedding",
     "public_rows",
+    "row_wise",
     "tried",
 ]
 

@@ -6,6 +6,7 @@ optimisers do with noisy gradients is post-processing.
 
 import copy
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, field
 from typing import Any, ClassVar
@@ -24,7 +25,7 @@ from synthdp.ledger.events import Entry, Plan, Sampled
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
-from synthdp.seal import ALLOCATIONS, Sensitive, first_line, public_rows, tried
+from synthdp.seal import ALLOCATIONS, Sensitive, first_line, public_rows, row_wise, tried
 from synthdp.trainer.architecture import NAME, loaded
 from synthdp.trainer.inputs import Inputs
 from synthdp.trainer.losses import CLASSES, Function, check_target
@@ -145,10 +146,10 @@ class Training:
         _check_layers(self.module)
         self._check_outputs(codec, schema)
         descent = Descent(self, codec, 1.0, None, device)
-        held = self.module.state_dict()
+        held, rows = self.module.state_dict(), torch.from_numpy(public_rows(codec)).to(device)
         try:
             with torch.no_grad():
-                descent.loss(descent.module, torch.from_numpy(public_rows(codec)).to(device))
+                descent.loss(descent.module, rows)
             found = descent.module.state_dict()
             written = [name for name, value in found.items() if not torch.equal(value.cpu(), held[name])]
             if not written:
@@ -160,6 +161,13 @@ class Training:
         if written:
             raise BadInput(
                 f"the module writes into itself ({written[0]}) while it looks at records: a release would hold what it wrote"
+            )
+        if not row_wise(descent.module, descent.loss, rows):
+            warnings.warn(
+                "the module, or its loss, has an operation that may mix the rows of a batch, or is not known not to: each unit goes "
+                "through it by itself, which is as private, and slower",
+                UserWarning,
+                stacklevel=4,
             )
 
     def _check_outputs(self, codec: Codec, schema: Schema) -> None:

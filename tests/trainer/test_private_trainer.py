@@ -422,6 +422,29 @@ def test_functions_that_layers_hold_are_named_as_their_classes_are():
     assert own_code(layer, "cross_entropy") == named
 
 
+class Sorted(nn.Module):
+    """Sorts its rows and puts them back."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 2)
+
+    def forward(self, rows):
+        order = rows[:, 0].argsort()
+        return self.linear(rows[order])[order.argsort()]
+
+
+def test_a_module_that_may_mix_rows_is_trained_one_unit_at_a_time_and_says_so():
+    with pytest.warns(UserWarning, match="each unit goes through it by itself") as said:
+        made = trainer(Sorted(), epochs=1)
+    assert said[0].filename == __file__
+    frame = framed(arrays(), made.schema, "y")
+    recorder, found = replayed(made, frame)
+    moved, again = replayed(made, frame.iloc[1:].reset_index(drop=True), of=recorder)
+    same(again, found)
+    assert all(distance <= sensitivity for distance, sensitivity in moved.movements)
+
+
 class Counting(nn.Module):
     """Keeps a sum of the records that it sees."""
 
