@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
-from synthdp.schema.history_view import LAST, MOST_PAIRED, PREVIOUS, ROW, UNIT_WEIGHT, View, hindrance
+from synthdp.schema.history_view import LAST, LEVEL, MOST_PAIRED, PREVIOUS, ROW, UNIT_WEIGHT, View, hindrance
 from synthdp.schema.schema import Schema
 from synthdp.seal.database import ALONE, MOST_CELLS, TOGETHER, CountedTable
 from synthdp.seal.history_statements import Making, keyed, label
@@ -103,16 +103,19 @@ class CountedHistories:
     records: str
     below: Mapping[str, str]
 
-    def tables(self, cliques: Sequence[tuple[str, ...]], clip: float | None, rows: str) -> list[Whole]:
+    def tables(
+        self, cliques: Sequence[tuple[str, ...]], clip: float | None, rows: str, levels: Mapping[str, Whole]
+    ) -> list[Whole]:
         """See `Histories.tables`."""
         sizes = self.view.sizes
         found = [np.zeros([sizes[name] for name in clique], np.int64) for clique in cliques]
         weighed = None if clip is None else self.table.keep(self.table.sql(self._weighed(cliques, clip, rows)))
-        asked = [self._asked(clique, None if weighed is None else label(weighed), rows) for clique in cliques]
+        last = self.table.keep(self.table.sql(self._last(rows))) if levels else None
+        weights, before = ("" if each is None else label(each) for each in (weighed, last))
+        asked = [self._asked(clique, weights, before, rows, levels) for clique in cliques]
         for number, cell, count in self._counted(asked):
             found[number].flat[cell] = count
-        if weighed is not None:
-            self.table.drop(weighed)
+        self.table.drop(*(each for each in (weighed, last) if each is not None))
         return found
 
     def _weighed(self, cliques: Sequence[tuple[str, ...]], clip: float, rows: str) -> str:
@@ -152,12 +155,14 @@ class CountedHistories:
             f"(SELECT {inner}, CAST({norm} AS bigint) AS norm FROM {held}) AS s) AS t"
         )
 
-    def _asked(self, clique: tuple[str, ...], weighed: str | None, rows: str) -> tuple[str, str, str, int]:
+    def _asked(
+        self, clique: tuple[str, ...], weighed: str, last: str, rows: str, levels: Mapping[str, Whole]
+    ) -> tuple[str, str, str, int]:
         """Where a clique is counted, the number of its cell there, what a row adds to it, and how many cells there are. Rows of a record
         share its weight, and so do several codes of it."""
         view, sizes, weight = self.view, self.view.sizes, "1"
         where = f"{self.units} AS h"
-        if weighed is not None:
+        if weighed:
             where, weight = f"{weighed} AS h", "h.weight"
         if rows:
             where = f"{self.below[rows]} AS k JOIN {where} ON h.rid = k.rid"
@@ -165,12 +170,18 @@ class CountedHistories:
         columns: list[str] = []
         several = False
         for name in clique:
-            of = view.of_row(name.removeprefix(PREVIOUS))
-            column, before = self.names.get(name.removeprefix(PREVIOUS), ""), name.startswith(PREVIOUS)
+            plain, before = name.removeprefix(PREVIOUS), name.startswith(PREVIOUS)
+            of, column = view.of_row(plain), self.names.get(plain.removeprefix(LEVEL), "")
             if rows and name in (rows + ROW, rows + LAST, *(() if of is None or of.table != rows else of.columns)):
                 columns.append(f"k.{self.names[name]}")
+            elif of is not None and name in of.levels:
+                columns.append(_level(levels[name], f"k.{self.names[of.code]}", f"k.{column}"))
             elif of is None:
                 columns.append(f"h.{self.names[name]}")
+            elif plain in levels:
+                code = self.names[of.code]
+                where += f" LEFT JOIN {last} AS l ON l.rid = k.rid AND l.{code} = k.{code}"
+                columns.append(f"coalesce({_level(levels[plain], f'k.{code}', f'l.{column}')}, {sizes[name] - 1})")
             elif rows == of.table and before and name != PREVIOUS + of.code:
                 code = self.names[of.code]
                 first = f" LEFT JOIN {self.below[rows]} AS p ON p.rid = h.prev AND p.{code} = k.{code} AND p.nth = 1"
@@ -189,6 +200,16 @@ class CountedHistories:
         places = zip(columns, (sizes[name] for name in clique), strict=True)
         cell = reduce(lambda found, place: f"({found}) * {place[1]} + {place[0]}", places, "CAST(0 AS bigint)")
         return where, cell, weight, cells
+
+    def _last(self, rows: str) -> str:
+        """The numbers in the first row of each code of the last record before each one that has the code, as `history_view.earlier`."""
+        below = next(each for each in self.view.below if each.table == rows)
+        code, numbers = self.names[below.code], [self.names[name] for name, _ in below.leveled]
+        before = [f"lag(b.{name}) OVER w AS {name}" for name in numbers]
+        return (
+            f"SELECT b.rid, b.{code}, {', '.join(before)} FROM {self.below[rows]} AS b JOIN {self.records} AS r ON r.rid = b.rid "
+            f"WHERE b.nth = 1 WINDOW w AS (PARTITION BY r.whose, b.{code} ORDER BY r.place)"
+        )
 
     def _over(self, dividend: str, divisor: str) -> str:
         return f"({dividend}) {'//' if self.table.engine == 'duckdb' else '/'} {divisor}"
@@ -216,3 +237,9 @@ class CountedHistories:
                 which = np.searchsorted(ends, cell, side="right") - 1
                 for place, number in enumerate(part):
                     yield number, cell[which == place] - ends[place], count[which == place]
+
+
+def _level(starts: Whole, code: str, value: str) -> str:
+    """`history_view.level`; null where the value is."""
+    parts = (f"(ARRAY[{', '.join(map(str, each))}])[{code} + 1]" for each in starts.T.tolist())
+    return " + ".join(f"CAST({value} >= {part} AS integer)" for part in parts)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors, check_tensors
 from synthdp.generators.marginals.conditional_fit import CLOSED, LEAST_CHANCE, Conditional, Whole, drawn, softmax
-from synthdp.schema import linked_tables
+from synthdp.schema import history_view, linked_tables
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import MICROSECONDS, Datetime
 from synthdp.schema.history_view import (
@@ -22,6 +22,8 @@ from synthdp.schema.history_view import (
     GAP,
     LAST,
     LEFT,
+    LEVEL,
+    LEVELS,
     LONGEST,
     MANY,
     MOST_LEFT,
@@ -130,16 +132,45 @@ class PointShares:
         return np.clip(found, first, last)
 
 
+@dataclass
+class Last:
+    """The last value of each key, all of them whole numbers."""
+
+    keys: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
+    values: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def find(self, keys: Whole) -> Whole:
+        """Their values, or -1."""
+        place, known = self._place(keys)
+        found = np.full(len(keys), -1)
+        found[known] = self.values[place[known]]
+        return found
+
+    def keep(self, keys: Whole, values: Whole) -> None:
+        """From now on these are the last ones, of different keys in ascending order."""
+        place, known = self._place(keys)
+        self.values[place[known]] = values[known]
+        self.keys, self.values = (
+            np.insert(held, place[~known], new[~known]) for held, new in ((self.keys, keys), (self.values, values))
+        )
+
+    def _place(self, keys: Whole) -> tuple[Whole, NDArray[np.bool_]]:
+        place = np.searchsorted(self.keys, keys)
+        return place, np.append(self.keys, -1)[place] == keys
+
+
 @dataclass(frozen=True)
 class HistoryModel:
     """Conditionals of a unit's columns and of a record's, in the order in which they are drawn. Where records lie: how often one that
-    follows another lies in each of the order column's codes, and any on each day of the week, as multiples of an even share."""
+    follows another lies in each of the order column's codes, and any on each day of the week, as multiples of an even share. `levels`: see
+    `history_view.level`; older models have none."""
 
     schema: Schema
     of_unit: dict[str, Conditional]
     of_record: dict[str, Conditional]
     seasons: Array
     days: Array
+    levels: Mapping[str, Whole] = field(default_factory=dict)
 
     @cached_property
     def codec(self) -> Codec:
@@ -250,6 +281,7 @@ class HistoryModel:
             for name in below.columns:
                 past[PREVIOUS + name] = np.full((units, below.places), -1, np.int32)
             past[PREVIOUS + below.code][:, 0] = below.none
+        last = {name: Last() for name in self.levels}
         points, on_points = np.zeros(units, np.int64), self.point_shares()
         while len(alive) or not parts:
             cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
@@ -293,7 +325,7 @@ class HistoryModel:
                 )
             for name in view.own:
                 if name in view.targets[:1]:
-                    self._below(cells, points[alive], alive, spans, rng)
+                    self._below(cells, points[alive], alive, spans, last, rng)
                 excluded = view.excluded(name, cells)
                 if excluded is None:
                     cells[name] = draw(self.of_record[name], cells, sizes, len(alive), rng)
@@ -301,7 +333,7 @@ class HistoryModel:
                     chances = np.maximum(self.of_record[name].probabilities(cells, sizes), LEAST_CHANCE)
                     cells[name] = drawn(np.where(excluded, 0, chances), rng)
             if not view.targets:
-                self._below(cells, points[alive], alive, spans, rng)
+                self._below(cells, points[alive], alive, spans, last, rng)
             parts.append(cells)
             owners.append(alive)
             drawn_points.append(points[alive])
@@ -318,7 +350,13 @@ class HistoryModel:
         return {name: values[rank] for name, values in whole.items()}, owner[rank], np.concatenate(drawn_points)[rank]
 
     def _below(
-        self, cells: dict[str, Whole], points: Whole, units: Whole, spans: Spans, rng: np.random.Generator
+        self,
+        cells: dict[str, Whole],
+        points: Whole,
+        units: Whole,
+        spans: Spans,
+        last: Mapping[str, "Last"],
+        rng: np.random.Generator,
     ) -> None:
         """Draw the rows below records into `cells`, (records, places) each, and the points of their dates. A row is left out where there is
         no time for its dates."""
@@ -343,10 +381,30 @@ class HistoryModel:
                         drawn_at = self._date(below, name, known, points[chosen], units[chosen], spans, rng)
                         row[name], row[POINTS + name] = drawn_at
                         cells[POINTS + name][chosen, place] = row[POINTS + name]
+                    elif LEVEL + name in self.levels:
+                        before = last[LEVEL + name].find(units[chosen] * below.none + row[below.code])
+                        known[PREVIOUS + LEVEL + name] = np.where(before < 0, LEVELS + 1, before)
+                        row[LEVEL + name], row[name] = self._number(below, name, known, len(chosen), rng)
                     else:
                         row[name] = draw(self.of_record[name], known, sizes, len(chosen), rng)
                     cells[name][chosen, place] = row[name]
             self._packed(cells, below)
+            if any(name in self.levels for name in below.levels):
+                found, record = view.rows(cells, below, [below.code, *below.levels], self.levels)
+                keys, first = np.unique(units[record] * below.none + found[below.code], return_index=True)
+                for name in below.levels:
+                    last[name].keep(keys, found[name][first])
+
+    def _number(
+        self, below: Below, name: str, row: dict[str, Whole], rows: int, rng: np.random.Generator
+    ) -> tuple[Whole, Whole]:
+        """The levels of numbers, and the numbers' codes within them."""
+        level, sizes, starts = LEVEL + name, self.view.sizes, self.levels[LEVEL + name]
+        row[level] = draw(self.of_record[level], row, sizes, rows, rng)
+        chances = np.maximum(self.of_record[name].probabilities(row, sizes), LEAST_CHANCE)
+        return row[level], drawn(
+            np.where(history_view.outside(starts, row[below.code], row[level], sizes[name]), 0, chances), rng
+        )
 
     def _date(
         self,
@@ -536,6 +594,7 @@ class HistoryModel:
         """Parameters, and which columns tell which: by their places among all, -1 where a clique has fewer."""
         names = list(self.view.sizes)
         arrays: Tensors = {"seasons": self.seasons, "days": self.days}
+        arrays |= {f"levels.{place}": starts.astype(np.float64) for place, starts in enumerate(self.levels.values())}
         for kind, conditionals in (("unit", self.of_unit), ("record", self.of_record)):
             for place, conditional in enumerate(conditionals.values()):
                 arrays |= {f"{kind}.{place}": conditional.theta, f"{kind}.{place}.alone": conditional.margin}
@@ -611,7 +670,11 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
     names = list(sizes)
     shapes: dict[str, tuple[int, ...]] = {"seasons": (sizes[view.order],), "days": (WEEK,)}
     found: dict[str, dict[str, Conditional]] = {"unit": {}, "record": {}}
-    for kind, drawn_columns in (("unit", view.of_unit), ("record", view.drawn)):
+    levels, drawn_of_record = _levels(view, tensors), view.drawn
+    shapes |= {f"levels.{place}": starts.shape for place, starts in enumerate(levels.values())}
+    if not levels:  # older models
+        drawn_of_record = tuple(name for name in view.drawn if not any(name in each.levels for each in view.below))
+    for kind, drawn_columns in (("unit", view.of_unit), ("record", drawn_of_record)):
         for place, name in enumerate(drawn_columns):
             key = f"{kind}.{place}"
             by: Any = tensors.get(f"{key}.by", np.zeros((0, MOST_BY)))
@@ -619,7 +682,7 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
                 raise BadInput("the model's columns do not fit its schema; the release was altered")
             cliques = tuple(tuple(names[int(i)] for i in row if i >= 0) for row in by)
             cells = sum(math.prod(sizes[each] for each in clique) for clique in cliques) or 1
-            allowed = view.of_unit[:place] if kind == "unit" else (*view.before(name),)
+            allowed = view.of_unit[:place] if kind == "unit" else view.before(name, leveled=bool(levels))
             if kind == "record" and name == view.target:
                 allowed = (*allowed, MANY)
             if any(not clique or not set(clique) <= set(allowed) for clique in cliques):
@@ -631,4 +694,14 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
     seasons, days = (np.asarray(tensors[name], np.float64) for name in ("seasons", "days"))
     if min(seasons.min(), days.min()) <= 0:
         raise BadInput("the model's shares do not fit its schema; the release was altered")
-    return HistoryModel(schema, found["unit"], found["record"], seasons, days)
+    return HistoryModel(schema, found["unit"], found["record"], seasons, days, levels)
+
+
+def _levels(view: View, tensors: Tensors) -> dict[str, Whole]:
+    found: dict[str, Whole] = {}
+    for below in view.below:
+        for place, name in enumerate(below.levels, len(found)):
+            starts = np.asarray(tensors.get(f"levels.{place}", np.zeros(0)), np.float64)
+            if starts.shape == (below.none, LEVELS):
+                found[name] = starts.astype(np.int64)
+    return found
