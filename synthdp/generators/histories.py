@@ -72,7 +72,7 @@ BY_CODE = 4.0  # times `spread`: what codes and numbers of rows of a visit tell 
 SETTLED = 4  # how often a later round begins with days and gaps fitted in turns, and ends with fits of the target
 MOST_SHARE = 50.0  # of a point, against an even share
 LEAST_DEVIATION = 1e-3  # of tables without noise, of which rounding is all that is left
-NUMBERS = " numbers"  # of a table below visits
+NUMBERS, OF_LEVELS = " numbers", " levels"  # of a table below visits
 NUMBERS_SHARE, LEVELS_SHARE = 0.2, 0.35  # of what is spent on a table below visits, where it has numbers
 CLEAR = 3.0  # deviations of noise that `other` must stand above, where categories are learned
 
@@ -167,7 +167,7 @@ class HistoriesSettings:
                 if _has_numbers(schema, table):
                     shares |= {
                         f"{table.name}{NUMBERS}": NUMBERS_SHARE * share,
-                        LEVEL + table.name: LEVELS_SHARE * share,
+                        f"{table.name}{OF_LEVELS}": LEVELS_SHARE * share,
                     }
                     share *= 1 - NUMBERS_SHARE - LEVELS_SHARE
                 shares[f"{table.name}{ROWS}"] = share
@@ -217,7 +217,7 @@ class HistoriesSettings:
                     shares[name] = _shares(answers[-1], below, name)
                 found = {LEVEL + name: _levels(shares[name], end) for name, end in below.leveled}
                 starts = tuple((name, tuple(map(tuple, each.tolist()))) for name, each in found.items())
-                answers.append(_Asked.of(data, asking(for_levels, noises[LEVEL + below.table], levels=starts)))
+                answers.append(_Asked.of(data, asking(for_levels, noises[below.table + OF_LEVELS], levels=starts)))
                 levels |= found
         others = _others(data.declared, schema, view)
         work = _Work(self, Codec(schema), view, cliques, answers, progress, others, levels, shares)
@@ -270,9 +270,8 @@ class _Asked:
 def _shares(asked: _Asked, below: Below, name: str) -> Array:
     """What the noisy table says of the numbers of each code, (codes, codes of numbers). Where the noise leaves little of a code's numbers,
     they are taken to be those of all (James & Stein 1961)."""
-    table = asked.tables[below.code, name][: below.none].copy()
-    if name not in below.optional:
-        table[:, -1] = 0.0
+    held = None if name in below.optional else -1  # the last code: a missing cell
+    table = asked.tables[below.code, name][: below.none, :held]
     every = np.maximum(table.sum(0), 0)
     total = np.maximum(table.sum(1, keepdims=True), asked.deviation)
     expected = total * every / max(every.sum(), 1.0)
@@ -280,7 +279,7 @@ def _shares(asked: _Asked, below: Below, name: str) -> Array:
     clear = np.maximum(0.0, 1 - table.shape[1] * asked.deviation**2 / np.maximum(lacking, 1.0))
     found = expected + clear * (table - expected)
     shares: Array = np.array([nearest_counts(*each) for each in zip(found, total[:, 0], strict=True)]) / total
-    return shares
+    return shares if held is None else np.pad(shares, ((0, 0), (0, 1)))
 
 
 def _levels(shares: Array, end: int) -> Whole:
@@ -358,6 +357,7 @@ class _Work:
         view = self.view
         self.alone = {name: self._alone([self._asked(name)], name) for name in view.drawn}
         held = {name: _by_itself(alone) for name, alone in self.alone.items()}
+        held |= {name: self._by_code(below, name) for below in view.below for name, _ in below.leveled}
         days = np.exp(self._alone([self._holding(WEEKDAY)], WEEKDAY)) * WEEK if view.period else np.ones(WEEK)
         self.model = model = HistoryModel(
             self.codec.schema, self.of_unit, held, np.ones(view.sizes[view.order]), days, self.levels
@@ -477,9 +477,16 @@ class _Work:
         if below is not None:
             cells, weights = self._rows(cells, weights, below, cliques, size)
         if name not in (FIRST, GAP, ALIKE):
-            excluded = self.view.excluded(name, cells)
             if name in self.shares and below is not None:
                 return self._number(name, below, cells, weights, tables, deviations, start)
+            excluded = self.view.excluded(name, cells)
+            if name in self.levels and below is not None:
+                there = np.pad(self.model.held_levels(name.removeprefix(LEVEL)), ((0, 1), (0, 0)))
+                tables = [
+                    np.where(there.repeat(len(table) // len(there), 0), table, 0) if clique[0] == below.code else table
+                    for clique, table in zip(cliques, tables, strict=True)
+                ]
+                excluded = ~there[cells[below.code]]
             offset = None if excluded is None else np.where(excluded, CLOSED, 0.0)
             is_row = below is not None
             return self._fitted(
@@ -502,6 +509,12 @@ class _Work:
         tables = [np.where((offset <= CLOSED).all(0), 0.0, table) for table in tables]
         return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)
 
+    def _by_code(self, below: Below, name: str) -> Conditional:
+        """Of numbers given their codes, as far as the shares of each code tell; no row has the code of none."""
+        alone, shares = self.alone[name], self.shares[name]
+        held = np.where(alone > CLOSED, np.log(np.maximum(shares, LEAST_CHANCE)) - alone, 0.0)
+        return Conditional(alone, ((below.code,),), np.pad(held, ((0, 1), (0, 0)), constant_values=CLOSED))
+
     def _number(
         self,
         name: str,
@@ -513,16 +526,15 @@ class _Work:
         start: Conditional,
     ) -> Conditional:
         """Of numbers given their levels: those of their codes, which categories before them change."""
-        (code, *others), alone, size = self.cliques[name], self.alone[name], self.view.sizes[name]
-        held = np.full((below.none + 1, size), CLOSED)
-        held[:-1] = np.log(np.maximum(self.shares[name], LEAST_CHANCE)) - alone
+        by_code, (code, *others), alone = self._by_code(below, name), self.cliques[name], self.alone[name]
         if not others:
-            return Conditional(alone, (code,), held)
+            return by_code
         known = Conditional(alone, start.cliques[1:], start.theta[below.none + 1 :])
-        outside = history_view.outside(self.levels[LEVEL + name], cells[below.code], cells[LEVEL + name], size)
-        offset = np.where(outside, CLOSED, held[cells[below.code]])
+        codes, level = cells[below.code], LEVEL + name
+        inside = self.model.in_levels[level][codes] == cells[level][:, None]
+        offset = np.where(inside, by_code.theta[codes], CLOSED)
         told = self._fitted(name, cells, weights, others, tables[1:], deviations[1:], alone, known, offset, below=True)
-        return Conditional(alone, (code, *others), np.concatenate([held, told.theta]))
+        return Conditional(alone, (code, *others), np.concatenate([by_code.theta, told.theta]))
 
     def _reweighed(
         self,

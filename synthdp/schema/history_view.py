@@ -361,7 +361,9 @@ class View:
                 own, code = name.removeprefix(PREVIOUS), codes[record, place]
                 values = cells[own.removeprefix(LEVEL)][record, place]
                 found[name] = level(levels[own], code, values)
-                if name != own and owner is not None:
+                if name != own:
+                    if owner is None:
+                        raise ValueError("previous levels need whose each record is")
                     before = earlier(owner[record], record, code)
                     found[name] = np.where(before < 0, LEVELS + 1, found[name][before])
             else:
@@ -516,13 +518,10 @@ def earlier(owner: Whole, record: Whole, code: Whole) -> Whole:
     return found
 
 
-def outside(starts: Whole, codes: Whole, levels: Whole, values: int) -> NDArray[np.bool_]:
-    """(rows, values): which values of each row's code lie in another level."""
-    every = np.arange(values)
-    found: NDArray[np.bool_] = (every[None, :, None] >= starts[:, None, :]).sum(2) != np.arange(LEVELS + 1)[
-        :, None, None
-    ]
-    return found[levels, codes]
+def levels_of(starts: Whole, values: int) -> Whole:
+    """(codes, values): the level of each of so many values of each code, as `level`."""
+    found: Whole = (np.arange(values)[None, :, None] >= starts[:, None, :]).sum(2)
+    return found
 
 
 def grid(first: int, exact: int, last: int, most: int) -> tuple[int, ...]:

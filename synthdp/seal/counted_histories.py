@@ -110,12 +110,14 @@ class CountedHistories:
         sizes = self.view.sizes
         found = [np.zeros([sizes[name] for name in clique], np.int64) for clique in cliques]
         weighed = None if clip is None else self.table.keep(self.table.sql(self._weighed(cliques, clip, rows)))
-        last = self.table.keep(self.table.sql(self._last(rows))) if levels else None
-        weights, before = ("" if each is None else label(each) for each in (weighed, last))
-        asked = [self._asked(clique, weights, before, rows, levels) for clique in cliques]
+        leveled = self.table.keep(self.table.sql(self._leveled(rows, levels))) if levels else None
+        items = self.below.get(rows, "") if leveled is None else label(leveled)
+        asked = [self._asked(clique, None if weighed is None else label(weighed), items, rows) for clique in cliques]
         for number, cell, count in self._counted(asked):
             found[number].flat[cell] = count
-        self.table.drop(*(each for each in (weighed, last) if each is not None))
+        for kept in (weighed, leveled):
+            if kept is not None:  # none named would be all
+                self.table.drop(kept)
         return found
 
     def _weighed(self, cliques: Sequence[tuple[str, ...]], clip: float, rows: str) -> str:
@@ -155,33 +157,27 @@ class CountedHistories:
             f"(SELECT {inner}, CAST({norm} AS bigint) AS norm FROM {held}) AS s) AS t"
         )
 
-    def _asked(
-        self, clique: tuple[str, ...], weighed: str, last: str, rows: str, levels: Mapping[str, Whole]
-    ) -> tuple[str, str, str, int]:
-        """Where a clique is counted, the number of its cell there, what a row adds to it, and how many cells there are. Rows of a record
-        share its weight, and so do several codes of it."""
+    def _asked(self, clique: tuple[str, ...], weighed: str | None, items: str, rows: str) -> tuple[str, str, str, int]:
+        """Where a clique is counted, the number of its cell there, what a row adds to it, and how many cells there are. `items` has the
+        rows of a record, which share its weight, and so do several codes of it."""
         view, sizes, weight = self.view, self.view.sizes, "1"
         where = f"{self.units} AS h"
-        if weighed:
+        if weighed is not None:
             where, weight = f"{weighed} AS h", "h.weight"
         if rows:
-            where = f"{self.below[rows]} AS k JOIN {where} ON h.rid = k.rid"
+            where = f"{items} AS k JOIN {where} ON h.rid = k.rid"
             weight = self._over(weight, "greatest(k.n, 1)")
         columns: list[str] = []
         several = False
         for name in clique:
-            plain, before = name.removeprefix(PREVIOUS), name.startswith(PREVIOUS)
-            of, column = view.of_row(plain), self.names.get(plain.removeprefix(LEVEL), "")
+            of = view.of_row(name.removeprefix(PREVIOUS))
+            column, before = self.names.get(name.removeprefix(PREVIOUS), ""), name.startswith(PREVIOUS)
             if rows and name in (rows + ROW, rows + LAST, *(() if of is None or of.table != rows else of.columns)):
                 columns.append(f"k.{self.names[name]}")
-            elif of is not None and name in of.levels:
-                columns.append(_level(levels[name], f"k.{self.names[of.code]}", f"k.{column}"))
             elif of is None:
                 columns.append(f"h.{self.names[name]}")
-            elif plain in levels:
-                code = self.names[of.code]
-                where += f" LEFT JOIN {last} AS l ON l.rid = k.rid AND l.{code} = k.{code}"
-                columns.append(f"coalesce({_level(levels[plain], f'k.{code}', f'l.{column}')}, {sizes[name] - 1})")
+            elif name.removeprefix(PREVIOUS) in of.levels:
+                columns.append(f"k.{self.names[name]}")
             elif rows == of.table and before and name != PREVIOUS + of.code:
                 code = self.names[of.code]
                 first = f" LEFT JOIN {self.below[rows]} AS p ON p.rid = h.prev AND p.{code} = k.{code} AND p.nth = 1"
@@ -201,14 +197,24 @@ class CountedHistories:
         cell = reduce(lambda found, place: f"({found}) * {place[1]} + {place[0]}", places, "CAST(0 AS bigint)")
         return where, cell, weight, cells
 
-    def _last(self, rows: str) -> str:
-        """The numbers in the first row of each code of the last record before each one that has the code, as `history_view.earlier`."""
+    def _leveled(self, rows: str, levels: Mapping[str, Whole]) -> str:
+        """The rows of records with their levels, and those in the first row of the same code in the last record that has one, as
+        `history_view.earlier`."""
         below = next(each for each in self.view.below if each.table == rows)
-        code, numbers = self.names[below.code], [self.names[name] for name, _ in below.leveled]
-        before = [f"lag(b.{name}) OVER w AS {name}" for name in numbers]
-        return (
+        code, numbers = self.names[below.code], {name: self.names[name.removeprefix(LEVEL)] for name in levels}
+        before = [f"lag(b.{each}) OVER w AS {each}" for each in numbers.values()]
+        last = (
             f"SELECT b.rid, b.{code}, {', '.join(before)} FROM {self.below[rows]} AS b JOIN {self.records} AS r ON r.rid = b.rid "
             f"WHERE b.nth = 1 WINDOW w AS (PARTITION BY r.whose, b.{code} ORDER BY r.place)"
+        )
+        made = []
+        for name, each in numbers.items():
+            own, earlier = (_level(levels[name], f"k.{code}", f"{place}.{each}") for place in "kl")
+            none = self.view.sizes[PREVIOUS + name] - 1
+            made += [f"{own} AS {self.names[name]}", f"coalesce({earlier}, {none}) AS {self.names[PREVIOUS + name]}"]
+        return (
+            f"SELECT k.*, {', '.join(made)} FROM {self.below[rows]} AS k "
+            f"LEFT JOIN ({last}) AS l ON l.rid = k.rid AND l.{code} = k.{code}"
         )
 
     def _over(self, dividend: str, divisor: str) -> str:

@@ -53,11 +53,9 @@ class HistoryTables:
             raise BadInput(f"a history has no column {', '.join(map(repr, wrong))}; known: {', '.join(known)}")
         if self.rows and (self.clip is None or self.rows not in [each.table for each in self.view.below]):
             raise BadInput(f"a history has no rows of a table {self.rows!r} to be weighed")
-        shapes = {
-            name: (each.none, LEVELS) for each in self.view.below if each.table == self.rows for name in each.levels
-        }
-        if any(np.shape(starts) != shapes.get(name) for name, starts in self.levels):
-            raise BadInput("the starts of levels are those of a number of each code of the rows")
+        codes = {name: each.none for each in self.view.below if each.table == self.rows for name in each.levels}
+        if any(not _are_starts(starts, codes.get(name)) for name, starts in self.levels):
+            raise BadInput("the starts of levels are whole numbers, so many for each code of the rows")
         if self.clip is not None and not (1 / UNIT_WEIGHT <= self.clip <= UNIT_WEIGHT):
             raise BadInput(f"clip must be a positive number of records, got {self.clip}")
 
@@ -94,3 +92,10 @@ class HistoryTables:
     def movement(self, one: list[Table], other: list[Table]) -> float:
         """L2 distance of the stacked tables."""
         return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))
+
+
+def _are_starts(starts: Sequence[Sequence[int]], codes: int | None) -> bool:
+    """Whether these are plain whole numbers, `LEVELS` for each of so many codes; None where a column is no number of the rows."""
+    return len(starts) == codes and all(
+        len(each) == LEVELS and all(type(start) is int for start in each) for each in starts
+    )

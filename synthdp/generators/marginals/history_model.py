@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors, check_tensors
-from synthdp.generators.marginals.conditional_fit import CLOSED, LEAST_CHANCE, Conditional, Whole, drawn, softmax
+from synthdp.generators.marginals.conditional_fit import (
+    CHANCES,
+    CLOSED,
+    LEAST_CHANCE,
+    Conditional,
+    Whole,
+    drawn,
+    softmax,
+)
 from synthdp.schema import history_view, linked_tables
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import MICROSECONDS, Datetime
@@ -58,6 +66,7 @@ MOST_CROWDED = -300.0  # logarithm of the least chance that records to come leav
 LEAST_TRIED, MOST_TRIED = 1_000, 1_000  # people drawn at a time, and for each that a condition asks for
 MOST_EMPTY = 20  # how often people are drawn anew for whose records there is no time, before they are taken
 LARGEST = 1 << 62  # no gap is larger
+LEAST_HELD = 1e-9  # of a code's numbers: in a level with fewer there are none
 
 
 def draw(
@@ -181,6 +190,24 @@ class HistoryModel:
     def view(self) -> View:
         """The columns of a history."""
         return View.of(self.codec)
+
+    @cached_property
+    def in_levels(self) -> dict[str, Whole]:
+        """Of each column of levels (codes, values): the level of every value of its number, by the row's code."""
+        sizes = self.view.sizes
+        return {
+            name: history_view.levels_of(starts, sizes[name.removeprefix(LEVEL)])
+            for name, starts in self.levels.items()
+        }
+
+    def held_levels(self, name: str) -> NDArray[np.bool_]:
+        """(codes, levels): in which levels numbers of each code lie at all, by what the model has of that number. Where a code has few
+        different numbers, some levels have none."""
+        in_levels, conditional = self.in_levels[LEVEL + name], self.of_record[name]
+        shares = softmax(conditional.margin + conditional.theta[: len(in_levels)])
+        sums = [np.where(in_levels == each, shares, 0).sum(1) for each in range(LEVELS + 1)]
+        found: NDArray[np.bool_] = np.stack(sums, 1) > LEAST_HELD
+        return found
 
     def point_shares(self) -> "PointShares | None":
         """How often records lie on each point; None where there are too many points, or some that stand apart."""
@@ -399,12 +426,18 @@ class HistoryModel:
         self, below: Below, name: str, row: dict[str, Whole], rows: int, rng: np.random.Generator
     ) -> tuple[Whole, Whole]:
         """The levels of numbers, and the numbers' codes within them."""
-        level, sizes, starts = LEVEL + name, self.view.sizes, self.levels[LEVEL + name]
-        row[level] = draw(self.of_record[level], row, sizes, rows, rng)
-        chances = np.maximum(self.of_record[name].probabilities(row, sizes), LEAST_CHANCE)
-        return row[level], drawn(
-            np.where(history_view.outside(starts, row[below.code], row[level], sizes[name]), 0, chances), rng
-        )
+        level, sizes = LEVEL + name, self.view.sizes
+        levels, numbers = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        in_levels, there, step = self.in_levels[level], self.held_levels(name), max(1, CHANCES // sizes[name])
+        for start in range(0, rows, step):
+            some = slice(start, start + step)
+            part = {each: values[some] for each, values in row.items()}
+            codes = part[below.code]
+            chances = np.maximum(self.of_record[level].probabilities(part, sizes), LEAST_CHANCE)
+            levels[some] = part[level] = drawn(np.where(there[codes], chances, 0), rng)
+            chances = np.maximum(self.of_record[name].probabilities(part, sizes), LEAST_CHANCE)
+            numbers[some] = drawn(np.where(in_levels[codes] == part[level][:, None], chances, 0), rng)
+        return levels, numbers
 
     def _date(
         self,
@@ -685,7 +718,9 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
             allowed = view.of_unit[:place] if kind == "unit" else view.before(name, leveled=bool(levels))
             if kind == "record" and name == view.target:
                 allowed = (*allowed, MANY)
-            if any(not clique or not set(clique) <= set(allowed) for clique in cliques):
+            of = view.of_row(name)
+            by_code = of is None or LEVEL + name not in levels or cliques[:1] == ((of.code,),)  # which tells its levels
+            if not by_code or any(not clique or not set(clique) <= set(allowed) for clique in cliques):
                 raise BadInput("the model's columns do not fit its schema; the release was altered")
             shapes |= {key: (cells, sizes[name]), f"{key}.alone": (sizes[name],), f"{key}.by": by.shape}
             alone, theta = (np.asarray(tensors.get(each, np.zeros(0)), np.float64) for each in (f"{key}.alone", key))
@@ -698,10 +733,20 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
 
 
 def _levels(view: View, tensors: Tensors) -> dict[str, Whole]:
+    """The starts of all levels; none of an older model, which has no numbers by levels."""
     found: dict[str, Whole] = {}
+    if not any(name.startswith("levels.") for name in tensors):
+        return found
     for below in view.below:
-        for place, name in enumerate(below.levels, len(found)):
-            starts = np.asarray(tensors.get(f"levels.{place}", np.zeros(0)), np.float64)
-            if starts.shape == (below.none, LEVELS):
-                found[name] = starts.astype(np.int64)
+        for name, end in below.leveled:
+            starts = np.asarray(tensors.get(f"levels.{len(found)}", np.zeros(0)))
+            if starts.shape != (below.none, LEVELS) or starts.dtype.kind not in "fiu" or not _ascend(starts, end):
+                raise BadInput("the levels of the model do not fit its schema; the release was altered")
+            found[LEVEL + name] = starts.astype(np.int64)
     return found
+
+
+def _ascend(starts: Array, end: int) -> bool:
+    """Whether these are whole numbers that ascend from 0 or more to `end`, the first code that stands in no order."""
+    whole = (starts == np.floor(starts)).all() and (starts[:, -1] == end).all()
+    return bool(whole and (np.diff(starts, prepend=0) >= 0).all())
