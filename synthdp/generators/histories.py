@@ -8,6 +8,10 @@ tables, of greatest entropy (`marginals/conditional_fit.py`) or, of a column of 
 repeated, so that in the end the tables of the drawn histories are those that were asked. A column given what is before it, from
 tables of a few columns at a time: chains of conditionals are as old as Chow & Liu 1968; the method here is our own.
 
+A number in a row below records, such as a laboratory value, means little without the row's code. The noisy table of codes and numbers says
+in which fifth of its code's numbers each one lies. This level is asked about like any other column, also as it was at the unit's last
+record with that code, and is drawn first; the number is then drawn from its code's numbers in that level.
+
 A unit's records weigh at most `clip` in a table if they are alike, however many there are, and more if they lie in different cells
 (`HistoryTables`). Drawn units are weighed in the same way, so that what is fitted is not bent by it.
 """
@@ -147,7 +151,8 @@ class HistoriesSettings:
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """A Gaussian each for the tables of units, of records, of the target, of the target by the number of records, of the target with
-        two or three columns, and of the rows of each table below visits."""
+        two or three columns, and of the rows of each table below visits; where these have numbers, one more for numbers by code and one for
+        their levels."""
         return merged(Entry(Gaussian(each)) for each in self.noises(schema, noise).values())
 
     def noises(self, schema: Schema, noise: float) -> dict[str, float]:

@@ -478,10 +478,10 @@ def test_numbers_below_visits_among_all_kinds_of_columns(name, tmp_path):
 
 
 def test_no_level_is_drawn_in_which_a_code_has_no_numbers(release):
-    """All of K lie in one bin, so that four levels have none; a level that noise makes likely would be drawn from other codes' numbers."""
+    """All of K lie in one bin, so that four levels have none of it: if one were drawn, the number would be that of another code."""
     model = release.model
     level, even = "level of lab.value", Conditional(np.zeros(6), (), np.zeros((1, 6)))
-    assert model.held_levels("lab.value").sum(1).tolist() == [3, 4, 2], "and missing ones"
+    assert model.held_levels("lab.value").sum(1).tolist() == [3, 2, 2], "and missing ones"
     lab = replace(model, of_record={**model.of_record, level: even}).sample_tables(300, seed=0)["lab"]
     for test, (low, high) in {"CRP": (60, 100), "Hb": (40, 60), "K": (0, 20)}.items():
         values = lab["value"][lab["test"] == test].dropna()
@@ -566,12 +566,14 @@ def test_at_epsilon_1_a_number_lies_in_the_range_of_its_code():
     frames, declared = measured(3000, seed=0, bins=20)
     settings = HistoriesSettings(rounds=1, iterations=30)
     sample = fitted(Budget(1.0, 1e-5), frames, settings, declared, seed=0).sample_tables(3000, seed=0)
+    shares = []
     for test, (mean, _) in RANGES.items():
         made, before = from_visit_to_visit(sample, test)
         strays = [abs(made - other) < abs(made - mean) for code, (other, _) in RANGES.items() if code != test]
-        assert np.any(strays, axis=0).mean() < 0.1, "drawn from all codes' numbers it was a quarter"
+        shares.append(np.any(strays, axis=0).mean())
         if test != "K":  # of which most lie in one or two bins
             assert made.corr(before) > 0.1
+    assert np.mean(shares) < 0.07, "0.11 if the code changes what all numbers are"
 
 
 def test_what_people_and_visits_leave_to_learn_is_bought():
