@@ -8,10 +8,15 @@ tables, of greatest entropy (`marginals/conditional_fit.py`) or, of a column of 
 repeated, so that in the end the tables of the drawn histories are those that were asked. A column given what is before it, from
 tables of a few columns at a time: chains of conditionals are as old as Chow & Liu 1968; the method here is our own.
 
+A number in a row below records, such as a laboratory value, means little without the row's code. The noisy table of codes and numbers says
+in which fifth of its code's numbers each one lies. This level is asked about like any other column, also as it was at the unit's last
+record with that code, and is drawn first; the number is then drawn from its code's numbers in that level.
+
 A unit's records weigh at most `clip` in a table if they are alike, however many there are, and more if they lie in different cells
 (`HistoryTables`). Drawn units are weighed in the same way, so that what is fitted is not bent by it.
 """
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -25,14 +30,14 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.marginals import mixed_model_fit
-from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, fit, halfway
+from synthdp.generators.marginals.conditional_fit import CLOSED, LEAST_CHANCE, Conditional, Slopes, Whole, fit, halfway
 from synthdp.generators.marginals.history_model import LEAST_SHARE, MOST_UNITS, HistoryModel, draw, restored
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, number, option, positive, whole
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import LEARN, Categorical, Continuous, Datetime, Integer, Ordinal
+from synthdp.schema.columns import LEARN, Categorical, Continuous, Datetime, Ignored, Integer, Ordinal
 from synthdp.schema.history_view import (
     ALIKE,
     EARLIER,
@@ -40,6 +45,8 @@ from synthdp.schema.history_view import (
     GAP,
     LAST,
     LEFT,
+    LEVEL,
+    LEVELS,
     MANY,
     MOST_EARLIER,
     NUMBER,
@@ -53,6 +60,8 @@ from synthdp.schema.history_view import (
     Below,
     View,
 )
+from synthdp.schema.learned import nearest_counts
+from synthdp.schema.linked_tables import Table, held
 from synthdp.schema.schema import Schema
 from synthdp.seal import HistoryTables
 
@@ -67,6 +76,8 @@ BY_CODE = 4.0  # times `spread`: what codes and numbers of rows of a visit tell 
 SETTLED = 4  # how often a later round begins with days and gaps fitted in turns, and ends with fits of the target
 MOST_SHARE = 50.0  # of a point, against an even share
 LEAST_DEVIATION = 1e-3  # of tables without noise, of which rounding is all that is left
+NUMBERS, OF_LEVELS = " numbers", " levels"  # of a table below visits
+NUMBERS_SHARE, LEVELS_SHARE = 0.2, 0.35  # of what is spent on a table below visits, where it has numbers
 CLEAR = 3.0  # deviations of noise that `other` must stand above, where categories are learned
 
 
@@ -140,7 +151,8 @@ class HistoriesSettings:
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """A Gaussian each for the tables of units, of records, of the target, of the target by the number of records, of the target with
-        two or three columns, and of the rows of each table below visits."""
+        two or three columns, and of the rows of each table below visits; where these have numbers, one more for numbers by code and one for
+        their levels."""
         return merged(Entry(Gaussian(each)) for each in self.noises(schema, noise).values())
 
     def noises(self, schema: Schema, noise: float) -> dict[str, float]:
@@ -155,7 +167,15 @@ class HistoriesSettings:
         below = schema.tables[2:]
         if below:
             shares = {name: share * (1 - self.row_share) for name, share in shares.items()}
-            shares |= {f"{table.name}{ROWS}": self.row_share / len(below) for table in below}
+            for table in below:
+                share = self.row_share / len(below)
+                if _has_numbers(schema, table):
+                    shares |= {
+                        f"{table.name}{NUMBERS}": NUMBERS_SHARE * share,
+                        f"{table.name}{OF_LEVELS}": LEVELS_SHARE * share,
+                    }
+                    share *= 1 - NUMBERS_SHARE - LEVELS_SHARE
+                shares[f"{table.name}{ROWS}"] = share
         return {name: noise / math.sqrt(share) for name, share in shares.items()}
 
     def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
@@ -170,12 +190,9 @@ class HistoriesSettings:
         clip = min(self.clip, float(schema.max_records_per_unit))
         drawn_columns = [name for name in view.drawn if name != view.target and view.of_row(name) is None]
         asked: list[Clique] = [(name,) for name in drawn_columns]
-        asked += [(each, name) for name in drawn_columns for each in view.before(name)]
-        asked += [(*each, name) for name in drawn_columns for each in view.together(name)]
+        asked += [(*each, name) for name in drawn_columns for each in view.cliques(name)]
         records = _Asked.of(data, HistoryTables(view, tuple(asked), noises["records"], clip))
-        cliques: dict[str, list[Clique]] = {
-            name: [*((each,) for each in view.before(name)), *view.together(name)] for name in view.drawn
-        }
+        cliques: dict[str, list[Clique]] = {name: view.cliques(name) for name in view.drawn}
         answers = [records]
         if view.target is not None:
             beside: list[Clique] = [(view.target,), *((each, view.target) for each in view.before(view.target))]
@@ -189,18 +206,38 @@ class HistoriesSettings:
             cliques[view.target].append((MANY,))
             question = HistoryTables(view, ((MANY, view.target),), noises["numbers"], clip)
             answers.append(_Asked.of(data, question))
+        levels, shares = dict[str, Whole](), dict[str, Array]()
         for below in view.below:
-            told: list[Clique] = [(name,) for name in below.columns]
-            told += [(each, name) for name in below.columns for each in view.before(name)]
-            spent = noises[f"{below.table}{ROWS}"]
-            answers.append(_Asked.of(data, HistoryTables(view, tuple(told), spent, clip, below.table)))
-        work = _Work(self, Codec(schema), view, cliques, answers, progress, _others(data.declared, schema, view))
+            numbers, of_levels = [name for name, _ in below.leveled], set(below.levels)
+            told: list[Clique] = [(name,) for name in below.columns if name not in numbers]
+            told += [(*each, name) for name in below.drawn for each in view.cliques(name)]
+            for_levels = tuple(clique for clique in told if of_levels & set(clique))
+            for_numbers = tuple(clique for clique in told if clique[-1] in numbers)
+            plain = tuple(clique for clique in told if clique not in {*for_levels, *for_numbers})
+            asking = functools.partial(HistoryTables, view, clip=clip, rows=below.table)
+            answers.append(_Asked.of(data, asking(plain, noises[below.table + ROWS])))
+            if numbers:
+                answers.append(_Asked.of(data, asking(for_numbers, noises[below.table + NUMBERS])))
+                for name in numbers:
+                    shares[name] = _shares(answers[-1], below, name)
+                found = {LEVEL + name: _levels(shares[name], end) for name, end in below.leveled}
+                starts = tuple((name, tuple(map(tuple, each.tolist()))) for name, each in found.items())
+                answers.append(_Asked.of(data, asking(for_levels, noises[below.table + OF_LEVELS], levels=starts)))
+                levels |= found
+        others = _others(data.declared, schema, view)
+        work = _Work(self, Codec(schema), view, cliques, answers, progress, others, levels, shares)
         work.units(units, rng)
         return work.records(rng)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """Conditionals of every column that is drawn."""
         return restored(schema, tensors)
+
+
+def _has_numbers(schema: Schema, table: Table) -> bool:
+    """Whether a table below visits has numbers beside its code."""
+    columns = [column for _, column in held(schema, table) if not isinstance(column, Ignored)]
+    return any(isinstance(column, Integer | Continuous) for column in columns[1:])
 
 
 def _has_target(schema: Schema) -> bool:
@@ -233,6 +270,30 @@ class _Asked:
     def total(self) -> float:
         """The noisy number of what was counted."""
         return max(1.0, float(np.mean([table.sum() for table in self.tables.values()])))
+
+
+def _shares(asked: _Asked, below: Below, name: str) -> Array:
+    """What the noisy table says of the numbers of each code, (codes, codes of numbers). Where the noise leaves little of a code's numbers,
+    they are taken to be those of all (James & Stein 1961)."""
+    held = None if name in below.optional else -1  # the last code: a missing cell
+    table = asked.tables[below.code, name][: below.none, :held]
+    every = np.maximum(table.sum(0), 0)
+    total = np.maximum(table.sum(1, keepdims=True), asked.deviation)
+    expected = total * every / max(every.sum(), 1.0)
+    lacking = ((table - expected) ** 2).sum(1, keepdims=True)
+    clear = np.maximum(0.0, 1 - table.shape[1] * asked.deviation**2 / np.maximum(lacking, 1.0))
+    found = expected + clear * (table - expected)
+    shares: Array = np.array([nearest_counts(*each) for each in zip(found, total[:, 0], strict=True)]) / total
+    return shares if held is None else np.pad(shares, ((0, 0), (0, 1)))
+
+
+def _levels(shares: Array, end: int) -> Whole:
+    """Where the parts of each code's numbers begin, (codes, LEVELS), so that about as many rows lie in each; the last part are all that
+    stand in no order."""
+    held = shares[:, :end] + LEAST_SHARE / end
+    middle = (np.cumsum(held, 1) - held / 2) / held.sum(1, keepdims=True)
+    starts = (middle[:, None, :] < (np.arange(1, LEVELS) / LEVELS)[None, :, None]).sum(2)
+    return np.column_stack([starts, np.full(len(starts), end)])
 
 
 def _pairs(view: View, asked: _Asked, most: int) -> list[Clique]:
@@ -270,6 +331,8 @@ class _Work:
     answers: Sequence[_Asked]
     progress: Progress
     others: Mapping[str, int]
+    levels: Mapping[str, Whole] = field(default_factory=dict)
+    shares: Mapping[str, Array] = field(default_factory=dict)
     variances: dict[str, dict[int, Array]] = field(default_factory=dict)
 
     def units(self, asked: _Asked, rng: np.random.Generator) -> None:
@@ -299,8 +362,11 @@ class _Work:
         view = self.view
         self.alone = {name: self._alone([self._asked(name)], name) for name in view.drawn}
         held = {name: _by_itself(alone) for name, alone in self.alone.items()}
+        held |= {name: self._by_code(below, name) for below in view.below for name, _ in below.leveled}
         days = np.exp(self._alone([self._holding(WEEKDAY)], WEEKDAY)) * WEEK if view.period else np.ones(WEEK)
-        self.model = model = HistoryModel(self.codec.schema, self.of_unit, held, np.ones(view.sizes[view.order]), days)
+        self.model = model = HistoryModel(
+            self.codec.schema, self.of_unit, held, np.ones(view.sizes[view.order]), days, self.levels
+        )
         steps = self.settings.rounds * len(view.drawn)
         for turn in range(self.settings.rounds):
             for _ in range(SETTLED if turn else 0):
@@ -355,6 +421,7 @@ class _Work:
         found = {name: (0, sizes[name]) for name in (NUMBER, PLACE, LEFT, MANY)} | {FIRST: (0, sizes[FIRST] - 1)}
         found |= {name: (1, sizes[name]) for name in (GAP, PACE)}
         found |= {f"{EARLIER}{name} {code}": (0, MOST_EARLIER + 1) for name, code in view.counted}
+        found |= {name: (0, LEVELS) for each in view.below for name in each.levels}
         for name in (*view.unit, view.order, *view.own):
             if name not in codec.names:  # a number of rows
                 found[name] = (0, sizes[name])
@@ -368,7 +435,7 @@ class _Work:
     def slopes(self) -> Slopes:
         """Those of the unit's and the record's columns with one another and with their own previous values. Numbers, places and gaps of
         records have none: they say much the same as one another, so that slopes of noise would outweigh each other."""
-        told = {*self.view.unit, *self.view.own}
+        told = {*self.view.unit, *self.view.own, *(name for each in self.view.below for name in each.levels)}
         return Slopes({name: codes for name, codes in self.ordered.items() if name.removeprefix(PREVIOUS) in told})
 
     def _alone(self, answers: Sequence[_Asked], name: str) -> Array:
@@ -407,7 +474,7 @@ class _Work:
         for clique in cliques:
             asked = next(each for each in self.answers if (*clique, name) in each.tables)
             table = asked.tables[(*clique, name)].reshape(-1, size).copy()
-            if asked is not first:
+            if asked is not first and not asked.rows:
                 table = self._reweighed(table, cells, weights, self.weights[self.answers.index(asked)], clique, name)
             tables.append(table)
             deviations.append(asked.deviation)
@@ -415,7 +482,16 @@ class _Work:
         if below is not None:
             cells, weights = self._rows(cells, weights, below, cliques, size)
         if name not in (FIRST, GAP, ALIKE):
+            if name in self.shares and below is not None:
+                return self._number(name, below, cells, weights, tables, deviations, start)
             excluded = self.view.excluded(name, cells)
+            if name in self.levels and below is not None:
+                there = np.pad(self.model.held_levels(name.removeprefix(LEVEL)), ((0, 1), (0, 0)))
+                tables = [
+                    np.where(there.repeat(len(table) // len(there), 0), table, 0) if clique[0] == below.code else table
+                    for clique, table in zip(cliques, tables, strict=True)
+                ]
+                excluded = ~there[cells[below.code]]
             offset = None if excluded is None else np.where(excluded, CLOSED, 0.0)
             is_row = below is not None
             return self._fitted(
@@ -437,6 +513,33 @@ class _Work:
             offset = self.model.gap_offsets(self.before[there], self.spans.high[self.owner[there]], self.left[there])
         tables = [np.where((offset <= CLOSED).all(0), 0.0, table) for table in tables]
         return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)
+
+    def _by_code(self, below: Below, name: str) -> Conditional:
+        """Of numbers given their codes, as far as the shares of each code tell; no row has the code of none."""
+        alone, shares = self.alone[name], self.shares[name]
+        held = np.where(alone > CLOSED, np.log(np.maximum(shares, LEAST_CHANCE)) - alone, 0.0)
+        return Conditional(alone, ((below.code,),), np.pad(held, ((0, 1), (0, 0)), constant_values=CLOSED))
+
+    def _number(
+        self,
+        name: str,
+        below: Below,
+        cells: Mapping[str, Whole],
+        weights: Array,
+        tables: list[Array],
+        deviations: list[float],
+        start: Conditional,
+    ) -> Conditional:
+        """Of numbers given their levels: those of their codes, which categories before them change."""
+        by_code, (code, *others), alone = self._by_code(below, name), self.cliques[name], self.alone[name]
+        if not others:
+            return by_code
+        known = Conditional(alone, start.cliques[1:], start.theta[below.none + 1 :])
+        codes, level = cells[below.code], LEVEL + name
+        inside = self.model.in_levels[level][codes] == cells[level][:, None]
+        offset = np.where(inside, by_code.theta[codes], CLOSED)
+        told = self._fitted(name, cells, weights, others, tables[1:], deviations[1:], alone, known, offset, below=True)
+        return Conditional(alone, (code, *others), np.concatenate([by_code.theta, told.theta]))
 
     def _reweighed(
         self,
@@ -465,7 +568,7 @@ class _Work:
     ) -> tuple[dict[str, Whole], Array]:
         """Rows below drawn records and what they weigh; of very many some, evenly."""
         names = dict.fromkeys(name for clique in cliques for name in clique)
-        found, record = self.view.rows(cells, below, [below.code, *names])
+        found, record = self.view.rows(cells, below, [below.code, *below.levels, *names], self.levels, self.owner)
         weights = (weights / np.maximum(cells[below.table + ROWS], 1))[record]
         step = max(1, -(-len(record) * size // CHANCES))
         return {name: values[::step] for name, values in found.items()}, weights[::step] * step
@@ -509,11 +612,14 @@ class _Work:
             tables,
             deviations,
             alone,
-            spread=[spread * BY_CODE if below and clique in strong else spread for clique in cliques],
+            spread=[
+                spread * BY_CODE if below and (clique in strong or name in self.levels) else spread
+                for clique in cliques
+            ],
             iterations=self.settings.iterations,
             start=start,
             offset=offset,
-            slopes=None if below or name in (FIRST, GAP) else self.slopes,
+            slopes=None if (below and name not in self.levels) or name in (FIRST, GAP) else self.slopes,
             name=name,
         )
 
@@ -545,8 +651,10 @@ def _alone(answers: Sequence[_Asked], name: str, view: View, other: int | None =
     logs: Array = np.log(counts / counts.sum())
     logs[{FIRST: [-1], GAP: [0], ALIKE: [-1]}.get(name, [])] = CLOSED
     below = view.of_row(name)
-    if below is not None and name not in below.optional:
-        logs[-1] = CLOSED
+    if below is not None and name.removeprefix(LEVEL) not in below.optional:
+        held = name.removeprefix(LEVEL)
+        if name == held or view.sizes[held] - dict(below.leveled)[held] == 1:  # nothing stands apart but missing cells
+            logs[-1] = CLOSED
     return logs
 
 

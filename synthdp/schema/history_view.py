@@ -6,7 +6,7 @@ All of it follows from the schema, so it is public; the cells of one unit follow
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.schema import linked_tables
-from synthdp.schema.columns import MICROSECONDS, Boolean, Datetime, Ignored
+from synthdp.schema.columns import MICROSECONDS, Boolean, Continuous, Datetime, Ignored, Integer
 from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ Whole = NDArray[np.int64]
 
 NUMBER, PLACE, LEFT, FIRST, GAP = "number of records", "place", "records left", "first", "gap"
 PACE, WEEKDAY, ALIKE, MANY = "pace", "weekday", "as before", "many or few"
-PREVIOUS, EARLIER = "previous ", "earlier "
+PREVIOUS, EARLIER, LEVEL = "previous ", "earlier ", "level of "
+LEVELS = 5  # of a number below visits: in which part of its code's numbers it lies
 LONGEST = 2  # times max_records_per_unit: the most records that a drawn unit has
 EXACT_GAPS, MOST_GAPS = 8, 20  # gaps of so few steps are told apart; codes of gaps beside these
 MOST_RECORDS = 10_000  # max_records_per_unit
@@ -46,7 +47,8 @@ DAY, WEEK, THURSDAY = 86_400_000_000, 7, 3  # microseconds; the first day of 197
 class Below:
     """A table below visits. `code` says what a row is, `further` are its other columns; of `dates` the gap to the visit's order column is
     counted, in steps of `periods` microseconds; `starts` are the least gaps of its codes. `none` is the code of a row that is not there.
-    `optional` are the values that may be missing: then they have the last code."""
+    `optional` are the values that may be missing: then they have the last code. `leveled` are the numbers, and how many of their codes
+    stand in order; of these and of all others, atoms and missing ones, each row's level is told apart."""
 
     table: str
     code: str
@@ -57,11 +59,24 @@ class Below:
     starts: tuple[tuple[str, tuple[int, ...]], ...]
     periods: tuple[tuple[str, int], ...]
     orders: tuple[tuple[str, bool, str], ...]  # a date, whether it is not before (else not after), and what
+    leveled: tuple[tuple[str, int], ...]
 
     @property
     def columns(self) -> tuple[str, ...]:
         """All columns, the code first."""
         return (self.code, *self.further)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The columns that say in which part of its code's numbers one lies."""
+        return tuple(LEVEL + name for name, _ in self.leveled)
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """What is drawn of a row, in order: a number's level before the number."""
+        return tuple(
+            each for name in self.columns for each in (LEVEL + name, name) if each in (*self.columns, *self.levels)
+        )
 
     @property
     def related(self) -> bool:
@@ -171,7 +186,10 @@ class View:
             sizes |= {PREVIOUS + name: sizes[name] + 1 for name in each.further}
         sizes |= {f"{EARLIER}{name} {code}": MOST_EARLIER + 1 for name, code in self.counted}
         sizes |= {ALIKE: 2 ** len(self.alike) + 1} if self.alike else {}
-        return sizes | {MANY: len(self.classes)}  # new columns stand last: models know columns by their places
+        sizes |= {MANY: len(self.classes)}  # new columns stand last: models know columns by their places
+        for name in (name for each in self.below for name in each.levels):
+            sizes |= {name: LEVELS + 1, PREVIOUS + name: LEVELS + 2}
+        return sizes
 
     @property
     def classes(self) -> tuple[int, ...]:
@@ -233,7 +251,7 @@ class View:
             GAP,
             *([ALIKE] if self.alike else []),
             *first,
-            *(name for each in self.below for name in each.columns),
+            *(name for each in self.below for name in each.drawn),
             *self.targets,
         )
 
@@ -243,17 +261,17 @@ class View:
         return [f"{name} {at + 1}" for each in self.below for name, _ in each.starts for at in range(each.places)]
 
     def of_row(self, name: str) -> Below | None:
-        """The table below visits that has a column; None for a column of a record."""
-        return next((each for each in self.below if name in each.columns), None)
+        """The table below visits that has a column or a level; None for a column of a record."""
+        return next((each for each in self.below if name in each.drawn), None)
 
-    def before(self, name: str) -> tuple[str, ...]:
+    def before(self, name: str, *, leveled: bool = True) -> tuple[str, ...]:
         """What a drawn column is told by: the unit, the record's place, how many follow it, what this record has so far, and of the records
-        before it the targets and the column itself; all columns tell a target."""
+        before it the targets and the column itself; all columns tell a target. Without `leveled`, as models have it that know no levels."""
         if name == FIRST:
             return self.of_unit
         below = self.of_row(name)
         if below is not None:
-            return self._before_row(below, name)
+            return self._before_row(below if leveled else replace(below, leveled=()), name)
         past = [PREVIOUS + each for each in self.own if name in (each, self.target) or each in self.told]
         past += [f"{EARLIER}{each} {code}" for each, code in self.counted]
         past = [*self.of_unit, PLACE, LEFT, *past]
@@ -267,28 +285,39 @@ class View:
             here += [code for each in self.below for code in (each.code, PREVIOUS + each.code)]
         return (*past, *here, *self.own[: self.own.index(name)])
 
-    def together(self, name: str) -> list[tuple[str, str]]:
-        """Pairs of columns that tell a drawn column together: whether the columns `alike` stay as they were, by the gap and what they
-        were."""
-        if name != ALIKE:
-            return []
-        sizes = self.sizes
-        pairs = [(GAP, PREVIOUS + each) for each in self.alike]
-        return [pair for pair in pairs if sizes[GAP] * sizes[pair[1]] <= MOST_TOGETHER]
+    def cliques(self, name: str) -> list[tuple[str, ...]]:
+        """What tells a drawn column, in tables of one or two: whether the columns `alike` stay as they were by the gap and what they were,
+        too; a number's level by each column for each code, where these are not too many."""
+        sizes, before = self.sizes, self.before(name)
+        found: list[tuple[str, ...]] = [(each,) for each in before]
+        if name == ALIKE:
+            pairs = [(GAP, PREVIOUS + each) for each in self.alike]
+            return [*found, *(pair for pair in pairs if sizes[GAP] * sizes[pair[1]] <= MOST_TOGETHER)]
+        below = self.of_row(name)
+        if below is None or name not in below.levels:
+            return found
+        code, own = below.code, PREVIOUS + name
+        few = [each for each in before if each != code and sizes[code] * sizes[each] <= MOST_TOGETHER]
+        return [*((each,) for each in before if each not in few or each == own), *((code, each) for each in few)]
 
     def _before_row(self, below: Below, name: str) -> tuple[str, ...]:
         """What a column of a row is told by: a code by the unit, the record, the rows before it, the previous record's codes, those of
         tables before it and how many rows tables after it have; another column by the row's code, the unit, the record, what it was last
-        at that code, and columns before it."""
+        at that code, and columns before it. All this tells a number's level; level, code and categories before it tell the number."""
         record = [each for each in self.own[: len(self.own) - self.aims] if not each.endswith(ROWS)]
         if name != below.code:
-            own = below.columns[: below.columns.index(name)]
-            return (*own, PREVIOUS + name, *self.unit, *record)
-        later = self.below[self.below.index(below) + 1 :]
+            own = below.columns[: below.columns.index(name.removeprefix(LEVEL))]
+            plain = [each for each in own if LEVEL + each not in below.levels]
+            levels = [LEVEL + each for each in own if LEVEL + each in below.levels]
+            if LEVEL + name in below.levels:
+                return tuple(each for each in plain if each not in dict(below.starts))
+            return (*(plain if name in below.levels else own), *levels, PREVIOUS + name, *self.unit, *record)
+        at = [each.table for each in self.below].index(below.table)
+        later = self.below[at + 1 :]
         place = (below.table + ROWS, below.table + ROW, *(each.table + ROWS for each in later))
         if not below.related:
             return (*self.of_unit, self.order, *record, *place)
-        others = [each.code for each in self.below[: self.below.index(below)] if each.related]
+        others = [each.code for each in self.below[:at] if each.related]
         return (*self.of_unit, self.order, *record, *place, below.table + LAST, PREVIOUS + below.code, *others)
 
     def apart(self, cliques: Iterable[Sequence[str]], rows: str) -> dict[tuple[str, ...], int]:
@@ -305,8 +334,17 @@ class View:
             found[() if alone else tuple(sorted(set(clique) - told))] += 1
         return dict(found)
 
-    def rows(self, cells: Cells, below: Below, names: Iterable[str]) -> tuple[dict[str, Whole], Whole]:
-        """Some columns of every row of a table below records, (rows,) each, and whose record's it is."""
+    def rows(
+        self,
+        cells: Cells,
+        below: Below,
+        names: Iterable[str],
+        levels: Mapping[str, Whole] | None = None,
+        owner: Whole | None = None,
+    ) -> tuple[dict[str, Whole], Whole]:
+        """Some columns of every row of a table below records, (rows,) each, and whose record's it is. Levels need the starts of `levels`
+        (see `level`), previous ones whose each record is, too: they are those of the first row of the last of these records, before this
+        one, that has the row's code."""
         codes = cells[below.code]
         record, place = np.nonzero((codes >= 0) & (codes < below.none))
         found: dict[str, Whole] = {}
@@ -319,6 +357,15 @@ class View:
                 found[name] = np.where(place > 0, codes[record, np.maximum(place - 1, 0)], below.none)
             elif name.removeprefix(PREVIOUS) in below.further:
                 found[name] = self.before_at(cells, below, name, record, codes[record, place])
+            elif levels is not None and name.removeprefix(PREVIOUS) in levels:
+                own, code = name.removeprefix(PREVIOUS), codes[record, place]
+                values = cells[own.removeprefix(LEVEL)][record, place]
+                found[name] = level(levels[own], code, values)
+                if name != own:
+                    if owner is None:
+                        raise ValueError("previous levels need whose each record is")
+                    before = earlier(owner[record], record, code)
+                    found[name] = np.where(before < 0, LEVELS + 1, found[name][before])
             else:
                 found[name] = cells[name][record]
         return found, record
@@ -451,6 +498,32 @@ def check_counted(schema: Schema, engine: str) -> None:
         )
 
 
+def level(starts: Whole, codes: Whole, values: Whole) -> Whole:
+    """In which part of its code's numbers each value lies: `starts` (codes, LEVELS) are the least values of all parts but the first."""
+    found: Whole = (values[:, None] >= starts[codes]).sum(1)
+    return found
+
+
+def earlier(owner: Whole, record: Whole, code: Whole) -> Whole:
+    """Of rows record by record: the place of the first row of the owner's last record before this one that has the same code, or -1."""
+    rank = np.lexsort((np.arange(len(code)), code, owner))
+    starts = np.ones(len(code), np.bool_)  # of those of one owner and code
+    starts[1:] = (np.diff(owner[rank]) != 0) | (np.diff(code[rank]) != 0)
+    first = starts.copy()  # of those of one record, too
+    first[1:] |= np.diff(record[rank]) != 0
+    every = np.arange(len(code))
+    here = np.maximum.accumulate(np.where(first, every, 0))
+    found = np.full(len(code), -1)
+    found[rank] = np.where(starts[here], -1, rank[here[here - 1]])
+    return found
+
+
+def levels_of(starts: Whole, values: int) -> Whole:
+    """(codes, values): the level of each of so many values of each code, as `level`."""
+    found: Whole = (np.arange(values)[None, :, None] >= starts[:, None, :]).sum(2)
+    return found
+
+
 def grid(first: int, exact: int, last: int, most: int) -> tuple[int, ...]:
     """Whole numbers from `first`: each up to `exact`, then about `most` at growing distances up to `last`."""
     found = list(range(first, min(exact, last) + 1))
@@ -506,7 +579,17 @@ def _below(codec: "Codec", table: linked_tables.Table) -> Below:
         starts=tuple(starts.items()),
         periods=tuple(periods.items()),
         orders=tuple(orders),
+        leveled=tuple((name, _in_order(codec, f"{name} 1")) for name in names[1:] if _is_number(schema, f"{name} 1")),
     )
+
+
+def _is_number(schema: Schema, name: str) -> bool:
+    return isinstance(schema.column(name), Integer | Continuous)
+
+
+def _in_order(codec: "Codec", name: str) -> int:
+    """How many of a number's codes stand in order; the last code of a row's column is that of a missing cell."""
+    return codec.sizes[codec.names.index(name)] - len(codec.atoms(name)) - 1
 
 
 def _bags(

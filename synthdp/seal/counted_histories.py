@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
-from synthdp.schema.history_view import LAST, MOST_PAIRED, PREVIOUS, ROW, UNIT_WEIGHT, View, hindrance
+from synthdp.schema.history_view import LAST, LEVEL, MOST_PAIRED, PREVIOUS, ROW, UNIT_WEIGHT, View, hindrance
 from synthdp.schema.schema import Schema
 from synthdp.seal.database import ALONE, MOST_CELLS, TOGETHER, CountedTable
 from synthdp.seal.history_statements import Making, keyed, label
@@ -103,16 +103,21 @@ class CountedHistories:
     records: str
     below: Mapping[str, str]
 
-    def tables(self, cliques: Sequence[tuple[str, ...]], clip: float | None, rows: str) -> list[Whole]:
+    def tables(
+        self, cliques: Sequence[tuple[str, ...]], clip: float | None, rows: str, levels: Mapping[str, Whole]
+    ) -> list[Whole]:
         """See `Histories.tables`."""
         sizes = self.view.sizes
         found = [np.zeros([sizes[name] for name in clique], np.int64) for clique in cliques]
         weighed = None if clip is None else self.table.keep(self.table.sql(self._weighed(cliques, clip, rows)))
-        asked = [self._asked(clique, None if weighed is None else label(weighed), rows) for clique in cliques]
+        leveled = self.table.keep(self.table.sql(self._leveled(rows, levels))) if levels else None
+        items = self.below.get(rows, "") if leveled is None else label(leveled)
+        asked = [self._asked(clique, None if weighed is None else label(weighed), items, rows) for clique in cliques]
         for number, cell, count in self._counted(asked):
             found[number].flat[cell] = count
-        if weighed is not None:
-            self.table.drop(weighed)
+        for kept in (weighed, leveled):
+            if kept is not None:  # none named would be all
+                self.table.drop(kept)
         return found
 
     def _weighed(self, cliques: Sequence[tuple[str, ...]], clip: float, rows: str) -> str:
@@ -152,15 +157,15 @@ class CountedHistories:
             f"(SELECT {inner}, CAST({norm} AS bigint) AS norm FROM {held}) AS s) AS t"
         )
 
-    def _asked(self, clique: tuple[str, ...], weighed: str | None, rows: str) -> tuple[str, str, str, int]:
-        """Where a clique is counted, the number of its cell there, what a row adds to it, and how many cells there are. Rows of a record
-        share its weight, and so do several codes of it."""
+    def _asked(self, clique: tuple[str, ...], weighed: str | None, items: str, rows: str) -> tuple[str, str, str, int]:
+        """Where a clique is counted, the number of its cell there, what a row adds to it, and how many cells there are. `items` has the
+        rows of a record, which share its weight, and so do several codes of it."""
         view, sizes, weight = self.view, self.view.sizes, "1"
         where = f"{self.units} AS h"
         if weighed is not None:
             where, weight = f"{weighed} AS h", "h.weight"
         if rows:
-            where = f"{self.below[rows]} AS k JOIN {where} ON h.rid = k.rid"
+            where = f"{items} AS k JOIN {where} ON h.rid = k.rid"
             weight = self._over(weight, "greatest(k.n, 1)")
         columns: list[str] = []
         several = False
@@ -171,6 +176,8 @@ class CountedHistories:
                 columns.append(f"k.{self.names[name]}")
             elif of is None:
                 columns.append(f"h.{self.names[name]}")
+            elif name.removeprefix(PREVIOUS) in of.levels:
+                columns.append(f"k.{self.names[name]}")
             elif rows == of.table and before and name != PREVIOUS + of.code:
                 code = self.names[of.code]
                 first = f" LEFT JOIN {self.below[rows]} AS p ON p.rid = h.prev AND p.{code} = k.{code} AND p.nth = 1"
@@ -189,6 +196,26 @@ class CountedHistories:
         places = zip(columns, (sizes[name] for name in clique), strict=True)
         cell = reduce(lambda found, place: f"({found}) * {place[1]} + {place[0]}", places, "CAST(0 AS bigint)")
         return where, cell, weight, cells
+
+    def _leveled(self, rows: str, levels: Mapping[str, Whole]) -> str:
+        """The rows of records with their levels, and those in the first row of the same code in the last record that has one, as
+        `history_view.earlier`."""
+        below = next(each for each in self.view.below if each.table == rows)
+        code, numbers = self.names[below.code], {name: self.names[name.removeprefix(LEVEL)] for name in levels}
+        before = [f"lag(b.{each}) OVER w AS {each}" for each in numbers.values()]
+        last = (
+            f"SELECT b.rid, b.{code}, {', '.join(before)} FROM {self.below[rows]} AS b JOIN {self.records} AS r ON r.rid = b.rid "
+            f"WHERE b.nth = 1 WINDOW w AS (PARTITION BY r.whose, b.{code} ORDER BY r.place)"
+        )
+        made = []
+        for name, each in numbers.items():
+            own, earlier = (_level(levels[name], f"k.{code}", f"{place}.{each}") for place in "kl")
+            none = self.view.sizes[PREVIOUS + name] - 1
+            made += [f"{own} AS {self.names[name]}", f"coalesce({earlier}, {none}) AS {self.names[PREVIOUS + name]}"]
+        return (
+            f"SELECT k.*, {', '.join(made)} FROM {self.below[rows]} AS k "
+            f"LEFT JOIN ({last}) AS l ON l.rid = k.rid AND l.{code} = k.{code}"
+        )
 
     def _over(self, dividend: str, divisor: str) -> str:
         return f"({dividend}) {'//' if self.table.engine == 'duckdb' else '/'} {divisor}"
@@ -216,3 +243,9 @@ class CountedHistories:
                 which = np.searchsorted(ends, cell, side="right") - 1
                 for place, number in enumerate(part):
                     yield number, cell[which == place] - ends[place], count[which == place]
+
+
+def _level(starts: Whole, code: str, value: str) -> str:
+    """`history_view.level`; null where the value is."""
+    parts = (f"(ARRAY[{', '.join(map(str, each))}])[{code} + 1]" for each in starts.T.tolist())
+    return " + ".join(f"CAST({value} >= {part} AS integer)" for part in parts)

@@ -74,7 +74,9 @@ class Histories:
             count=np.minimum(number, most),
         )
 
-    def tables(self, cliques: Sequence[tuple[str, ...]], clip: float | None, rows: str) -> list[Whole]:
+    def tables(
+        self, cliques: Sequence[tuple[str, ...]], clip: float | None, rows: str, levels: Mapping[str, Whole]
+    ) -> list[Whole]:
         """Exact sums of weights, in millionths with `clip`, one array for each clique: see `HistoryTables`."""
         sizes = self.view.sizes
         cells = self.firsts if clip is None else self.cells
@@ -85,7 +87,7 @@ class Histories:
         if rows:
             below = next(each for each in self.view.below if each.table == rows)
             named = dict.fromkeys(name for clique in cliques for name in clique)
-            cells, record = self.view.rows(cells, below, named)
+            cells, record = self.view.rows(cells, below, named, levels, self.owner)
             weights = weights[record] // np.bincount(record, minlength=1)[record]
         found = []
         for clique in cliques:

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Event, Gaussian
-from synthdp.schema.history_view import UNIT_WEIGHT, View
+from synthdp.schema.history_view import LEVELS, PREVIOUS, UNIT_WEIGHT, View
 from synthdp.seal.marginals import Table, noisy
 from synthdp.seal.records import Records
 
@@ -29,7 +31,8 @@ class HistoryTables:
 
     Where a column has several codes of a record, they share its weight, rounded down. With `rows` the rows of that table below records
     count, and those of a record share its weight in the same way. What a unit adds to such a table is at most its number of records, in L1
-    and so in L2, which n takes for the norm. Without `clip` a unit counts, once, as its first record tells it: sqrt(m).
+    and so in L2, which n takes for the norm. Where `levels` says from which values of each code on the parts of a number begin, (column,
+    its starts), rows of these have a column more. Without `clip` a unit counts, once, as its first record tells it: sqrt(m).
     """
 
     additive: ClassVar[bool] = True  # a sum over units
@@ -39,14 +42,20 @@ class HistoryTables:
     noise: float
     clip: float | None = None
     rows: str = ""
+    levels: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = ()
 
     def __post_init__(self) -> None:
         known = self.view.of_unit if self.clip is None else tuple(self.view.sizes)
+        every = {name for each in self.view.below for name in each.levels} - {name for name, _ in self.levels}
+        known = tuple(name for name in known if name.removeprefix(PREVIOUS) not in every)
         wrong = sorted({name for clique in self.cliques for name in clique} - set(known))
         if wrong or not all(self.cliques):
             raise BadInput(f"a history has no column {', '.join(map(repr, wrong))}; known: {', '.join(known)}")
         if self.rows and (self.clip is None or self.rows not in [each.table for each in self.view.below]):
             raise BadInput(f"a history has no rows of a table {self.rows!r} to be weighed")
+        codes = {name: each.none for each in self.view.below if each.table == self.rows for name in each.levels}
+        if any(not _are_starts(starts, codes.get(name)) for name, starts in self.levels):
+            raise BadInput("the starts of levels are whole numbers, so many for each code of the rows")
         if self.clip is not None and not (1 / UNIT_WEIGHT <= self.clip <= UNIT_WEIGHT):
             raise BadInput(f"clip must be a positive number of records, got {self.clip}")
 
@@ -73,7 +82,8 @@ class HistoryTables:
                 "only all records of a schema with unit and order have histories, by the view that the schema makes"
             )
         scale = 1 if self.clip is None else UNIT_WEIGHT
-        return [table / scale for table in histories.tables(self.cliques, self.clip, self.rows)]
+        levels = {name: np.array(starts, np.int64) for name, starts in self.levels}
+        return [table / scale for table in histories.tables(self.cliques, self.clip, self.rows, levels)]
 
     def noised(self, bounded: list[Table], noise: "Noise") -> list[Table]:
         """The noisy counts."""
@@ -82,3 +92,10 @@ class HistoryTables:
     def movement(self, one: list[Table], other: list[Table]) -> float:
         """L2 distance of the stacked tables."""
         return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))
+
+
+def _are_starts(starts: Sequence[Sequence[int]], codes: int | None) -> bool:
+    """Whether these are plain whole numbers, `LEVELS` for each of so many codes; None where a column is no number of the rows."""
+    return len(starts) == codes and all(
+        len(each) == LEVELS and all(type(start) is int for start in each) for each in starts
+    )

@@ -448,7 +448,7 @@ def test_columns_in_order_have_a_slope_and_what_tells_nothing_has_none(in_order)
     found, without = sloped(in_order, slopes), sloped(in_order, None)
     assert slopes.found["y", ("a",)][0] == pytest.approx(0.6, abs=0.1)
     assert abs(slopes.found["y", ("b",)][0]) < 0.05
-    assert slopes.variance > FIRST_SLOPE**2, "as the tables say"
+    assert slopes.variance(("a",)) > FIRST_SLOPE**2, "as the tables say"
 
     def off(conditional):
         return np.abs(conditional.probabilities(cells, sizes) - shares[cells["a"]]).sum(1).mean() / 2
@@ -471,6 +471,58 @@ def test_a_column_without_an_order_has_no_slope(in_order, ordered):
     found, without = sloped(in_order, slopes), sloped(in_order, None)
     assert not slopes.found
     np.testing.assert_allclose(found.probabilities(cells, sizes), without.probabilities(cells, sizes), atol=0.01)
+
+
+@pytest.fixture(scope="module")
+def by_code():
+    """y rises with `a` where the code is 0, falls where it is 1, and does neither where it is 2, each code in as many rows; it stands
+    higher in ward 1 of code 0. Tables of two columns each, with noise of deviation 30, so that single cells say little."""
+    rng, sizes = np.random.default_rng(0), {"code": 3, "a": 20, "ward": 2, "y": 20}
+    cells = {name: rng.integers(0, sizes[name], 30_000) for name in ("code", "a", "ward")}
+    slope = np.array([0.6, -0.6, 0.0])[cells["code"]] * ranked(20)[cells["a"]]
+    slope += np.where(cells["code"] == 0, 0.5, 0.0) * (cells["ward"] - 0.5)
+    shares = softmax(slope[:, None] * ranked(20)[None, :])
+    y = (shares.cumsum(1) > rng.random(30_000)[:, None]).argmax(1)
+    tables = {}
+    for name in ("a", "ward"):
+        place = cells["code"] * sizes[name] + cells[name]
+        tables[name] = rng.normal(0, 30, (3 * sizes[name], 20))
+        np.add.at(tables[name], (place, y), 1)
+    return cells, sizes, tables, shares, np.log(np.bincount(y) / len(y))
+
+
+def fitted_by_code(by_code, slopes, *names, **options):
+    cells, sizes, tables, _, alone = by_code
+    cliques, told = [("code", name) for name in names], [tables[name] for name in names]
+    settings = {"spread": 0.25, "iterations": 100, "slopes": slopes, "name": "y", **options}
+    return fit(cells, np.ones(30_000), cliques, sizes, told, [30.0] * len(names), alone, **settings)
+
+
+def test_two_columns_have_a_slope_for_each_code_of_the_first(by_code):
+    cells, sizes, _, shares, _ = by_code
+    slopes = Slopes(dict.fromkeys(("a", "y"), (0, 20)))
+    found, without = (fitted_by_code(by_code, each, "a", "ward") for each in (slopes, None))
+    slope, told = slopes.found["y", ("code", "a")]
+    assert slope == pytest.approx([0.6, -0.6, 0.0], abs=0.15)
+    assert told.shape == (3,)
+    assert (told > 0.9).all()
+    wards, _ = slopes.found["y", ("code", "ward")]  # which stand in no order: each cell has its own
+    assert wards.shape == (6,)
+    assert wards[1] - wards[0] == pytest.approx(0.5, abs=0.15)
+    assert np.abs(np.diff(wards.reshape(3, 2), axis=1)[1:]).max() < 0.15
+
+    def off(conditional):
+        return np.abs(conditional.probabilities(cells, sizes) - shares).sum(1).mean() / 2
+
+    assert off(found) < 0.7 * off(without)
+
+
+def test_a_fit_of_two_columns_goes_on_where_an_earlier_one_ended(by_code):
+    slopes, start = Slopes(dict.fromkeys(("a", "y"), (0, 20))), None
+    for _ in range(4):
+        start = fitted_by_code(by_code, slopes, "a", "ward", start=start, iterations=200)
+    again = fitted_by_code(by_code, slopes, "a", "ward", start=start, iterations=1)
+    np.testing.assert_allclose(again.theta, start.theta, atol=0.01)
 
 
 def test_ranks_are_bounded_however_rare_a_code_is():
@@ -525,11 +577,15 @@ def test_how_large_slopes_are_is_told_by_all_of_them_and_the_noise():
     told = [told_of(rows, noise, np.full(8, 1 / 8), 8)[2].found["y", ("a",)][1] for noise in (5.0, 60.0, 600.0)]
     assert told[0] > 0.99 > told[1] > 0.7 > told[2]
     slopes = Slopes({"a": (0, 10), "y": (0, 8)})
-    slopes.found.update({("z", (str(each),)): (0.01, 1.0) for each in range(8)})
-    assert slopes.variance < 0.1**2
+    slopes.found.update({("z", (str(each),)): (np.full(1, 0.01), np.ones(1)) for each in range(8)})
+    assert slopes.variance(("a",)) < 0.1**2
+    assert slopes.variance(("previous a",)) == FIRST_SLOPE**2, "those of previous values are apart"
     assert told_of(rows, 600.0, np.full(8, 1 / 8), 8, slopes=slopes)[2].found["y", ("a",)][1] < told[2] / 2
-    slopes.found.update({("z", (str(each),)): (9.0, 1.0) for each in range(8)})
-    assert slopes.variance == 1.0
+    slopes.found.update({("z", ("c", f"previous {each}")): (np.full(3, 9.0), np.ones(3)) for each in range(8)})
+    assert slopes.variance(("c", "previous a")) == slopes.variance(("previous a",)) == 1.0
+    assert slopes.variance(("c", "a")) < 0.1**2
+    slopes.found.update({("z", (str(each),)): (np.full(1, 9.0), np.ones(1)) for each in range(8)})
+    assert slopes.variance(("a",)) == 1.0
 
 
 def test_a_fit_goes_on_where_an_earlier_one_ended(in_order):

@@ -4,6 +4,7 @@ import json
 import math
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,9 @@ from linked_clinic import DECLARED, IN_ORDER, LAB, TREE, clinic, finer, labs, sc
 from synthdp import Budget, NotEntered, Schema, Synthesizer, generators, load, verify
 from synthdp.errors import BadInput
 from synthdp.generators import histories
-from synthdp.generators.histories import HistoriesSettings
+from synthdp.generators.histories import GENERATOR, HistoriesSettings
 from synthdp.generators.marginals import history_model
+from synthdp.generators.marginals.conditional_fit import Conditional
 from synthdp.ledger.events import merged
 from synthdp.ledger.ledger import Ledger
 from synthdp.planning import planned
@@ -72,7 +74,7 @@ def test_replay_with_a_person_whose_keys_collide_with_others(tree):
     model, account = run(frames, first, declared)
     second = Recorder(of=first)
     again, _ = run(without(frames, "P0003"), second, declared)
-    assert len(second.movements) == len(first.asked) == 7 + tree
+    assert len(second.movements) == len(first.asked) == 9 + tree
     assert all(moved <= bound * (1 + 1e-12) for moved, bound in second.movements)
     assert all(moved > 0 for moved, _ in second.movements)
     one, other = model.sample_tables(30, seed=0), again.sample_tables(30, seed=0)
@@ -319,6 +321,47 @@ def test_a_release_is_saved_and_read_back(release, tmp_path):
     assert not any("no row follows a real unit over time" in line for line in loaded.statement.not_covered)
 
 
+def test_levels_that_were_altered_are_refused(release):
+    """They are whole numbers that ascend, the last one the first code that stands in no order; nothing is drawn by others."""
+    tensors = release.model.tensors()
+    starts, end = tensors["levels.0"], 5
+    assert starts.shape == (3, 5)
+    assert (starts[:, -1] == end).all()
+    GENERATOR().restore(release.schema, tensors)
+
+    def other(place, value):
+        found = starts.copy()
+        found[place] = value
+        return found
+
+    for changed in (
+        starts[:-1],
+        starts[:, :-1],
+        starts.ravel(),
+        other((0, 0), -1),
+        other((0, 4), end + 1),
+        other((0, 4), end - 1),
+        other((1, 1), starts[1, 1] + 0.5),
+        other((2, slice(0, 2)), [4, 3]),
+        other((0, 0), np.nan),
+        other((0, 0), -np.inf),
+        np.array(starts, str),
+    ):
+        with pytest.raises(BadInput, match="altered"):
+            GENERATOR().restore(release.schema, {**tensors, "levels.0": changed})
+    stripped = {name: tensor for name, tensor in tensors.items() if name != "levels.0"}
+    moved = {**stripped, "levels.1": starts}
+    for changed in (stripped, moved, {**tensors, "levels.1": starts}):
+        with pytest.raises(BadInput, match="altered"):
+            GENERATOR().restore(release.schema, changed)
+    view = release.model.view
+    place = list(release.model.of_record).index("lab.value")
+    by = np.full_like(tensors[f"record.{place}.by"], -1)
+    by[:, 0] = list(view.sizes).index("lab.value")
+    with pytest.raises(BadInput, match="altered"):  # levels are those of a code, which must tell the number
+        GENERATOR().restore(release.schema, {**tensors, f"record.{place}.by": by})
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -360,6 +403,177 @@ def test_nobody_and_one_person_fit_like_any_other_number(people):
         warnings.simplefilter("ignore", NotEntered)
         release = Synthesizer(SMALL, schema=with_labs(units=300), budget=BUDGET).fit(frames, seed=0)
     release.schema.validate_tables(release.sample_tables(20, seed=0), "error")
+
+
+NUMBERS = {  # tables below visits by what their columns are, whose first one is the code; and what cells hold
+    "a number alone": {"value": {"kind": "integer", "bounds": [0, 9]}},
+    "one of few codes": {"value": {"kind": "integer", "bounds": [0, 1], "bins": 1, "missing": True}},
+    "atoms": {"value": {"kind": "continuous", "bounds": [0, 9], "bins": 4, "atoms": [0, 9]}},
+    "two numbers": {
+        "value": {"kind": "continuous", "bounds": [0, 9], "bins": 6, "missing": True},
+        "other": {"kind": "integer", "bounds": [0, 9], "atoms": [3], "missing": True},
+    },
+    "a unit before it and a flag after it": {
+        "unit": {"kind": "categorical", "categories": ["g", "mol"]},
+        "value": {"kind": "continuous", "bounds": [0, 9], "bins": 6},
+        "high": {"kind": "boolean", "missing": True},
+    },
+    "dates around it": {
+        "taken": LAB["columns"]["taken"],
+        "value": {"kind": "continuous", "bounds": [0, 9], "bins": 6},
+        "told": {**LAB["columns"]["taken"], "missing": True},
+    },
+    "names of derived columns": {
+        "level of value": {"kind": "integer", "bounds": [0, 9]},
+        "previous level of value": {"kind": "boolean"},
+        "value": {"kind": "integer", "bounds": [0, 9]},
+        "last": {"kind": "ordinal", "categories": ["low", "high"]},
+    },
+}
+
+
+def numbered(name, people, most=3):
+    """The schema with such a table, and frames."""
+    columns = {"test": LAB["columns"]["test"], **NUMBERS[name]}
+    declared = with_labs(rules=None, units=60, tables={"lab": {**LAB, "max_rows": most, "columns": columns}})
+    frames = hospital(max(people, 1), seed=6)
+    frames = frames if people else {table: frame.iloc[:0] for table, frame in frames.items()}
+    rng, lab = np.random.default_rng(1), frames["lab"]
+    cells = {
+        "integer": rng.integers(0, 2, len(lab)),
+        "continuous": rng.choice([0.0, 1.5, 3.2, 9.0], len(lab)),
+        "boolean": rng.random(len(lab)) < 0.5,
+        "datetime": lab["taken"],
+    }
+    made = {
+        column: cells[facts["kind"]] if facts["kind"] in cells else rng.choice(facts["categories"], len(lab))
+        for column, facts in NUMBERS[name].items()
+    }
+    made = pd.DataFrame({"visit_id": lab["visit_id"], "test": lab["test"], **made})
+    for column, facts in NUMBERS[name].items():
+        if facts.get("missing") and facts["kind"] != "boolean":
+            made[column] = made[column].mask(rng.random(len(made)) < 0.2)
+    return declared, {**frames, "lab": made}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_below_visits_among_all_kinds_of_columns(name, tmp_path):
+    """With much noise, which may fill any cell, and with one row of a visit."""
+    for people, most in (
+        ((60, 3), (60, 1), (1, 3), (0, 3)) if name in ("two numbers", "dates around it") else ((60, 3),)
+    ):
+        declared, frames = numbered(name, people, most)
+        release = fitted(
+            Budget(0.5, 1e-5), frames, HistoriesSettings(rounds=1, iterations=3, pairs=1), declared, seed=1
+        )
+        sample = release.sample_tables(40, seed=0)
+        release.schema.validate_tables(sample, "error")
+        if (people, most) != (60, 3):
+            continue
+        assert len(sample["lab"]) > 10
+        loaded = load(release.save(tmp_path / "release"))
+        pd.testing.assert_frame_equal(loaded.sample_tables(40, seed=0)["lab"], sample["lab"])
+        for column, facts in NUMBERS[name].items():
+            assert sample["lab"][column].notna().all() or facts.get("missing")
+
+
+def test_no_level_is_drawn_in_which_a_code_has_no_numbers(release):
+    """All of K lie in one bin, so that four levels have none of it: if one were drawn, the number would be that of another code."""
+    model = release.model
+    level, even = "level of lab.value", Conditional(np.zeros(6), (), np.zeros((1, 6)))
+    assert model.held_levels("lab.value").sum(1).tolist() == [3, 2, 2], "and missing ones"
+    lab = replace(model, of_record={**model.of_record, level: even}).sample_tables(300, seed=0)["lab"]
+    for test, (low, high) in {"CRP": (60, 100), "Hb": (40, 60), "K": (0, 20)}.items():
+        values = lab["value"][lab["test"] == test].dropna()
+        assert len(values) > 20
+        assert values.between(low, high).all()
+
+
+def test_the_precision_of_rows_is_divided_among_their_questions():
+    """All of it, and without numbers none is kept for them."""
+    one = {"parent": "visit", "max_rows": 2, "columns": {"test": LAB["columns"]["test"]}}
+    for declared, share in ((with_labs(), 0.45), (with_labs(rules=None, tables={"lab": one}), 1.0), (schema(), None)):
+        found = SMALL.noises(declared, 2.0)
+        assert sum(1 / noise**2 for noise in found.values()) == pytest.approx(1 / 4)
+        rows = {name: 4 / noise**2 for name, noise in found.items() if name.split()[0] in ("lab", "diagnosis")}
+        assert sum(rows.values()) == pytest.approx(0.4)
+        assert rows["diagnosis rows"] == pytest.approx(0.4 if share is None else 0.2)
+        assert rows.get("lab rows") == (None if share is None else pytest.approx(0.2 * share))
+        assert ("lab levels" in rows) == ("lab numbers" in rows) == (share == 0.45)
+
+
+RANGES = {"CRP": (85.0, 5.0), "Hb": (50.0, 6.0), "K": (8.0, 2.0)}  # means and deviations
+
+
+def measured(people, seed, bins):
+    """Frames of people who are measured at each visit, alike from visit to visit in each test; and their schema."""
+    rng = np.random.default_rng(seed)
+    number = 1 + rng.binomial(3, 0.6, people)
+    owner = np.repeat(np.arange(people), number)
+    place = np.arange(len(owner)) - np.searchsorted(owner, owner)
+    person = pd.DataFrame(
+        {"person_id": [f"P{each:05d}" for each in range(people)], "sex": rng.choice(["F", "M"], people)}
+    )
+    start = pd.Timestamp("2020-01-05") + pd.to_timedelta(rng.integers(0, 200, people)[owner] + 100 * place, unit="D")
+    keys = np.array([f"V{each:06d}" for each in range(len(owner))])
+    visit = pd.DataFrame({"visit_id": keys, "person_id": person["person_id"].to_numpy()[owner], "start": start})
+    parts = []
+    for test, (mean, deviation) in RANGES.items():
+        own = 0.8 * rng.normal(size=people)[owner] + 0.6 * rng.normal(size=len(owner))
+        there = rng.random(len(owner)) < 0.8
+        value = np.clip(mean + deviation * own[there], 0, 100).round(1)
+        parts.append(pd.DataFrame({"visit_id": keys[there], "test": test, "value": value}))
+    lab = pd.concat(parts, ignore_index=True)
+    lab["value"] = lab["value"].mask(rng.random(len(lab)) < 0.05)
+    value = {"kind": "continuous", "bounds": [0, 100], "bins": bins, "decimals": 1, "missing": True}
+    sexes, start = DECLARED["tables"]["person"]["columns"]["sex"], DECLARED["tables"]["visit"]["columns"]["start"]
+    person_of, visit_of = DECLARED["tables"]["person"], DECLARED["tables"]["visit"]
+    tables = {
+        "person": {**person_of, "columns": {"sex": sexes}},
+        "visit": {**visit_of, "max_rows": 4, "columns": {"start": start, "no_show": {"kind": "boolean"}}},
+        "diagnosis": None,
+        "lab": {"parent": "visit", "max_rows": 3, "columns": {"test": LAB["columns"]["test"], "value": value}},
+    }
+    visit["no_show"] = rng.random(len(visit)) < 0.2
+    frames = {"person": person, "visit": visit, "lab": lab}
+    return frames, schema(tables=tables, rules=None, units=people)
+
+
+def from_visit_to_visit(tables, test):
+    """Values of a test by visit, and the last ones of the same person."""
+    rows = tables["lab"][tables["lab"]["test"] == test].drop_duplicates("visit_id")
+    rows = rows.merge(tables["visit"], on="visit_id").sort_values(["person_id", "start", "visit_id"])
+    return rows["value"], rows.groupby("person_id")["value"].shift()
+
+
+def test_without_noise_a_number_follows_the_last_one_of_its_code():
+    """Where each code has a range of its own: by the value of the previous visit alone it followed nothing. Values drawn at random within
+    real levels would have a correlation of 0.55."""
+    frames, declared = measured(1200, seed=0, bins=[*range(1, 16), *range(16, 100, 2)])
+    settings = HistoriesSettings(rounds=2, iterations=60)
+    sample = fitted(Budget(math.inf, 1e-5), frames, settings, declared, seed=0).sample_tables(4000, seed=0)
+    for test in RANGES:
+        (real, last), (made, before) = from_visit_to_visit(frames, test), from_visit_to_visit(sample, test)
+        assert real.corr(last) > 0.55, "there is something to keep"
+        assert made.corr(before) == pytest.approx(0.55, abs=0.12)
+        quantiles = [0.05, 0.25, 0.5, 0.75, 0.95]
+        assert np.abs(made.quantile(quantiles) - real.quantile(quantiles)).max() < 1.5
+        assert made.isna().mean() == pytest.approx(real.isna().mean(), abs=0.02)
+        assert not (np.abs(made - RANGES[test][0]) > 25).any(), "no other code's"
+
+
+def test_at_epsilon_1_a_number_lies_in_the_range_of_its_code():
+    frames, declared = measured(3000, seed=0, bins=20)
+    settings = HistoriesSettings(rounds=1, iterations=30)
+    sample = fitted(Budget(1.0, 1e-5), frames, settings, declared, seed=0).sample_tables(3000, seed=0)
+    shares = []
+    for test, (mean, _) in RANGES.items():
+        made, before = from_visit_to_visit(sample, test)
+        strays = [abs(made - other) < abs(made - mean) for code, (other, _) in RANGES.items() if code != test]
+        shares.append(np.any(strays, axis=0).mean())
+        if test != "K":  # of which most lie in one or two bins
+            assert made.corr(before) > 0.1
+    assert np.mean(shares) < 0.07, "0.11 if the code changes what all numbers are"
 
 
 def test_what_people_and_visits_leave_to_learn_is_bought():
@@ -421,7 +635,7 @@ def test_a_stopped_fit_goes_on_and_the_account_knows_the_tables(tmp_path, monkey
 
     def stopped(self, question):
         times.append(question)
-        if len(times) == 6:  # the laboratory values
+        if len(times) == 9:  # the levels of laboratory values, which follow from the answer before
             raise KeyboardInterrupt
         return asking(self, question)
 

@@ -904,6 +904,36 @@ HISTORIES = (
         (f"{COUNTED_TESTS}::test_no_person_moves_the_tables_by_more_than_the_sensitivity",),
     ),
     Mutant(
+        "the last level of a code is that of its last row",
+        "synthdp.schema.history_view:earlier",
+        "rank[here[here - 1]]",
+        "rank[here - 1]",
+        (f"{LINKED}::test_the_last_level_of_a_code_is_that_of_a_plain_loop[0]",),
+    ),
+    Mutant(
+        "the last level of a code is that of another unit",
+        "synthdp.schema.history_view:earlier",
+        "(np.diff(owner[rank]) != 0) | (np.diff(code[rank]) != 0)",
+        "np.diff(code[rank]) != 0",
+        (f"{LINKED}::test_no_person_moves_the_tables_by_more_than_the_sensitivity[levels, clip 1.0]",),
+    ),
+    Mutant(
+        "a level begins after its first number",
+        "synthdp.schema.history_view:level",
+        "values[:, None] >= starts[codes]",
+        "values[:, None] > starts[codes]",
+        (f"{LINKED}::test_a_level_is_told_by_the_numbers_of_its_code_and_the_last_one_by_the_last_record_with_it",),
+    ),
+    Mutant(
+        "in a database the last level of a code is the next one",
+        f"{COUNTED}:CountedHistories._leveled",
+        "f\"SELECT b.rid, b.{code}, {', '.join(before)} FROM {self.below[rows]} AS b JOIN {self.records} AS r ON r.rid = b.rid "
+        'WHERE b.nth = 1 WINDOW w AS (PARTITION BY r.whose, b.{code} ORDER BY r.place)"',
+        "f\"SELECT b.rid, b.{code}, {', '.join(before)} FROM {self.below[rows]} AS b JOIN {self.records} AS r ON r.rid = b.rid "
+        'WHERE b.nth = 1 WINDOW w AS (PARTITION BY r.whose, b.{code} ORDER BY r.place DESC)"',
+        (f"{COUNTED_TESTS}::test_tables_of_nasty_people_are_those_in_memory[duckdb-1.0]",),
+    ),
+    Mutant(
         "linked tables of a database are read at several moments",
         f"{SEAL}.history_statements:Making.kept",
         "self.table.moment()",

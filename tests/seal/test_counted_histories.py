@@ -13,7 +13,7 @@ from linked_clinic import LAB, clinic, labs, schema, tangled, with_labs, without
 from synthdp import Budget, Synthesizer
 from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
-from synthdp.schema.history_view import View
+from synthdp.schema.history_view import LEVELS, View
 from synthdp.seal import HistoryTables
 from synthdp.seal.counted_histories import OrderedTable
 from synthdp.seal.database import CountedTable
@@ -57,16 +57,41 @@ def load(request):
 def questions(view, clip=2.0):
     """Every column with another one, of units, of records, and of the rows of each table below records."""
     bags = {name for each in view.below for name in (*each.columns, *("previous " + name for name in each.columns))}
+    leveled = {start + name for each in view.below for name in each.levels for start in ("", "previous ")}
     rows = {f"{each.table}{ending}" for each in view.below for ending in (" row", " last")}
-    plain = [name for name in view.sizes if name not in bags | rows]
-    pairs = [*zip(plain, plain[1:] + plain[:1], strict=True), *((name, plain[3]) for name in bags)]
+    plain = [name for name in view.sizes if name not in bags | rows | leveled]
+    pairs = [*zip(plain, plain[1:] + plain[:1], strict=True), *((name, plain[3]) for name in sorted(bags))]
     yield HistoryTables(view, tuple((name, "number of records") for name in view.of_unit), 1.0)
     yield HistoryTables(view, (*((name,) for name in plain), *pairs), 1.0, clip)
     for each in view.below:
         told = [(name,) for name in each.columns]
-        told += [(other, name) for name in each.columns for other in view.before(name) if other != name]
+        told += [(other, name) for name in each.columns for other in view.before(name) if other not in {name, *leveled}]
         told += [tuple(f"previous {name}" for name in each.further[:2])] if each.further else []
         yield HistoryTables(view, tuple(told), 1.0, clip, each.table)
+        if each.leveled:
+            yield HistoryTables(view, tuple(of_levels(view, each)), 1.0, clip, each.table, starts(each))
+
+
+def starts(below, seed=0):
+    """Made-up ones, other for each code, some of which are alike."""
+    rng, found = np.random.default_rng(seed), []
+    for name, (_, end) in zip(below.levels, below.leveled, strict=True):
+        of_codes = np.sort(rng.integers(0, end + 1, (below.none, LEVELS - 1)), 1)
+        found.append((name, tuple((*each, end) for each in of_codes.tolist())))
+    return tuple(found)
+
+
+def of_levels(view, below):
+    """Tables of levels and of previous ones with all that may stand beside them."""
+    for name in below.levels:
+        before = "previous " + name
+        yield from ((name,), (before,), (before, name), (below.code, before, name))
+        yield from ((*clique, name) for clique in view.cliques(name))
+        yield from ((f"{below.table} row", before), ("previous " + below.further[0], before, "place"))
+        yield from ((before, "previous " + other) for other in below.levels if other != name)
+        yield from ((code, before) for code in view.sizes if code == "diagnosis.code" and below.code != code)
+    for name in below.columns:
+        yield from ((other, name) for other in view.before(name) if other in below.levels)
 
 
 def in_memory(frames, of, key=KEY):
@@ -89,6 +114,10 @@ def compare(load, frames, of, clip=2.0):
     expected = everything(memory, of, clip)
     assert len(found) == len(expected) > 20
     names = [clique for question in questions(View.of(Codec(of)), clip) for clique in question.cliques]
+    assert (
+        sum(table.sum() for name, table in zip(names, expected, strict=True) if "level of" in name[0]) > 0
+        or not of.tables
+    )
     differing = [
         name for name, one, other in zip(names, found, expected, strict=True) if not np.array_equal(one, other)
     ]
@@ -172,11 +201,13 @@ def odd():
     own = {"person_id": {"kind": "identifier"}, "code": {"kind": "categorical", "categories": CODES}}
     visit = {"start": {"kind": "datetime", "bounds": ["1950-01-01", "1975-01-01"], "resolution": "second", "bins": 8}}
     taken = {"kind": "datetime", "bounds": ["1949-01-01", "1976-01-01"], "resolution": "microsecond", "missing": True}
-    score = {"kind": "integer", "bounds": [-5, 5], "bins": 4}
+    score = {"kind": "integer", "bounds": [-5, 5], "bins": 4, "atoms": [0, 3]}
+    dose = {"kind": "continuous", "bounds": [0, 9], "bins": 3, "atoms": [9], "missing": True}
     columns = {
         f"{LONG}test": LAB["columns"]["urgent"],
         "grade": GRADE,
         f"{LONG}score": score,
+        f"{LONG}dose": dose,
         "taken": taken,
         "day": DAYS,
     }
@@ -197,7 +228,8 @@ def odd():
     diagnosis = pd.DataFrame({**rows, "person_id": whose, "code": rng.choice([*CODES, "no such"], 400)})
     moment = pd.Timestamp("1962-01-01 05:00:00.000001") + pd.to_timedelta(rng.integers(-5000, 5000, 400), unit="D")
     score, grade = rng.integers(-9, 9, 400), rng.choice([*GRADE["categories"], "no such"], 400)
-    read = {f"{LONG}test": rng.random(400) < 0.5, f"{LONG}score": score, "taken": moment}
+    dose = pd.Series(rng.choice([0.0, 1.5, 4.0, 9.0, 99.0], 400)).mask(rng.random(400) < 0.2)
+    read = {f"{LONG}test": rng.random(400) < 0.5, f"{LONG}score": score, f"{LONG}dose": dose, "taken": moment}
     lab = pd.DataFrame({**rows, **read, "day": moment.date, "grade": grade})
     lab.loc[lab["visit_id"] < 20, "taken"] = pd.NaT
     return schema(tables=tables, rules=None).settled(), {

@@ -15,9 +15,9 @@ from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian
 from synthdp.ledger.ledger import Ledger
-from synthdp.schema import cells
+from synthdp.schema import cells, history_view
 from synthdp.schema.codec import Codec
-from synthdp.schema.history_view import View
+from synthdp.schema.history_view import LEVELS, View
 from synthdp.schema.joined_tables import joined
 from synthdp.schema.schema import CLAMPED_BELOW, clamping
 from synthdp.schema.trees import Tree
@@ -40,12 +40,21 @@ OF_RECORDS = (
     ("diagnosis rows", "lab rows"),
     ("place",),
 )
-OF_ROWS = tuple((each, name) for name in OF_LABS.below[1].columns for each in OF_LABS.before(name) if each != name)
+LAB_ROWS = OF_LABS.below[1]
+LEVEL, BEFORE = "level of lab.value", "previous level of lab.value"
+OF_ROWS = tuple((each, name) for name in LAB_ROWS.columns for each in OF_LABS.before(name) if each != LEVEL)
+STARTS = ((LEVEL, ((3, 4, 4, 4, 5), (1, 2, 3, 4, 5), (0, 0, 1, 5, 5))),)  # of 5 bins, by test
+OF_LEVELS = (
+    *((*each, LEVEL) for each in OF_LABS.cliques(LEVEL)),
+    *((LEVEL, name) for name in LAB_ROWS.columns if LEVEL in OF_LABS.before(name)),
+    ("lab.test", BEFORE),
+)
 CLIPS = (1.0, 2.0, 3.0)
 QUESTIONS = {
     "clip None": HistoryTables(OF_LABS, OF_UNITS, 1.0),
     **{f"clip {clip}": HistoryTables(OF_LABS, OF_RECORDS, 1.0, clip) for clip in CLIPS},
     **{f"rows, clip {clip}": HistoryTables(OF_LABS, OF_ROWS, 1.0, clip, "lab") for clip in CLIPS},
+    **{f"levels, clip {clip}": HistoryTables(OF_LABS, OF_LEVELS, 1.0, clip, "lab", STARTS) for clip in CLIPS},
 }
 EACH = pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
 
@@ -234,6 +243,92 @@ def test_what_a_value_was_before_is_told_by_the_row_of_its_code():
         code = rows["lab.test"][place]
         held = histories.cells["previous lab.value"][visit][codes.index(code)] if code in codes else 6
         assert rows["previous lab.value"][place] == held
+
+
+def test_a_level_is_told_by_the_numbers_of_its_code_and_the_last_one_by_the_last_record_with_it():
+    """Four visits: K in the first, none in the second, CRP twice in the third, of which the first row tells, and K again in the last."""
+    person = clinic(1)["person"].assign(death=pd.NaT)
+    days = pd.to_datetime(["2021-01-01", "2021-02-01", "2021-03-01", "2021-04-01"])
+    visit = {"visit_id": list("uvwx"), "person_id": "P0000", "start": days, "ward": "a", "no_show": False}
+    rows = [
+        ("u", "K", 30.0),
+        ("u", "CRP", 90.0),
+        ("w", "CRP", 70.0),
+        ("w", "CRP", None),
+        ("x", "K", 90.0),
+        ("x", "CRP", 1.0),
+    ]
+    lab = pd.DataFrame(rows, columns=["visit_id", "test", "value"]).assign(taken=days[3], urgent=True)
+    frames = {"person": person, "visit": pd.DataFrame(visit), "diagnosis": clinic(1)["diagnosis"].iloc[:0], "lab": lab}
+    declared = with_labs(tables={"visit": {"max_rows": 4}}, rules=None).settled()
+    view = View.of(Codec(declared))
+    histories = sealed(frames, of=declared).histories
+    starts = {name: np.array(each) for name, each in STARTS}
+    found, record = view.rows(
+        histories.cells, view.below[1], ("lab.test", "lab.value", LEVEL, BEFORE), starts, histories.owner
+    )
+    told = list(zip(record.tolist(), *(each.tolist() for each in found.values()), strict=True))
+    assert told == [  # visit, code, value, level, level at its last record
+        (0, 0, 4, 4, 6),
+        (0, 2, 1, 3, 6),
+        (2, 0, 3, 1, 4),
+        (2, 0, 5, 5, 4),
+        (3, 0, 0, 0, 1),
+        (3, 2, 4, 3, 3),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_last_level_of_a_code_is_that_of_a_plain_loop(seed):
+    """Of records that count, whoever holds their rows, and of made-up rows in which codes come often."""
+    rng, histories = np.random.default_rng(seed), sealed(both(), of=LABS).histories
+    starts = {name: np.array(each) for name, each in STARTS}
+    names = ("lab.test", LEVEL, BEFORE)
+    rows, record = OF_LABS.rows(histories.cells, LAB_ROWS, names, starts, histories.owner)
+    none = LEVELS + 1
+    looped = of_loop(histories.owner[record], record, rows["lab.test"])
+    assert rows[BEFORE].tolist() == [none if at < 0 else rows[LEVEL][at] for at in looped]
+    assert len(set(rows[BEFORE])) > 4
+    count = rng.integers(0, 5, 60)
+    record = np.repeat(np.arange(60), count)
+    owner, code = np.sort(rng.integers(0, 9, 60))[record], rng.integers(0, 3, len(record))
+    assert history_view.earlier(owner, record, code).tolist() == of_loop(owner, record, code)
+    nothing = np.zeros(0, np.int64)
+    assert history_view.earlier(nothing, nothing, nothing).tolist() == []
+
+
+def of_loop(owner, record, code):
+    """The place of the first row of each one's last record before this one that has the same code, or -1."""
+    found = []
+    for place in range(len(code)):
+        before = [
+            other
+            for other in range(place)
+            if owner[other] == owner[place] and record[other] < record[place] and code[other] == code[place]
+        ]
+        last = max((record[other] for other in before), default=-1)
+        found.append(min((other for other in before if record[other] == last), default=-1))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("cliques", "rows", "levels", "said"),
+    [
+        (((LEVEL,),), "lab", (), "no column 'level of lab.value'"),
+        (((BEFORE, "lab.test"),), "lab", (), "no column 'previous level of lab.value'"),
+        (((LEVEL,),), "", STARTS, "whole numbers"),
+        (((LEVEL,),), "diagnosis", STARTS, "whole numbers"),
+        (((LEVEL,),), "lab", ((LEVEL, STARTS[0][1][:2]),), "whole numbers"),
+        (((LEVEL,),), "lab", ((LEVEL, (*STARTS[0][1][:2], (0, 1))),), "whole numbers"),
+        (((LEVEL,),), "lab", ((LEVEL, (*STARTS[0][1][:2], (0, 1, 2, 3, 4.5))),), "whole numbers"),
+        (((LEVEL,),), "lab", ((LEVEL, (*STARTS[0][1][:2], (0, 1, 2, 3, "4"))),), "whole numbers"),
+        ((("lab.test",),), "lab", (("level of lab.taken", STARTS[0][1]),), "whole numbers"),
+        ((("lab.test",),), "lab", (("lab.value", STARTS[0][1]),), "whole numbers"),
+    ],
+)
+def test_levels_without_the_starts_of_their_number_are_refused(cliques, rows, levels, said):
+    with pytest.raises(BadInput, match=said):
+        HistoryTables(OF_LABS, cliques, 1.0, 2.0, rows, levels)
 
 
 def test_a_shared_row_counts_for_each_holder_and_an_orphan_for_nobody():

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.schema.history_view import cell
+from synthdp.schema.history_view import PREVIOUS, cell
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -130,15 +130,18 @@ class Slopes:
     by its column and a clique, the slope that it found and which share of it the tables told, the penalty telling the rest."""
 
     ordered: Mapping[str, tuple[int, int]]
-    found: dict[tuple[str, Clique], tuple[float, float]] = field(default_factory=dict)
+    found: dict[tuple[str, Clique], tuple[Array, Array]] = field(default_factory=dict)
 
-    @property
-    def variance(self) -> float:
-        """That of slopes, as is expected: one for all, since a single slope says too little of how large it should be."""
-        told = sum(share for _, share in self.found.values())
+    def variance(self, clique: Clique) -> float:
+        """That of a clique's slopes, as is expected: one for all previous values and one for all else, since a single slope says too little
+        of how large it should be."""
+        before = clique[-1].startswith(PREVIOUS)
+        held = [each for (_, other), each in self.found.items() if other[-1].startswith(PREVIOUS) == before]
+        told = sum(share.sum() for _, share in held)
         if told <= 0:
             return FIRST_SLOPE**2
-        return min(max(sum(slope**2 for slope, _ in self.found.values()) / told, LEAST_SLOPE**2), MOST_SLOPE**2)
+        squares = sum(slope @ slope for slope, _ in held)
+        return float(min(max(squares / told, LEAST_SLOPE**2), MOST_SLOPE**2))
 
     def ranks(self, name: str, weights: Array) -> Array | None:
         """(codes,) ranks of the codes that stand in order, from -sqrt(3) to sqrt(3) at most: of mean 0 by these weights, and of variance 1
@@ -186,7 +189,7 @@ def fit(
     noisy = np.concatenate(tables)
     lengths = [len(table) for table in tables]
     noise = np.repeat(np.asarray(deviations, np.float64), lengths)[:, None]
-    lines = _Lines.of(slopes, name, cliques, lengths, mass[:, 0], margin)
+    lines = _Lines.of(slopes, name, cliques, sizes, mass[:, 0], margin)
     held = np.maximum(noisy.sum(1, keepdims=True), noise)  # of the records in a cell; no fewer than the noise hides
     target = mass * (noisy + (held - noisy.sum(1, keepdims=True)) * margin) / held
     # Slopes add up over all cells: one of which the noise left little may not speak for as many records as were drawn.
@@ -200,14 +203,15 @@ def fit(
     free = weights if offset is None else weights * ((offset > CLOSED).sum(1) > 1)  # of rows that have a choice
     slope_told, slope_target = lines.sums(columns @ free, 2) * (margin @ lines.v**2), lines.sums(sloped)
     known = start is not None and start.cliques == tuple(cliques)
-    theta, slope = np.zeros(target.shape), np.zeros(len(lines.cliques))
+    theta, slope = np.zeros(target.shape), np.zeros(lines.count)
     if known and start is not None:
-        slope = np.array(
-            [slopes.found.get((name, clique), (0.0, 0.0))[0] if slopes else 0.0 for clique in lines.cliques]
-        )
+        for clique, part in lines.parts.items():
+            slope[part] = slopes.found.get((name, clique), (0.0, 0.0))[0] if slopes else 0.0
         theta = start.theta - lines.changes(slope)
     size, shape = theta.size, theta.shape
-    variance = slopes.variance if slopes else 1.0
+    variance = np.ones(lines.count)
+    for clique, part in lines.parts.items():
+        variance[part] = slopes.variance(clique) if slopes else 1.0
     slope_penalty = (1 + slope_noise / np.maximum(slope_told, LEAST_TOLD)) / variance
     slope_scale = 1 / np.sqrt(slope_penalty + 3 * slope_told)
 
@@ -229,17 +233,19 @@ def fit(
     theta, slope = found[:size].reshape(shape) * scale, found[size:] * slope_scale
     if slopes is not None:
         shares = slope_told / (slope_told + slope_penalty)
-        kept = zip(lines.cliques, slope.tolist(), shares.tolist(), strict=True)
-        slopes.found.update({(name, clique): (each, share) for clique, each, share in kept})
+        slopes.found.update({(name, clique): (slope[part], shares[part]) for clique, part in lines.parts.items()})
     theta += lines.changes(slope)
     return Conditional(base, tuple(cliques), theta)
 
 
 @dataclass(frozen=True)
 class _Lines:
-    """The cliques that have a slope: ranks `u` of all cells end to end, which slope each of them has, and ranks `v` of the codes."""
+    """The cliques that have slopes, and which of all these are theirs; ranks `u` of all cells end to end, which slope each of them has,
+    and ranks `v` of the codes. A clique of one column has one slope. One of two has a slope for each code of the first; where the second
+    does not stand in order, each cell has its own."""
 
-    cliques: list[Clique]
+    parts: dict[Clique, slice]
+    count: int
     place: Whole
     u: Array
     v: Array
@@ -250,21 +256,30 @@ class _Lines:
         slopes: Slopes | None,
         name: str,
         cliques: Sequence[Clique],
-        lengths: Sequence[int],
+        sizes: Mapping[str, int],
         mass: Array,
         margin: Array,
     ) -> "_Lines":
         v = None if slopes is None else slopes.ranks(name, margin)
-        place, u, found = np.zeros(len(mass), np.int64), np.zeros(len(mass)), list[Clique]()
+        place, u, parts, count = np.zeros(len(mass), np.int64), np.zeros(len(mass)), dict[Clique, slice](), 0
         if slopes is None or v is None:
-            return cls(found, place, u, np.zeros(len(margin)))
-        ends = np.cumsum([0, *lengths])
-        for clique, first, end in zip(cliques, ends[:-1], ends[1:], strict=True):
-            ranks = slopes.ranks(clique[0], mass[first:end]) if len(clique) == 1 else None
-            if ranks is not None:
-                u[first:end], place[first:end] = ranks, len(found)
-                found.append(clique)
-        return cls(found, place, u, v)
+            return cls(parts, count, place, u, np.zeros(len(margin)))
+        end = 0
+        for clique in cliques:
+            shape = [math.prod(sizes[each] for each in clique[:-1]), sizes[clique[-1]]]
+            first, end = end, end + math.prod(shape)
+            ranks = [
+                each for held in mass[first:end].reshape(shape) if (each := slopes.ranks(clique[-1], held)) is not None
+            ]
+            if ranks:
+                u[first:end], made = np.concatenate(ranks), np.repeat(np.arange(shape[0]), shape[1])
+            elif len(clique) == 2:
+                u[first:end], made = 1.0, np.arange(end - first)
+            else:
+                continue
+            place[first:end], parts[clique] = count + made, slice(count, count + int(made[-1]) + 1)
+            count += int(made[-1]) + 1
+        return cls(parts, count, place, u, v)
 
     def changes(self, slope: Array) -> Array:
         """(cells, codes): what the slopes change."""
@@ -274,8 +289,8 @@ class _Lines:
 
     def sums(self, values: Array, power: int = 1) -> Array:
         """(slopes,) sums of values (cells,) times ranks to this power."""
-        found = np.bincount(self.place, weights=self.u**power * values, minlength=len(self.cliques))
-        return np.asarray(found[: len(self.cliques)], np.float64)
+        found = np.bincount(self.place, weights=self.u**power * values, minlength=self.count)
+        return np.asarray(found[: self.count], np.float64)
 
 
 def indicators(cells: Mapping[str, Whole], cliques: Sequence[Clique], sizes: Mapping[str, int]) -> "csr_matrix":

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +11,16 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors, check_tensors
-from synthdp.generators.marginals.conditional_fit import CLOSED, LEAST_CHANCE, Conditional, Whole, drawn, softmax
-from synthdp.schema import linked_tables
+from synthdp.generators.marginals.conditional_fit import (
+    CHANCES,
+    CLOSED,
+    LEAST_CHANCE,
+    Conditional,
+    Whole,
+    drawn,
+    softmax,
+)
+from synthdp.schema import history_view, linked_tables
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import MICROSECONDS, Datetime
 from synthdp.schema.history_view import (
@@ -22,6 +30,8 @@ from synthdp.schema.history_view import (
     GAP,
     LAST,
     LEFT,
+    LEVEL,
+    LEVELS,
     LONGEST,
     MANY,
     MOST_LEFT,
@@ -56,6 +66,7 @@ MOST_CROWDED = -300.0  # logarithm of the least chance that records to come leav
 LEAST_TRIED, MOST_TRIED = 1_000, 1_000  # people drawn at a time, and for each that a condition asks for
 MOST_EMPTY = 20  # how often people are drawn anew for whose records there is no time, before they are taken
 LARGEST = 1 << 62  # no gap is larger
+LEAST_HELD = 1e-9  # of a code's numbers: in a level with fewer there are none
 
 
 def draw(
@@ -130,16 +141,45 @@ class PointShares:
         return np.clip(found, first, last)
 
 
+@dataclass
+class Last:
+    """The last value of each key, all of them whole numbers."""
+
+    keys: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
+    values: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def find(self, keys: Whole) -> Whole:
+        """Their values, or -1."""
+        place, known = self._place(keys)
+        found = np.full(len(keys), -1)
+        found[known] = self.values[place[known]]
+        return found
+
+    def keep(self, keys: Whole, values: Whole) -> None:
+        """From now on these are the last ones, of different keys in ascending order."""
+        place, known = self._place(keys)
+        self.values[place[known]] = values[known]
+        self.keys, self.values = (
+            np.insert(held, place[~known], new[~known]) for held, new in ((self.keys, keys), (self.values, values))
+        )
+
+    def _place(self, keys: Whole) -> tuple[Whole, NDArray[np.bool_]]:
+        place = np.searchsorted(self.keys, keys)
+        return place, np.append(self.keys, -1)[place] == keys
+
+
 @dataclass(frozen=True)
 class HistoryModel:
     """Conditionals of a unit's columns and of a record's, in the order in which they are drawn. Where records lie: how often one that
-    follows another lies in each of the order column's codes, and any on each day of the week, as multiples of an even share."""
+    follows another lies in each of the order column's codes, and any on each day of the week, as multiples of an even share. `levels`: see
+    `history_view.level`; older models have none."""
 
     schema: Schema
     of_unit: dict[str, Conditional]
     of_record: dict[str, Conditional]
     seasons: Array
     days: Array
+    levels: Mapping[str, Whole] = field(default_factory=dict)
 
     @cached_property
     def codec(self) -> Codec:
@@ -150,6 +190,24 @@ class HistoryModel:
     def view(self) -> View:
         """The columns of a history."""
         return View.of(self.codec)
+
+    @cached_property
+    def in_levels(self) -> dict[str, Whole]:
+        """Of each column of levels (codes, values): the level of every value of its number, by the row's code."""
+        sizes = self.view.sizes
+        return {
+            name: history_view.levels_of(starts, sizes[name.removeprefix(LEVEL)])
+            for name, starts in self.levels.items()
+        }
+
+    def held_levels(self, name: str) -> NDArray[np.bool_]:
+        """(codes, levels): in which levels numbers of each code lie at all, by what the model has of that number. Where a code has few
+        different numbers, some levels have none."""
+        in_levels, conditional = self.in_levels[LEVEL + name], self.of_record[name]
+        shares = softmax(conditional.margin + conditional.theta[: len(in_levels)])
+        sums = [np.where(in_levels == each, shares, 0).sum(1) for each in range(LEVELS + 1)]
+        found: NDArray[np.bool_] = np.stack(sums, 1) > LEAST_HELD
+        return found
 
     def point_shares(self) -> "PointShares | None":
         """How often records lie on each point; None where there are too many points, or some that stand apart."""
@@ -250,6 +308,7 @@ class HistoryModel:
             for name in below.columns:
                 past[PREVIOUS + name] = np.full((units, below.places), -1, np.int32)
             past[PREVIOUS + below.code][:, 0] = below.none
+        last = {name: Last() for name in self.levels}
         points, on_points = np.zeros(units, np.int64), self.point_shares()
         while len(alive) or not parts:
             cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
@@ -293,7 +352,7 @@ class HistoryModel:
                 )
             for name in view.own:
                 if name in view.targets[:1]:
-                    self._below(cells, points[alive], alive, spans, rng)
+                    self._below(cells, points[alive], alive, spans, last, rng)
                 excluded = view.excluded(name, cells)
                 if excluded is None:
                     cells[name] = draw(self.of_record[name], cells, sizes, len(alive), rng)
@@ -301,7 +360,7 @@ class HistoryModel:
                     chances = np.maximum(self.of_record[name].probabilities(cells, sizes), LEAST_CHANCE)
                     cells[name] = drawn(np.where(excluded, 0, chances), rng)
             if not view.targets:
-                self._below(cells, points[alive], alive, spans, rng)
+                self._below(cells, points[alive], alive, spans, last, rng)
             parts.append(cells)
             owners.append(alive)
             drawn_points.append(points[alive])
@@ -318,7 +377,13 @@ class HistoryModel:
         return {name: values[rank] for name, values in whole.items()}, owner[rank], np.concatenate(drawn_points)[rank]
 
     def _below(
-        self, cells: dict[str, Whole], points: Whole, units: Whole, spans: Spans, rng: np.random.Generator
+        self,
+        cells: dict[str, Whole],
+        points: Whole,
+        units: Whole,
+        spans: Spans,
+        last: Mapping[str, "Last"],
+        rng: np.random.Generator,
     ) -> None:
         """Draw the rows below records into `cells`, (records, places) each, and the points of their dates. A row is left out where there is
         no time for its dates."""
@@ -343,10 +408,36 @@ class HistoryModel:
                         drawn_at = self._date(below, name, known, points[chosen], units[chosen], spans, rng)
                         row[name], row[POINTS + name] = drawn_at
                         cells[POINTS + name][chosen, place] = row[POINTS + name]
+                    elif LEVEL + name in self.levels:
+                        before = last[LEVEL + name].find(units[chosen] * below.none + row[below.code])
+                        known[PREVIOUS + LEVEL + name] = np.where(before < 0, LEVELS + 1, before)
+                        row[LEVEL + name], row[name] = self._number(below, name, known, len(chosen), rng)
                     else:
                         row[name] = draw(self.of_record[name], known, sizes, len(chosen), rng)
                     cells[name][chosen, place] = row[name]
             self._packed(cells, below)
+            if any(name in self.levels for name in below.levels):
+                found, record = view.rows(cells, below, [below.code, *below.levels], self.levels)
+                keys, first = np.unique(units[record] * below.none + found[below.code], return_index=True)
+                for name in below.levels:
+                    last[name].keep(keys, found[name][first])
+
+    def _number(
+        self, below: Below, name: str, row: dict[str, Whole], rows: int, rng: np.random.Generator
+    ) -> tuple[Whole, Whole]:
+        """The levels of numbers, and the numbers' codes within them."""
+        level, sizes = LEVEL + name, self.view.sizes
+        levels, numbers = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+        in_levels, there, step = self.in_levels[level], self.held_levels(name), max(1, CHANCES // sizes[name])
+        for start in range(0, rows, step):
+            some = slice(start, start + step)
+            part = {each: values[some] for each, values in row.items()}
+            codes = part[below.code]
+            chances = np.maximum(self.of_record[level].probabilities(part, sizes), LEAST_CHANCE)
+            levels[some] = part[level] = drawn(np.where(there[codes], chances, 0), rng)
+            chances = np.maximum(self.of_record[name].probabilities(part, sizes), LEAST_CHANCE)
+            numbers[some] = drawn(np.where(in_levels[codes] == part[level][:, None], chances, 0), rng)
+        return levels, numbers
 
     def _date(
         self,
@@ -536,6 +627,7 @@ class HistoryModel:
         """Parameters, and which columns tell which: by their places among all, -1 where a clique has fewer."""
         names = list(self.view.sizes)
         arrays: Tensors = {"seasons": self.seasons, "days": self.days}
+        arrays |= {f"levels.{place}": starts.astype(np.float64) for place, starts in enumerate(self.levels.values())}
         for kind, conditionals in (("unit", self.of_unit), ("record", self.of_record)):
             for place, conditional in enumerate(conditionals.values()):
                 arrays |= {f"{kind}.{place}": conditional.theta, f"{kind}.{place}.alone": conditional.margin}
@@ -611,7 +703,11 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
     names = list(sizes)
     shapes: dict[str, tuple[int, ...]] = {"seasons": (sizes[view.order],), "days": (WEEK,)}
     found: dict[str, dict[str, Conditional]] = {"unit": {}, "record": {}}
-    for kind, drawn_columns in (("unit", view.of_unit), ("record", view.drawn)):
+    levels, drawn_of_record = _levels(view, tensors), view.drawn
+    shapes |= {f"levels.{place}": starts.shape for place, starts in enumerate(levels.values())}
+    if not levels:  # older models
+        drawn_of_record = tuple(name for name in view.drawn if not any(name in each.levels for each in view.below))
+    for kind, drawn_columns in (("unit", view.of_unit), ("record", drawn_of_record)):
         for place, name in enumerate(drawn_columns):
             key = f"{kind}.{place}"
             by: Any = tensors.get(f"{key}.by", np.zeros((0, MOST_BY)))
@@ -619,10 +715,12 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
                 raise BadInput("the model's columns do not fit its schema; the release was altered")
             cliques = tuple(tuple(names[int(i)] for i in row if i >= 0) for row in by)
             cells = sum(math.prod(sizes[each] for each in clique) for clique in cliques) or 1
-            allowed = view.of_unit[:place] if kind == "unit" else (*view.before(name),)
+            allowed = view.of_unit[:place] if kind == "unit" else view.before(name, leveled=bool(levels))
             if kind == "record" and name == view.target:
                 allowed = (*allowed, MANY)
-            if any(not clique or not set(clique) <= set(allowed) for clique in cliques):
+            of = view.of_row(name)
+            by_code = of is None or LEVEL + name not in levels or cliques[:1] == ((of.code,),)  # which tells its levels
+            if not by_code or any(not clique or not set(clique) <= set(allowed) for clique in cliques):
                 raise BadInput("the model's columns do not fit its schema; the release was altered")
             shapes |= {key: (cells, sizes[name]), f"{key}.alone": (sizes[name],), f"{key}.by": by.shape}
             alone, theta = (np.asarray(tensors.get(each, np.zeros(0)), np.float64) for each in (f"{key}.alone", key))
@@ -631,4 +729,24 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
     seasons, days = (np.asarray(tensors[name], np.float64) for name in ("seasons", "days"))
     if min(seasons.min(), days.min()) <= 0:
         raise BadInput("the model's shares do not fit its schema; the release was altered")
-    return HistoryModel(schema, found["unit"], found["record"], seasons, days)
+    return HistoryModel(schema, found["unit"], found["record"], seasons, days, levels)
+
+
+def _levels(view: View, tensors: Tensors) -> dict[str, Whole]:
+    """The starts of all levels; none of an older model, which has no numbers by levels."""
+    found: dict[str, Whole] = {}
+    if not any(name.startswith("levels.") for name in tensors):
+        return found
+    for below in view.below:
+        for name, end in below.leveled:
+            starts = np.asarray(tensors.get(f"levels.{len(found)}", np.zeros(0)))
+            if starts.shape != (below.none, LEVELS) or starts.dtype.kind not in "fiu" or not _ascend(starts, end):
+                raise BadInput("the levels of the model do not fit its schema; the release was altered")
+            found[LEVEL + name] = starts.astype(np.int64)
+    return found
+
+
+def _ascend(starts: Array, end: int) -> bool:
+    """Whether these are whole numbers that ascend from 0 or more to `end`, the first code that stands in no order."""
+    whole = (starts == np.floor(starts)).all() and (starts[:, -1] == end).all()
+    return bool(whole and (np.diff(starts, prepend=0) >= 0).all())
