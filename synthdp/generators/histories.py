@@ -168,14 +168,10 @@ class HistoriesSettings:
         if below:
             shares = {name: share * (1 - self.row_share) for name, share in shares.items()}
             for table in below:
-                share = self.row_share / len(below)
+                share, parts = self.row_share / len(below), {ROWS: 1.0}
                 if _has_numbers(schema, table):
-                    shares |= {
-                        f"{table.name}{NUMBERS}": NUMBERS_SHARE * share,
-                        f"{table.name}{OF_LEVELS}": LEVELS_SHARE * share,
-                    }
-                    share *= 1 - NUMBERS_SHARE - LEVELS_SHARE
-                shares[f"{table.name}{ROWS}"] = share
+                    parts = {ROWS: 1 - NUMBERS_SHARE - LEVELS_SHARE, NUMBERS: NUMBERS_SHARE, OF_LEVELS: LEVELS_SHARE}
+                shares |= {table.name + name: share * part for name, part in parts.items()}
         return {name: noise / math.sqrt(share) for name, share in shares.items()}
 
     def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
@@ -190,7 +186,7 @@ class HistoriesSettings:
         clip = min(self.clip, float(schema.max_records_per_unit))
         drawn_columns = [name for name in view.drawn if name != view.target and view.of_row(name) is None]
         asked: list[Clique] = [(name,) for name in drawn_columns]
-        asked += [(*each, name) for name in drawn_columns for each in view.cliques(name)]
+        asked += sorted(((*each, name) for name in drawn_columns for each in view.cliques(name)), key=len)
         records = _Asked.of(data, HistoryTables(view, tuple(asked), noises["records"], clip))
         cliques: dict[str, list[Clique]] = {name: view.cliques(name) for name in view.drawn}
         answers = [records]

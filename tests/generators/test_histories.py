@@ -448,7 +448,7 @@ def test_columns_in_order_have_a_slope_and_what_tells_nothing_has_none(in_order)
     found, without = sloped(in_order, slopes), sloped(in_order, None)
     assert slopes.found["y", ("a",)][0] == pytest.approx(0.6, abs=0.1)
     assert abs(slopes.found["y", ("b",)][0]) < 0.05
-    assert slopes.variance(("a",)) > FIRST_SLOPE**2, "as the tables say"
+    assert slopes.variance("y", ("a",)) > FIRST_SLOPE**2, "as the tables say"
 
     def off(conditional):
         return np.abs(conditional.probabilities(cells, sizes) - shares[cells["a"]]).sum(1).mean() / 2
@@ -578,14 +578,14 @@ def test_how_large_slopes_are_is_told_by_all_of_them_and_the_noise():
     assert told[0] > 0.99 > told[1] > 0.7 > told[2]
     slopes = Slopes({"a": (0, 10), "y": (0, 8)})
     slopes.found.update({("z", (str(each),)): (np.full(1, 0.01), np.ones(1)) for each in range(8)})
-    assert slopes.variance(("a",)) < 0.1**2
-    assert slopes.variance(("previous a",)) == FIRST_SLOPE**2, "those of previous values are apart"
+    assert slopes.variance("y", ("a",)) == slopes.variance("y", ("previous a",)) < 0.1**2
+    assert slopes.variance("level of y", ("a",)) == FIRST_SLOPE**2, "those of levels are apart"
     assert told_of(rows, 600.0, np.full(8, 1 / 8), 8, slopes=slopes)[2].found["y", ("a",)][1] < told[2] / 2
-    slopes.found.update({("z", ("c", f"previous {each}")): (np.full(3, 9.0), np.ones(3)) for each in range(8)})
-    assert slopes.variance(("c", "previous a")) == slopes.variance(("previous a",)) == 1.0
-    assert slopes.variance(("c", "a")) < 0.1**2
+    slopes.found.update({("level of z", ("c", f"previous {each}")): (np.full(3, 9.0), np.ones(3)) for each in range(8)})
+    before, else_ = (slopes.variance("level of y", ("c", name)) for name in ("previous a", "a"))
+    assert (before, else_) == (1.0, FIRST_SLOPE**2), "and there, those of previous ones"
     slopes.found.update({("z", (str(each),)): (np.full(1, 9.0), np.ones(1)) for each in range(8)})
-    assert slopes.variance(("a",)) == 1.0
+    assert slopes.variance("y", ("a",)) == 1.0
 
 
 def test_a_fit_goes_on_where_an_earlier_one_ended(in_order):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.schema.history_view import PREVIOUS, cell
+from synthdp.schema.history_view import LEVEL, PREVIOUS, cell
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -132,11 +132,10 @@ class Slopes:
     ordered: Mapping[str, tuple[int, int]]
     found: dict[tuple[str, Clique], tuple[Array, Array]] = field(default_factory=dict)
 
-    def variance(self, clique: Clique) -> float:
-        """That of a clique's slopes, as is expected: one for all previous values and one for all else, since a single slope says too little
-        of how large it should be."""
-        before = clique[-1].startswith(PREVIOUS)
-        held = [each for (_, other), each in self.found.items() if other[-1].startswith(PREVIOUS) == before]
+    def variance(self, name: str, clique: Clique) -> float:
+        """That of slopes, as is expected: one for all of a kind, since a single slope says too little of how large it should be. Kinds are
+        those of levels with their previous ones, of levels with all else, and all others."""
+        held = [each for of, each in self.found.items() if _kind(*of) == _kind(name, clique)]
         told = sum(share.sum() for _, share in held)
         if told <= 0:
             return FIRST_SLOPE**2
@@ -154,6 +153,11 @@ class Slopes:
         found = np.zeros(len(weights))
         found[first:end] = math.sqrt(3) * (2 * (np.cumsum(held) - held / 2) / total - 1)
         return found
+
+
+def _kind(name: str, clique: Clique) -> tuple[bool, bool]:
+    of_level = name.startswith(LEVEL)
+    return of_level, of_level and clique[-1].startswith(PREVIOUS)
 
 
 def fit(
@@ -211,7 +215,7 @@ def fit(
     size, shape = theta.size, theta.shape
     variance = np.ones(lines.count)
     for clique, part in lines.parts.items():
-        variance[part] = slopes.variance(clique) if slopes else 1.0
+        variance[part] = slopes.variance(name, clique) if slopes else 1.0
     slope_penalty = (1 + slope_noise / np.maximum(slope_told, LEAST_TOLD)) / variance
     slope_scale = 1 / np.sqrt(slope_penalty + 3 * slope_told)
 
