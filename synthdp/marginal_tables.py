@@ -272,5 +272,5 @@ def _as_clamped(answer: Answer, column: Column, fine: Codec) -> bool:
     noise = answer.deviation * math.sqrt(rest.size)
     if not isinstance(column, Numeric) and float(rest.sum()) > SURE * noise:
         return False
-    most = max(0.0, float(rest.sum())) + CLEAR * noise
-    return most < NEXT_TO_NONE * float(answer.cells[landed].sum())
+    others, few = max(0.0, float(rest.sum())), NEXT_TO_NONE * float(answer.cells[landed].sum())
+    return others < few and others + CLEAR * noise < 2 * few
