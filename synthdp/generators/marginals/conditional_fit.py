@@ -128,7 +128,7 @@ def _exponentials(logits: Array) -> tuple[Array, Array, Array]:
 class Slopes:
     """How columns that stand in order go with others that do: `ordered` are the codes [first, end) of all of these. Each fit keeps here,
     by its column and a clique, the slopes that it found and which shares of them the tables told, the penalty telling the rest. Only of
-    columns in `by_two` do cliques of two columns have slopes, too: those of all pairs of a target added more noise than they told."""
+    columns in `by_two` do cliques of two columns have slopes, too."""
 
     ordered: Mapping[str, tuple[int, int]]
     by_two: Collection[str] = ()
