@@ -168,10 +168,10 @@ class HistoriesSettings:
         if below:
             shares = {name: share * (1 - self.row_share) for name, share in shares.items()}
             for table in below:
-                share, parts = self.row_share / len(below), {ROWS: 1.0}
+                parts = {ROWS: 1.0}
                 if _has_numbers(schema, table):
                     parts = {ROWS: 1 - NUMBERS_SHARE - LEVELS_SHARE, NUMBERS: NUMBERS_SHARE, OF_LEVELS: LEVELS_SHARE}
-                shares |= {table.name + name: share * part for name, part in parts.items()}
+                shares |= {table.name + name: self.row_share / len(below) * part for name, part in parts.items()}
         return {name: noise / math.sqrt(share) for name, share in shares.items()}
 
     def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
@@ -432,7 +432,8 @@ class _Work:
         """Those of the unit's and the record's columns with one another and with their own previous values. Numbers, places and gaps of
         records have none: they say much the same as one another, so that slopes of noise would outweigh each other."""
         told = {*self.view.unit, *self.view.own, *(name for each in self.view.below for name in each.levels)}
-        return Slopes({name: codes for name, codes in self.ordered.items() if name.removeprefix(PREVIOUS) in told})
+        ordered = {name: codes for name, codes in self.ordered.items() if name.removeprefix(PREVIOUS) in told}
+        return Slopes(ordered, tuple(self.levels))
 
     def _alone(self, answers: Sequence[_Asked], name: str) -> Array:
         return _alone(answers, name, self.view, self.others.get(name))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -42,7 +42,7 @@ class HistoryTables:
     noise: float
     clip: float | None = None
     rows: str = ""
-    levels: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = ()
+    levels: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = field(default=(), metadata={"later": True})
 
     def __post_init__(self) -> None:
         known = self.view.of_unit if self.clip is None else tuple(self.view.sizes)

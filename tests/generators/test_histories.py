@@ -500,7 +500,7 @@ def fitted_by_code(by_code, slopes, *names, **options):
 
 def test_two_columns_have_a_slope_for_each_code_of_the_first(by_code):
     cells, sizes, _, shares, _ = by_code
-    slopes = Slopes(dict.fromkeys(("a", "y"), (0, 20)))
+    slopes = Slopes(dict.fromkeys(("a", "y"), (0, 20)), ("y",))
     found, without = (fitted_by_code(by_code, each, "a", "ward") for each in (slopes, None))
     slope, told = slopes.found["y", ("code", "a")]
     assert slope == pytest.approx([0.6, -0.6, 0.0], abs=0.15)
@@ -515,10 +515,13 @@ def test_two_columns_have_a_slope_for_each_code_of_the_first(by_code):
         return np.abs(conditional.probabilities(cells, sizes) - shares).sum(1).mean() / 2
 
     assert off(found) < 0.7 * off(without)
+    others = Slopes(dict.fromkeys(("a", "y"), (0, 20)), ("z",))
+    fitted_by_code(by_code, others, "a", "ward", iterations=1)
+    assert not others.found
 
 
 def test_a_fit_of_two_columns_goes_on_where_an_earlier_one_ended(by_code):
-    slopes, start = Slopes(dict.fromkeys(("a", "y"), (0, 20))), None
+    slopes, start = Slopes(dict.fromkeys(("a", "y"), (0, 20)), ("y",)), None
     for _ in range(4):
         start = fitted_by_code(by_code, slopes, "a", "ward", start=start, iterations=200)
     again = fitted_by_code(by_code, slopes, "a", "ward", start=start, iterations=1)

@@ -12,7 +12,7 @@ are is estimated from all of them together (MacKay 1992): where tables tell noth
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -127,9 +127,11 @@ def _exponentials(logits: Array) -> tuple[Array, Array, Array]:
 @dataclass(frozen=True)
 class Slopes:
     """How columns that stand in order go with others that do: `ordered` are the codes [first, end) of all of these. Each fit keeps here,
-    by its column and a clique, the slope that it found and which share of it the tables told, the penalty telling the rest."""
+    by its column and a clique, the slopes that it found and which shares of them the tables told, the penalty telling the rest. Only of
+    columns in `by_two` do cliques of two columns have slopes, too."""
 
     ordered: Mapping[str, tuple[int, int]]
+    by_two: Collection[str] = ()
     found: dict[tuple[str, Clique], tuple[Array, Array]] = field(default_factory=dict)
 
     def variance(self, name: str, clique: Clique) -> float:
@@ -272,6 +274,8 @@ class _Lines:
         for clique in cliques:
             shape = [math.prod(sizes[each] for each in clique[:-1]), sizes[clique[-1]]]
             first, end = end, end + math.prod(shape)
+            if len(clique) > (2 if name in slopes.by_two else 1):
+                continue
             ranks = [
                 each for held in mass[first:end].reshape(shape) if (each := slopes.ranks(clique[-1], held)) is not None
             ]
