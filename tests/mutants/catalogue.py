@@ -12,6 +12,8 @@ SMOOTH = "tests/accounting/test_smooth_gaussian.py"
 MANIFEST = "tests/report/test_manifest.py"
 GRADIENTS = "tests/seal/test_gradients.py"
 BUCKETS = "tests/seal/test_buckets.py"
+APART = "tests/seal/test_rows_apart.py::test_rows_that_may_be_mixed_are_not"
+ROWS_APART = "synthdp.seal.gradients.rows_apart"
 HISTORY_TABLES = "tests/seal/test_history_tables.py"
 COUNTED, COUNTED_TESTS = "synthdp.seal.counted_histories", "tests/seal/test_counted_histories.py"
 LINKED, JOINED = "tests/seal/test_linked_records.py", "synthdp.schema.joined_tables"
@@ -111,6 +113,61 @@ CLIPPING = (
         "own, module = module, in_float64(module)\nrecords = records.double() if records.is_floating_point() else records",
         "own = module",
         tuple(f"{GRADIENTS}::test_rounding_that_adds_up_stays_within_the_margin[{units}]" for units in (4096, 16384)),
+    ),
+    *(
+        Mutant(f"rows are taken for apart: {what}", where, old, new, tuple(f"{APART}[{case}]" for case in cases))
+        for what, where, old, new, cases in (
+            ("any operation", f"{ROWS_APART}:_Rows._kept", "if not known:\n    raise Mixes(name)", "pass", ("sorted",)),
+            (
+                "operations along the first dimension",
+                f"{ROWS_APART}:_Rows._along",
+                "dim % max(1, deepest) != 0",
+                "True",
+                ("rolled",),
+            ),
+            (
+                "places of rows",
+                f"{ROWS_APART}:_Rows._aligned",
+                "held is None and each.dim() == deepest and deepest and each.shape[0] != 1",
+                "False",
+                ("places",),
+            ),
+            (
+                "broadcast rows",
+                f"{ROWS_APART}:_Rows._aligned",
+                "held is not None and each.dim() != deepest",
+                "False",
+                ("broadcast",),
+            ),
+            (
+                "any number of rows",
+                f"{ROWS_APART}:row_wise",
+                "found[0] is not None and found[0] == found[1]",
+                "found[1] is not None",
+                ("how many", "a layer for many"),
+            ),
+            (
+                "gradients of its own",
+                f"{ROWS_APART}:_done",
+                "not _own_gradients(losses)",
+                "True",
+                ("a gradient of its own",),
+            ),
+            (
+                "hooks",
+                f"{ROWS_APART}:_NoHooks.__torch_function__",
+                "getattr(func, '__name__', '').startswith('register_')",
+                "False",
+                ("a hook",),
+            ),
+            (
+                "constants that were written into",
+                f"{ROWS_APART}:_Rows.__torch_dispatch__",
+                "told and not (len(told) == len(known) and (torch.Tag.pointwise in func.tags or name in COPIES))",
+                "False",
+                ("one place",),
+            ),
+        )
     ),
     Mutant(
         "rows that are not padded",
@@ -588,7 +645,7 @@ HANDED_IN = (
     Mutant(
         "the text of an exception on records is shown",
         "synthdp.seal.callbacks:Guarded.__call__",
-        "if not is_open():\n    raise",
+        "if not is_open() or isinstance(error, self._passed):\n    raise",
         "raise",
         (f"{CALLBACKS}::test_the_text_of_an_exception_on_records_is_not_shown",),
     ),

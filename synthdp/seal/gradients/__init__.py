@@ -208,7 +208,7 @@ def sum_and_count(
     trained, _ = survey(module)
     if any(parameter.dtype not in (torch.float32, torch.float64) for parameter in trained.values()):
         raise BadInput("parameters must be float32 or float64: with fewer bits a clipped gradient may exceed its bound")
-    own, module, lines = module, in_float64(module), source(loss)
+    own, module = module, in_float64(module)
     records = records.double() if records.is_floating_point() else records
     trained, layers = survey(module)
     if module is not own:
@@ -224,7 +224,7 @@ def sum_and_count(
                 records[part], None if mask is None else mask[part], None if counts is None else counts[part]
             )
             kept = layers is not None and (
-                not len(batch.rows) or row_wise(module, loss, to_step(batch.rows), lines, own)
+                not len(batch.rows) or row_wise(module, loss, to_step(batch.rows), source(loss), own)
             )
             if layers is None or not kept or not bookkeeping.add(module, loss, batch, bound, layers, sums):
                 layers = None  # what one pass could not follow, the next will not either
