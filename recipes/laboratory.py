@@ -148,9 +148,9 @@ def page(result: dict[str, Any]) -> str:
     lines = [
         "# Laboratory values below visits",
         "",
-        f"A made-up hospital: people, up to eight visits, up to eight results of a visit, of {result['tests']} tests on scales of their "
-        "own, between 0.1 and 2,000, in one column with 49 declared bins. A result follows the person's last one of that test, age, sex and "
-        f"intensive care; a flag follows the result. `histories` with its defaults, delta {result['delta']:g} per person. Figures are means "
+        f"A made-up hospital: people, up to eight visits, up to eight results of a visit, of {result['tests']} tests on scales "
+        "of their own, between 0.1 and 2,000, in one column with 49 declared bins. A result follows the person's last one of that test, age, sex "
+        f"and intensive care; a flag follows the result. `histories` with its defaults, delta {result['delta']:g} per person. Figures are means "
         "over tests of the absolute difference from the real tables: of Spearman's correlations, and of the logarithms of a tenth, a half "
         "and nine tenths of a test's values (0.1 is about 10 %). Under *size* stands how large these correlations are: an error as large says "
         "that nothing is kept. *Another* is a second hospital made up in the same way. Mean ± standard deviation over "
