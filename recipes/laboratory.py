@@ -148,7 +148,7 @@ def page(result: dict[str, Any]) -> str:
     lines = [
         "# Laboratory values below visits",
         "",
-        f"A made-up hospital: people, up to eight visits, up to eight results of a visit, of {result['tests']} tests. Each test has a scale "
+        f"A made-up hospital: people, up to eight visits, up to eight results of a visit, of {result['tests']} tests. Each has a scale "
         "of its own between 0.1 and 2,000, in one column with 49 declared bins. A result follows the person's last one of that test, age, "
         f"sex and intensive care; a flag follows the result. `histories` with its defaults, delta {result['delta']:g} per person. "
         "Figures are means over tests of the absolute difference from the real tables: of Spearman's correlations, and of the logarithms "
