@@ -1,5 +1,7 @@
 """Laws 12 and 47: only modules whose rows stay apart are followed by book-keeping; all others see one unit at a time."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -151,6 +153,44 @@ MIXED = {
 EACH = pytest.mark.parametrize("case", MIXED)
 
 
+def host_sorted(rows, hidden):
+    try:
+        order = torch.from_numpy(rows[:, 0].detach().numpy().argsort().copy())
+    except (RuntimeError, ValueError):
+        return hidden
+    return hidden[order][order.argsort()]
+
+
+def caught(_, hidden):
+    try:
+        return hidden - hidden.mean(0) + hidden.mean(0).detach()
+    except Exception:
+        return hidden
+
+
+MIXED |= {
+    "a failure that is caught": (Two(host_sorted), classes),
+    "a mixing operation that is caught": (Two(caught), classes),
+    "whether rows have values": (Two(lambda rows, h: h if type(rows).__name__ == "FakeTensor" else h.flip(0)), classes),
+    "gradients by how many": (Two(lambda rows, h: h / len(rows) + (h - h / len(rows)).detach()), classes),
+    "a number made of how many": (Two(lambda rows, h: h * torch.tensor(1.0 / len(rows))), classes),
+    "places that add up to how many": (Two(lambda rows, h: h * torch.arange(len(rows)).sum()), classes),
+    "one row is written into": (Two(lambda _, h: h.scatter(1, torch.tensor([[0, 1, 2, 3]]), 0.0)), classes),
+    "a copy that nobody saw": (Two(lambda _, h: h - copy.copy(h).mean(0)), classes),
+}
+
+
+class Warm(Two):
+    """Does something else from its third pass on."""
+
+    calls = 0
+
+    def forward(self, rows):
+        self.calls += 1
+        found = torch.relu(self.first(rows))
+        return self.last(found if self.calls < 3 else found.flip(0))
+
+
 def records(count=ROWS, seed=0):
     found = torch.rand(count, WIDTH, generator=torch.Generator().manual_seed(seed))
     found[:, 0] *= 0.98
@@ -183,6 +223,68 @@ def test_a_module_that_mixes_rows_sees_one_unit_at_a_time(case):
         assert torch.allclose(sums[1][name], value, rtol=0, atol=1e-5), name
     moved = np.sqrt(sum(float((sums[1][name] - sums[0][name]).square().sum()) for name in wanted))
     assert moved <= 0.1
+
+
+def test_what_changes_from_pass_to_pass_is_not_followed():
+    module = Warm()
+    assert not row_wise(module, classes, records())
+    assert module.calls == 0, "it was tried on a copy"
+
+
+def test_a_module_that_was_changed_is_looked_at_anew():
+    module = nn.Sequential(nn.Linear(WIDTH, 8), nn.Softmax(1), nn.Linear(8, 2))
+    assert row_wise(module, classes, records(), source(classes))
+    module[1].dim = 0
+    assert not row_wise(module, classes, records(), source(classes))
+    module[1] = nn.Softmax(1)
+    assert row_wise(module, classes, records(), source(classes))
+
+
+def test_hooks_and_methods_of_a_layer_are_followed_too():
+    for layer in (0, 1):  # one that is not trained, and one that is
+        module = nn.Sequential(nn.Linear(WIDTH, 8).requires_grad_(False), nn.Linear(8, 2))
+        module[layer].register_forward_hook(lambda _, __, out: out.flip(0))
+        assert not row_wise(module, classes, records())
+    module = nn.Sequential(nn.Linear(WIDTH, 2))
+    module[0].forward = lambda rows: functional.linear(rows, module[0].weight).flip(0)
+    assert not row_wise(module, classes, records())
+
+
+def test_what_a_module_keeps_are_no_tensors_without_values():
+    class Table(Two):
+        table = None
+
+        def forward(self, rows):
+            if self.table is None:
+                self.table = torch.sin(torch.arange(8.0))
+            return self.last(torch.relu(self.first(rows)) + self.table)
+
+    module = Table()
+    row_wise(module, classes, records())
+    assert module.table is None
+    module(records())
+    assert row_wise(module, classes, records())
+
+
+def test_a_unit_whose_operation_fails_does_not_change_how_others_are_computed():
+    """Under vmap all would hear of one matrix that has no decomposition."""
+
+    class Decomposed(Two):
+        def forward(self, rows):
+            made = rows[:, :1, None] * torch.eye(2)
+            try:
+                found = torch.linalg.cholesky(made)
+            except torch.linalg.LinAlgError:
+                found = torch.linalg.cholesky(made + 2 * torch.eye(2))
+            return self.last(torch.relu(self.first(rows))) * found[:, 0, :1]
+
+    module, given = Decomposed(), records(20) + 0.01
+    given[-1, 0] = -1.0
+    few, all_ = (clipped_gradient_sum(module, classes, given[:count], None, 0.1) for count in (19, 20))
+    wanted = per_unit_reference(module.double(), classes, given.double(), None, 0.1)
+    for name, value in wanted.items():
+        assert torch.allclose(all_[name], value, rtol=0, atol=1e-5), name
+    assert np.sqrt(sum(float((all_[name] - few[name]).square().sum()) for name in wanted)) <= 0.1
 
 
 def test_hooks_of_a_module_are_not_followed():

@@ -26,6 +26,7 @@ from synthdp.seal.gradients.layers import (
     Visit,
     single_squares,
 )
+from synthdp.seal.gradients.rows_apart import plain
 
 # ---- One walk over a module: what is trained, which layers can be followed, and which layers are refused by name.
 
@@ -64,8 +65,7 @@ def survey(module: nn.Module) -> tuple[Trained, Owners | None]:
                     trained[prefix + short] = parameter
         if mine:
             owners[layer] = mine
-            plain = type(layer) in PARTS and not layer._forward_hooks and not layer._forward_pre_hooks
-            followed = followed and plain and mine.keys() <= SHORT
+            followed = followed and type(layer) in PARTS and plain(layer) and mine.keys() <= SHORT
         if layer._modules:
             children = [(f"{prefix}{name}.", child) for name, child in layer._modules.items() if child is not None]
             waiting += reversed(children)

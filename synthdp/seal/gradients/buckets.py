@@ -52,7 +52,7 @@ from synthdp.seal.gradients import bookkeeping, explicit
 from synthdp.seal.gradients.bound import MARGIN, Bound, Gradients
 from synthdp.seal.gradients.layers import Owners, Seen, Trained
 from synthdp.seal.gradients.rows import Contributions, Lookup
-from synthdp.seal.gradients.rows_apart import row_wise
+from synthdp.seal.gradients.rows_apart import row_wise, state
 from synthdp.seal.to_device import moved
 
 Loss = Callable[[nn.Module, Tensor], Tensor]
@@ -277,11 +277,11 @@ _PROBES: OrderedDict[tuple[Any, ...], tuple[nn.Module, Prepared | None, bool]] =
 def prepared(module: nn.Module, loss: Loss, expected: float, rows: Tensor | None = None) -> Prepared | None:
     """What `probed` found of this very module, and of losses made of the same lines, for samples of `expected` units. With made-up
     `rows` it is found out now. None means float64, and warns once where the reason is the machine."""
-    key = (id(module), source(loss), Buckets.of(expected), torch.get_num_threads())
+    key = (id(module), state(module), source(loss), Buckets.of(expected), torch.get_num_threads())
     if key not in _PROBES and rows is not None:
         found, moves = None, False
         try:
-            found = probed(module, loss, rows, key[2])
+            found = probed(module, loss, rows, Buckets.of(expected))
         except Moved:
             moves = True
         except RuntimeError:  # a loss that cannot take a module in float32

@@ -1,11 +1,13 @@
 """Per-unit gradients in full, for modules that book-keeping cannot follow: any layer, at a price in time and memory."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
+from torch.overrides import TorchFunctionMode
 
 from synthdp.errors import BadInput
 from synthdp.seal.clipping import Automatic, Rule, layout
@@ -55,14 +57,33 @@ def add(
     for start in range(0, len(records), chunk):
         part, mask = records[start : start + chunk], held[start : start + chunk]
         gradients: dict[str, Tensor] | None = None
-        with contextlib.suppress(RuntimeError):  # an operation without a batching rule, or what reads values
+        heard = _Heard()
+        with contextlib.suppress(RuntimeError), heard:  # an operation without a batching rule, or what reads values
             found = many(parameters, to_step(part, step), to_step(mask, step))
-            gradients = {name: found[f"module.{name}"][: len(part)] for name in trained}
+            if not heard.failure:  # of one unit, such as a matrix that cannot be decomposed, which all would hear of
+                gradients = {name: found[f"module.{name}"][: len(part)] for name in trained}
         if gradients is None:
             each = [_alone(module, loss, unit, slots, trained) for unit, slots in zip(part, mask, strict=True)]
             gradients = {name: torch.stack([unit[name] for unit in each]) for name in trained}
         own = None if batch.counts is None else batch.counts[start : start + chunk]
         _add_clipped({name: _of(full[start : start + chunk], gradients[name]) for name in trained}, own, bound, sums)
+
+
+class _Heard(TorchFunctionMode):
+    """Whether an operation failed, though the module goes on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failure = False
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        try:
+            return func(*args, **(kwargs or {}))
+        except Exception:
+            self.failure = True
+            raise
 
 
 def _alone(

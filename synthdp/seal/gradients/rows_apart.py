@@ -4,10 +4,13 @@ Book-keeping takes row i of what each layer saw for record i, and one forward pa
 A module that sorts its rows and puts them back, or calls a layer twice if any record needs it, gives every record the loss that it would
 have alone; yet its layers' rows are other records' (law 12). So a module is run once on tensors that have a shape and no values, before any
 record goes through it. There whatever reads a value fails, hence at this shape the operations are the same whatever the records hold; and
-each operation must be known to keep rows apart. Losses may not hang on how many rows there are: of another number, operations must be the
-same. All other modules see one unit at a time (`explicit`), in which nothing can be mixed.
+each operation must be known to keep rows apart. Losses may not hang on how many rows there are: of another number, operations and their
+numbers must be the same; nor on whether values are there: of zeros, too. Nothing of the module may change. All other modules see one
+unit at a time (`explicit`), in which nothing can be mixed.
 """
 
+import contextlib
+import copy
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -18,8 +21,6 @@ from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-
-from synthdp.seal.gradients.bound import STEP
 
 Loss = Callable[[nn.Module, Tensor], Tensor]
 
@@ -37,21 +38,32 @@ def following() -> bool:
     return _FOLLOWING.get()
 
 
-class _NoHooks(TorchFunctionMode):
-    """Refuses hooks, which may do anything to gradients."""
+class _Calls(TorchFunctionMode):
+    """Refuses hooks, which may do anything to gradients, and what reads values; and knows of every failure that the module hears of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.failed = False
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        if getattr(func, "__name__", "").startswith("register_"):
-            raise Mixes(func.__name__)
-        return func(*args, **(kwargs or {}))
+        name = getattr(func, "__name__", "")
+        try:
+            if name.startswith("register_") or name in READS:
+                raise Mixes(name)
+            return func(*args, **(kwargs or {}))
+        except Exception:
+            self.failed = True
+            raise
 
 
+READS = {"numpy", "tolist", "__array__", "data_ptr", "untyped_storage", "storage"}  # past all operations
+REFERENCE = 67  # rows: a number that no width is likely to be a multiple of
 ALIKE = 0  # of tensors whose rows are all the same, such as zeros; else how many rows of a tensor belong to each record
 # Shapes alone tell whether rows stay apart: in the order of numbers, each record's lie together.
 VIEWS = {"view", "_unsafe_view", "reshape", "_reshape_alias", "view_as"}
-COPIES = {"detach", "alias", "clone", "_to_copy", "contiguous", "lift_fresh", "copy_", "detach_", "positive"}
+COPIES = {"fill_", "detach", "alias", "clone", "_to_copy", "contiguous", "lift_fresh", "copy_", "detach_", "positive"}
 CHANCE = {"native_dropout", "bernoulli", "bernoulli_"}  # each number's own
 MADE_ALIKE = {"zeros", "ones", "full", "new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like"}
 # Along the dimensions that they name, of which the first is none.
@@ -80,8 +92,25 @@ PLACES = {
     *("upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d", "reflection_pad1d"),
     *("reflection_pad2d", "replication_pad1d", "replication_pad2d"),
 }
-POINTWISE = {"where", "masked_fill", "masked_fill_", "_prelu_kernel", "log_sigmoid_forward", "hardtanh", "addcmul"}
-REDUCED = {"mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "nll_loss_forward", "nll_loss2d_forward"}
+POINTWISE = {
+    "hardswish",
+    "where",
+    "masked_fill",
+    "masked_fill_",
+    "_prelu_kernel",
+    "log_sigmoid_forward",
+    "hardtanh",
+    "addcmul",
+}
+REDUCED = {
+    "binary_cross_entropy_with_logits",
+    "mse_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "binary_cross_entropy",
+    "nll_loss_forward",
+    "nll_loss2d_forward",
+}
 ATTENTION = {"_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention"}
 # Layers of torch that treat rows alike, and the fewest and most dimensions of their inputs.
 LAYERS: dict[type[nn.Module], tuple[int, int]] = {
@@ -105,9 +134,10 @@ LAYERS: dict[type[nn.Module], tuple[int, int]] = {
 class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows the rows of `count` records through operations."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, *, valued: bool) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.count, self.within = count, 0
+        self.count, self.valued, self.within, self.failed = count, valued, 0, False
+        self.made: dict[int, Tensor] = {}  # all of them, so that none comes from elsewhere
         self.held: dict[int, tuple[Tensor, int]] = {}  # tensors with rows, kept so that no other gets their place
         self.done: list[Any] = []  # what was done
 
@@ -122,14 +152,25 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        found = func(*args, **(kwargs or {}))
+        try:
+            found = self._followed(func, args, kwargs or {})
+        except Exception:
+            self.failed = True  # also where the module catches it, and does something else
+            raise
+        self.made |= {id(each): each for each in _tensors([found])}
+        return found
+
+    def _followed(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        found = func(*args, **kwargs)
         space, _, name = func._schema.name.partition("::")
         if self.within or space == "prim" or name.startswith("sym_"):
             return found
-        named = {each.name: value for each, value in zip(func._schema.arguments, args, strict=False)} | dict(
-            kwargs or {}
-        )
+        wanted = func._schema.arguments
+        named = {each.name: each.default_value for each in wanted if each.has_default_value()}
+        named |= dict(zip((each.name for each in wanted), args, strict=False)) | dict(kwargs)
         tensors = list(_tensors(named.values()))
+        if any(self._strange(each) for each in tensors):
+            raise Mixes(name)
         known = [self.of(each) for each in tensors]
         made = list(_tensors([found]))
         if not any(known):  # no rows, or rows that are all the same
@@ -140,11 +181,30 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 for each in made:
                     if each.dim() and each.shape[0] % self.count == 0:
                         self.mark(each, ALIKE)
-            return found
-        rows = self._kept(func, name, named, tensors, made)
-        for each in made:
-            self.mark(each, rows)
-        self.done.append((name, [value for value in named.values() if isinstance(value, bool | float)]))
+        else:
+            rows = self._kept(func, name, named, tensors, made)
+            for each in made:
+                self.mark(each, rows)
+        self.done.append((name, self._numbers(name, named)))
+        return found
+
+    def _strange(self, tensor: Tensor) -> bool:
+        """Whether it may hold rows, and nobody saw where it came from."""
+        seen = id(tensor) in self.made or self.of(tensor) is not None
+        return not seen and _is_fake(tensor) and tensor.dim() > 0 and tensor.shape[0] % self.count == 0
+
+    def _numbers(self, name: str, named: Mapping[str, Any]) -> list[Any]:
+        """All numbers of an operation, and of constants that are small; the first one of a shape in multiples of the number of records."""
+        shapes = name in VIEWS | MADE_ALIKE | {"expand", "repeat"}
+        found: list[Any] = []
+        for value in named.values():
+            if isinstance(value, Tensor) and name == CONSTANT and self.valued and value.numel() <= FEW:
+                found.append(value.tolist())
+            elif isinstance(value, bool | int | float | str):
+                found.append(value)
+            elif isinstance(value, list | tuple) and all(isinstance(each, int) for each in value):
+                own = shapes and value and value[0] % self.count == 0
+                found.append([(value[0] // self.count,), *value[1:]] if own else list(value))
         return found
 
     def _kept(
@@ -190,7 +250,9 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
         elif name == "constant_pad_nd":
             known = first.dim() > len(named["pad"]) // 2
         elif name in REDUCED:
-            classes = name.startswith("nll") and self.of(named["target"]) is not None and named.get("weight") is None
+            weight = named.get("weight")
+            classes = name.startswith("nll") and self.of(named["target"]) is not None
+            classes = classes and (weight is None or self.of(weight) is None)
             known = named.get("reduction") == 0 and (classes or self._aligned(tensors, first.dim()))
         elif name in ATTENTION or name == "bmm":
             known = first.dim() > 2 and all(self.of(other) == each for other in tensors)
@@ -198,6 +260,8 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
             left, right = (named["self"], named["mat2"]) if name == "mm" else (named["mat1"], named["mat2"])
             known = self.of(left) == each and all(self.of(other) is None for other in tensors if other is not left)
             known = known and right.dim() == 2 and (name == "mm" or named["self"].dim() == 1)
+        elif name == "mv":
+            known = self.of(named["self"]) == each and self.of(named["vec"]) is None
         elif name == "embedding":
             known = self.of(named["weight"]) is None
         elif name == "index":
@@ -224,6 +288,10 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _along(self, name: str, named: Mapping[str, Any], first: Tensor) -> bool:
         given = [named[each] for each in ("dim", "dims", "dim0", "dim1") if each in named]
         dims = [dim for each in given for dim in (each if isinstance(each, list | tuple) else [each])]
+        if name.startswith("scatter"):  # which takes some rows, where there are fewer of these
+            there = [named[each] for each in ("index", "src") if isinstance(named.get(each), Tensor)]
+            if not all(self.of(each) and each.shape[0] == first.shape[0] for each in there):
+                return False
         if name == "slice" or (name == "squeeze" and not dims):  # the first dimension is as long as before
             return self.count > 1
         deepest = first.dim() + (name in ("stack", "unsqueeze"))
@@ -251,7 +319,7 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """What comes of it has the rows of its input."""
         self.within -= 1
         self.mark(output, self.of(args[0]) or ALIKE)
-        self.done.append(type(layer))
+        self.done.append((type(layer).__name__, []))
 
 
 def _spread(name: str, named: Mapping[str, Any]) -> bool:
@@ -262,6 +330,14 @@ def _spread(name: str, named: Mapping[str, Any]) -> bool:
     return bool(value.dim() < len(size) or value.shape[0] == 1) and (name == "expand" or value.dim() < len(size))
 
 
+CONSTANT, FEW = "lift_fresh", 64  # the operation that makes one of a list; numbers that are looked at
+PLAIN = {bool, int, float, str, type(None)}
+
+
+def _is_fake(tensor: Tensor) -> bool:
+    return type(tensor).__name__ == "FakeTensor"
+
+
 def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:
     for value in values:
         if isinstance(value, Tensor):
@@ -270,31 +346,54 @@ def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:
             yield from _tensors(value)
 
 
-def _done(module: nn.Module, loss: Loss, like: Tensor, count: int) -> list[Any] | None:
-    """What a module and its loss do with so many rows like these; None where rows may be mixed."""
+def _done(module: nn.Module, loss: Loss, like: Tensor, count: int, *, fake: bool = True) -> list[Any] | None:
+    """What a module and its loss do with so many rows like these, which are zeros unless they are `fake`; None where rows may be mixed."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
-    if any(layer._backward_hooks or layer._backward_pre_hooks for layer in module.modules()):
+    if any(layer._backward_hooks or layer._backward_pre_hooks for layer in module.modules()) or _hooks_of_all():
         return None
-    layers = [layer for layer in module.modules() if type(layer) in LAYERS]
-    token = _FOLLOWING.set(True)
-    with FakeTensorMode(allow_non_fake_inputs=True), torch.enable_grad():
-        rows = torch.empty((count, *like.shape[1:]), dtype=like.dtype, device=like.device)
-        mode = _Rows(count)
-        mode.mark(rows, 1)
-        handles = [layer.register_forward_pre_hook(mode.before) for layer in layers]
-        handles += [layer.register_forward_hook(mode.after) for layer in layers]
-        try:
-            with _NoHooks(), mode:
-                losses = loss(module, rows)
-        except Exception:  # whatever it is that fails without values
-            return None
-        finally:
-            _FOLLOWING.reset(token)
-            for handle in handles:
-                handle.remove()
-    kept = mode.of(losses) == 1 and losses.shape == (count,) and not _own_gradients(losses)
-    return mode.done if kept else None
+    token, calls, mode = _FOLLOWING.set(True), _Calls(), _Rows(count, valued=not fake)
+    try:
+        tried = copy.deepcopy(module)  # what it would keep is no tensor without values
+        before = state(tried)
+        for layer in tried.modules():
+            if type(layer) in LAYERS and plain(layer):
+                layer.register_forward_pre_hook(mode.before)
+                layer.register_forward_hook(mode.after)
+        with FakeTensorMode(allow_non_fake_inputs=True) if fake else contextlib.nullcontext(), torch.enable_grad():
+            rows = torch.zeros((count, *like.shape[1:]), dtype=like.dtype, device=like.device)
+            mode.mark(rows, 1)
+            with calls, mode:
+                losses = loss(tried, rows)
+        kept = mode.of(losses) == 1 and losses.shape == (count,) and not _own_gradients(losses)
+    except Exception:  # whatever it is that fails without values
+        return None
+    finally:
+        _FOLLOWING.reset(token)
+    return mode.done if kept and not (calls.failed or mode.failed) and state(tried) == before else None
+
+
+def plain(layer: nn.Module) -> bool:
+    """Whether a layer does what its type does: no hook but the house's, and no method of its own."""
+    hooks = (*layer._forward_pre_hooks.values(), *layer._forward_hooks.values())
+    house = all((getattr(hook, "__module__", None) or "").startswith("synthdp.") for hook in hooks)
+    return house and "forward" not in layer.__dict__
+
+
+def state(module: nn.Module) -> tuple[Any, ...]:
+    """What a module may do other things by: its layers, their modes and plain attributes, and which objects the others are."""
+    return tuple(
+        (id(layer), name, value if type(value) in PLAIN else id(value))
+        for layer in module.modules()
+        for name, value in layer.__dict__.items()
+        if name[0] != "_"
+    )
+
+
+def _hooks_of_all() -> bool:
+    """Whether there are hooks of all modules."""
+    held = nn.modules.module
+    return bool(held._global_forward_hooks or held._global_forward_pre_hooks or held._global_backward_hooks)
 
 
 def _own_gradients(losses: Tensor) -> bool:
@@ -312,32 +411,29 @@ def _own_gradients(losses: Tensor) -> bool:
 
 
 KEPT = 64  # modules, losses and shapes that are remembered
-_KNOWN: OrderedDict[tuple[Any, ...], tuple[Any, list[Any] | None]] = OrderedDict()
+_KNOWN: OrderedDict[tuple[Any, ...], tuple[Any, bool]] = OrderedDict()
+
+
+def _alike(module: nn.Module, loss: Loss, rows: Tensor) -> bool:
+    """Whether the same is done with as many rows as with `REFERENCE`, without values and with zeros."""
+    without, zeros = (
+        [_done(module, loss, rows, count, fake=fake) for count in (REFERENCE, len(rows))] for fake in (True, False)
+    )
+    if without[0] is None or zeros[0] is None or without[0] != without[1] or zeros[0] != zeros[1]:
+        return False
+    bare = ([each for each in done if each[0] != CONSTANT] for done in (without[0], zeros[0]))
+    return next(bare) == next(bare)
 
 
 def row_wise(module: nn.Module, loss: Loss, rows: Tensor, lines: Any = None, own: nn.Module | None = None) -> bool:
-    """Whether a module and its loss keep rows of this shape apart, and do the same with `STEP` of them. What is found is remembered: of
+    """Whether a module and its loss keep rows of this shape apart, and do the same with `REFERENCE`. What is found is remembered: of
     losses by their `lines`, what they share that were made of the same ones (None: of this one), of a module that is made anew each time by
     its `own`."""
-    found = [_known(module, loss, rows, count, lines or loss, own or module) for count in (STEP, len(rows))]
-    return found[0] is not None and found[0] == found[1]
-
-
-def _known(module: nn.Module, loss: Loss, rows: Tensor, count: int, lines: Any, own: nn.Module) -> list[Any] | None:
+    own = own or module
     owner = getattr(loss, "__self__", None)
-    place = (
-        id(own),
-        module is own,
-        own.training,
-        id(owner),
-        lines,
-        rows.dtype,
-        rows.device,
-        tuple(rows.shape[1:]),
-        count,
-    )
+    place = (id(own), module is own, state(own), id(owner), lines or loss, rows.dtype, rows.device, rows.shape)
     if place not in _KNOWN:
-        _KNOWN[place] = (own, owner), _done(module, loss, rows, count)
+        _KNOWN[place] = (own, owner), _alike(module, loss, rows)
         while len(_KNOWN) > KEPT:
             _KNOWN.popitem(last=False)
     return _KNOWN[place][1]
