@@ -142,8 +142,8 @@ CLIPPING = (
             (
                 "any number of rows",
                 f"{ROWS_APART}:row_wise",
-                "found[0] is not None and found[0] == found[1]",
-                "found[1] is not None",
+                "one is not None and one == other",
+                "other is not None",
                 ("how many", "a layer for many"),
             ),
             (
@@ -155,14 +155,14 @@ CLIPPING = (
             ),
             (
                 "hooks",
-                f"{ROWS_APART}:_NoHooks.__torch_function__",
-                "getattr(func, '__name__', '').startswith('register_')",
+                f"{ROWS_APART}:_Calls.__torch_function__",
+                "name.startswith('register_') or name in READS",
                 "False",
                 ("a hook",),
             ),
             (
                 "constants that were written into",
-                f"{ROWS_APART}:_Rows.__torch_dispatch__",
+                f"{ROWS_APART}:_Rows._followed",
                 "told and not (len(told) == len(known) and (torch.Tag.pointwise in func.tags or name in COPIES))",
                 "False",
                 ("one place",),

@@ -171,7 +171,6 @@ def caught(_, hidden):
 MIXED |= {
     "a failure that is caught": (Two(host_sorted), classes),
     "a mixing operation that is caught": (Two(caught), classes),
-    "whether rows have values": (Two(lambda rows, h: h if type(rows).__name__ == "FakeTensor" else h.flip(0)), classes),
     "gradients by how many": (Two(lambda rows, h: h / len(rows) + (h - h / len(rows)).detach()), classes),
     "a number made of how many": (Two(lambda rows, h: h * torch.tensor(1.0 / len(rows))), classes),
     "places that add up to how many": (Two(lambda rows, h: h * torch.arange(len(rows)).sum()), classes),

@@ -5,11 +5,10 @@ A module that sorts its rows and puts them back, or calls a layer twice if any r
 have alone; yet its layers' rows are other records' (law 12). So a module is run once on tensors that have a shape and no values, before any
 record goes through it. There whatever reads a value fails, hence at this shape the operations are the same whatever the records hold; and
 each operation must be known to keep rows apart. Losses may not hang on how many rows there are: of another number, operations and their
-numbers must be the same; nor on whether values are there: of zeros, too. Nothing of the module may change. All other modules see one
+numbers must be the same. Nothing of the module may change. All other modules see one
 unit at a time (`explicit`), in which nothing can be mixed.
 """
 
-import contextlib
 import copy
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -134,9 +133,9 @@ LAYERS: dict[type[nn.Module], tuple[int, int]] = {
 class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Follows the rows of `count` records through operations."""
 
-    def __init__(self, count: int, *, valued: bool) -> None:
+    def __init__(self, count: int) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.count, self.valued, self.within, self.failed = count, valued, 0, False
+        self.count, self.within, self.failed = count, 0, False
         self.made: dict[int, Tensor] = {}  # all of them, so that none comes from elsewhere
         self.held: dict[int, tuple[Tensor, int]] = {}  # tensors with rows, kept so that no other gets their place
         self.done: list[Any] = []  # what was done
@@ -185,7 +184,8 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
             rows = self._kept(func, name, named, tensors, made)
             for each in made:
                 self.mark(each, rows)
-        self.done.append((name, self._numbers(name, named)))
+        constants = [held.tolist() for each in made if (held := getattr(each, "constant", None)) is not None]
+        self.done.append((name, self._numbers(name, named), constants))
         return found
 
     def _strange(self, tensor: Tensor) -> bool:
@@ -194,13 +194,12 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return not seen and _is_fake(tensor) and tensor.dim() > 0 and tensor.shape[0] % self.count == 0
 
     def _numbers(self, name: str, named: Mapping[str, Any]) -> list[Any]:
-        """All numbers of an operation, and of constants that are small; the first one of a shape in multiples of the number of records."""
+        """All numbers of an operation; the first one of a shape in multiples of the number of records."""
         shapes = name in VIEWS | MADE_ALIKE | {"expand", "repeat"}
         found: list[Any] = []
+        named = {each: value for each, value in named.items() if (name, each) != ("native_group_norm", "N")}  # of rows
         for value in named.values():
-            if isinstance(value, Tensor) and name == CONSTANT and self.valued and value.numel() <= FEW:
-                found.append(value.tolist())
-            elif isinstance(value, bool | int | float | str):
+            if isinstance(value, bool | int | float | str):
                 found.append(value)
             elif isinstance(value, list | tuple) and all(isinstance(each, int) for each in value):
                 own = shapes and value and value[0] % self.count == 0
@@ -305,21 +304,29 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return there and self._aligned(places, max(place.dim() for place in places))
         return named["indices"][0] is None and len(places) == 1 and self.of(places[0]) is None
 
-    def before(self, layer: nn.Module, args: Sequence[Any]) -> None:
-        """A layer of torch is one operation."""
+    def before(self, layer: nn.Module, args: Sequence[Any]) -> tuple[Tensor]:
+        """A layer of torch is one operation. Its input takes its type, as buckets and float64 see to."""
         each = self.of(args[0]) if len(args) == 1 else None
         least, most = LAYERS[type(layer)]
         if not each or not least <= args[0].dim() <= most:
-            raise Mixes(type(layer).__name__)
+            raise self._failure(layer)
         if isinstance(layer, nn.LayerNorm | nn.RMSNorm) and len(layer.normalized_shape) >= args[0].dim():
-            raise Mixes(type(layer).__name__)
+            raise self._failure(layer)
         self.within += 1
+        own = next((value for value in layer._parameters.values() if value is not None), args[0])
+        given: Tensor = args[0].to(own.dtype) if args[0].is_floating_point() else args[0]
+        self.mark(given, each)
+        return (given,)
+
+    def _failure(self, layer: nn.Module) -> Mixes:
+        self.failed = True
+        return Mixes(type(layer).__name__)
 
     def after(self, layer: nn.Module, args: Sequence[Any], output: Any) -> None:
         """What comes of it has the rows of its input."""
         self.within -= 1
         self.mark(output, self.of(args[0]) or ALIKE)
-        self.done.append((type(layer).__name__, []))
+        self.done.append((type(layer).__name__,))
 
 
 def _spread(name: str, named: Mapping[str, Any]) -> bool:
@@ -330,7 +337,6 @@ def _spread(name: str, named: Mapping[str, Any]) -> bool:
     return bool(value.dim() < len(size) or value.shape[0] == 1) and (name == "expand" or value.dim() < len(size))
 
 
-CONSTANT, FEW = "lift_fresh", 64  # the operation that makes one of a list; numbers that are looked at
 PLAIN = {bool, int, float, str, type(None)}
 
 
@@ -346,13 +352,13 @@ def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:
             yield from _tensors(value)
 
 
-def _done(module: nn.Module, loss: Loss, like: Tensor, count: int, *, fake: bool = True) -> list[Any] | None:
-    """What a module and its loss do with so many rows like these, which are zeros unless they are `fake`; None where rows may be mixed."""
+def _done(module: nn.Module, loss: Loss, like: Tensor, count: int) -> list[Any] | None:
+    """What a module and its loss do with so many rows like these; None where rows may be mixed."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     if any(layer._backward_hooks or layer._backward_pre_hooks for layer in module.modules()) or _hooks_of_all():
         return None
-    token, calls, mode = _FOLLOWING.set(True), _Calls(), _Rows(count, valued=not fake)
+    token, calls, mode = _FOLLOWING.set(True), _Calls(), _Rows(count)
     try:
         tried = copy.deepcopy(module)  # what it would keep is no tensor without values
         before = state(tried)
@@ -360,8 +366,8 @@ def _done(module: nn.Module, loss: Loss, like: Tensor, count: int, *, fake: bool
             if type(layer) in LAYERS and plain(layer):
                 layer.register_forward_pre_hook(mode.before)
                 layer.register_forward_hook(mode.after)
-        with FakeTensorMode(allow_non_fake_inputs=True) if fake else contextlib.nullcontext(), torch.enable_grad():
-            rows = torch.zeros((count, *like.shape[1:]), dtype=like.dtype, device=like.device)
+        with FakeTensorMode(allow_non_fake_inputs=True), torch.enable_grad():
+            rows = torch.empty((count, *like.shape[1:]), dtype=like.dtype, device=like.device)
             mode.mark(rows, 1)
             with calls, mode:
                 losses = loss(tried, rows)
@@ -414,17 +420,6 @@ KEPT = 64  # modules, losses and shapes that are remembered
 _KNOWN: OrderedDict[tuple[Any, ...], tuple[Any, bool]] = OrderedDict()
 
 
-def _alike(module: nn.Module, loss: Loss, rows: Tensor) -> bool:
-    """Whether the same is done with as many rows as with `REFERENCE`, without values and with zeros."""
-    without, zeros = (
-        [_done(module, loss, rows, count, fake=fake) for count in (REFERENCE, len(rows))] for fake in (True, False)
-    )
-    if without[0] is None or zeros[0] is None or without[0] != without[1] or zeros[0] != zeros[1]:
-        return False
-    bare = ([each for each in done if each[0] != CONSTANT] for done in (without[0], zeros[0]))
-    return next(bare) == next(bare)
-
-
 def row_wise(module: nn.Module, loss: Loss, rows: Tensor, lines: Any = None, own: nn.Module | None = None) -> bool:
     """Whether a module and its loss keep rows of this shape apart, and do the same with `REFERENCE`. What is found is remembered: of
     losses by their `lines`, what they share that were made of the same ones (None: of this one), of a module that is made anew each time by
@@ -433,7 +428,8 @@ def row_wise(module: nn.Module, loss: Loss, rows: Tensor, lines: Any = None, own
     owner = getattr(loss, "__self__", None)
     place = (id(own), module is own, state(own), id(owner), lines or loss, rows.dtype, rows.device, rows.shape)
     if place not in _KNOWN:
-        _KNOWN[place] = (own, owner), _alike(module, loss, rows)
+        one, other = (_done(module, loss, rows, count) for count in (REFERENCE, len(rows)))
+        _KNOWN[place] = (own, owner), one is not None and one == other
         while len(_KNOWN) > KEPT:
             _KNOWN.popitem(last=False)
     return _KNOWN[place][1]
