@@ -126,13 +126,6 @@ CLIPPING = (
                 ("rolled",),
             ),
             (
-                "places of rows",
-                f"{ROWS_APART}:_Rows._aligned",
-                "held is None and each.dim() == deepest and deepest and each.shape[0] != 1",
-                "False",
-                ("places",),
-            ),
-            (
                 "broadcast rows",
                 f"{ROWS_APART}:_Rows._aligned",
                 "held is not None and each.dim() != deepest",
@@ -159,13 +152,6 @@ CLIPPING = (
                 "name.startswith('register_') or name in READS",
                 "False",
                 ("a hook",),
-            ),
-            (
-                "constants that were written into",
-                f"{ROWS_APART}:_Rows._followed",
-                "told and not (len(told) == len(known) and (torch.Tag.pointwise in func.tags or name in COPIES))",
-                "False",
-                ("one place",),
             ),
         )
     ),
