@@ -42,7 +42,7 @@ class _Calls(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.failed = False
+        self.failed, self.given = False, list[str]()
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -51,6 +51,8 @@ class _Calls(TorchFunctionMode):
         try:
             if name.startswith("register_") or name in READS:
                 raise Mixes(name)
+            if name in ("tensor", "as_tensor") and args and not isinstance(args[0], Tensor):
+                self.given.append(str(args[0]))  # constants
             return func(*args, **(kwargs or {}))
         except Exception:
             self.failed = True
@@ -184,8 +186,7 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
             rows = self._kept(func, name, named, tensors, made)
             for each in made:
                 self.mark(each, rows)
-        constants = [held.tolist() for each in made if (held := getattr(each, "constant", None)) is not None]
-        self.done.append((name, self._numbers(name, named), constants))
+        self.done.append((name, self._numbers(name, named)))
         return found
 
     def _strange(self, tensor: Tensor) -> bool:
@@ -376,7 +377,7 @@ def _done(module: nn.Module, loss: Loss, like: Tensor, count: int) -> list[Any] 
         return None
     finally:
         _FOLLOWING.reset(token)
-    return mode.done if kept and not (calls.failed or mode.failed) and state(tried) == before else None
+    return [*mode.done, *calls.given] if kept and not (calls.failed or mode.failed) and state(tried) == before else None
 
 
 def plain(layer: nn.Module) -> bool:
