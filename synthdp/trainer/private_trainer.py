@@ -1,5 +1,6 @@
 """`PrivateTrainer`: any torch module, trained within a budget."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -80,6 +81,13 @@ class PrivateTrainer:
             **settings,
         )
         generators.check(training, schema, budget)
+        if training.one_by_one(schema):
+            warnings.warn(
+                "the module, or its loss, has an operation that may mix the rows of a batch, or is not known not to: each unit goes "
+                "through it by itself, which is as private, and slower",
+                UserWarning,
+                stacklevel=2,
+            )
         for name, value in (("training", training), ("schema", schema), ("budget", budget)):
             object.__setattr__(self, name, value)
 

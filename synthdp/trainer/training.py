@@ -6,7 +6,6 @@ optimisers do with noisy gradients is post-processing.
 
 import copy
 import math
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, field
 from typing import Any, ClassVar
@@ -162,13 +161,12 @@ class Training:
             raise BadInput(
                 f"the module writes into itself ({written[0]}) while it looks at records: a release would hold what it wrote"
             )
-        if not row_wise(descent.module, descent.loss, rows):
-            warnings.warn(
-                "the module, or its loss, has an operation that may mix the rows of a batch, or is not known not to: each unit goes "
-                "through it by itself, which is as private, and slower",
-                UserWarning,
-                stacklevel=4,
-            )
+
+    def one_by_one(self, schema: Schema) -> bool:
+        """Whether each unit goes through the module by itself, because rows of a batch may be mixed there."""
+        codec, device = Codec(schema), devices.place(self.device)
+        descent = Descent(self, codec, 1.0, None, device)
+        return not row_wise(descent.module, descent.loss, torch.from_numpy(public_rows(codec)).to(device))
 
     def _check_outputs(self, codec: Codec, schema: Schema) -> None:
         """Refuse a module that cannot take such inputs, or does not tell the target's classes apart."""

@@ -148,7 +148,7 @@ CLIPPING = (
             ),
             (
                 "hooks",
-                f"{ROWS_APART}:_Calls.__torch_function__",
+                f"{ROWS_APART}:_Calls.look",
                 "name.startswith('register_') or name in READS",
                 "False",
                 ("a hook",),

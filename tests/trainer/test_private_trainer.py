@@ -327,7 +327,8 @@ def test_own_layers_and_losses_are_traced_or_taken_one_unit_at_a_time_and_named(
 
     module = nn.Sequential(Scale(looking), network(4, 2))
     with pytest.warns(UserWarning, match="each unit goes through it") if looking else contextlib.nullcontext():
-        trained = trainer(module, twice, epochs=1, batch=20).fit(arrays(), seed=1)
+        made = trainer(module, twice, epochs=1, batch=20)
+    trained = made.fit(arrays(), seed=1)
     assert (weights(trained)["0.weight"] != 1).all()
     said = trained.statement.not_covered[-1]
     assert f"{__name__}.Scale" in said

@@ -1,17 +1,16 @@
 """Per-unit gradients in full, for modules that book-keeping cannot follow: any layer, at a price in time and memory."""
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
-from torch.overrides import TorchFunctionMode
 
 from synthdp.errors import BadInput
 from synthdp.seal.clipping import Automatic, Rule, layout
 from synthdp.seal.gradients.bound import CHUNK, FLAT, MARGIN, STEP, Batch, Bound, Sums, to_step
+from synthdp.seal.gradients.rows_apart import Failures
 
 FLOATS = 1 << 25  # per-unit gradients held at a time: 128 MiB
 
@@ -57,33 +56,16 @@ def add(
     for start in range(0, len(records), chunk):
         part, mask = records[start : start + chunk], held[start : start + chunk]
         gradients: dict[str, Tensor] | None = None
-        heard = _Heard()
-        with contextlib.suppress(RuntimeError), heard:  # an operation without a batching rule, or what reads values
+        failures = Failures()
+        with contextlib.suppress(RuntimeError), failures:  # an operation without a batching rule, or what reads values
             found = many(parameters, to_step(part, step), to_step(mask, step))
-            if not heard.failure:  # of one unit, such as a matrix that cannot be decomposed, which all would hear of
+            if not failures.failed:  # of one unit, such as a matrix that cannot be decomposed, which all would hear of
                 gradients = {name: found[f"module.{name}"][: len(part)] for name in trained}
         if gradients is None:
             each = [_alone(module, loss, unit, slots, trained) for unit, slots in zip(part, mask, strict=True)]
             gradients = {name: torch.stack([unit[name] for unit in each]) for name in trained}
         own = None if batch.counts is None else batch.counts[start : start + chunk]
         _add_clipped({name: _of(full[start : start + chunk], gradients[name]) for name in trained}, own, bound, sums)
-
-
-class _Heard(TorchFunctionMode):
-    """Whether an operation failed, though the module goes on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.failure = False
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        try:
-            return func(*args, **(kwargs or {}))
-        except Exception:
-            self.failure = True
-            raise
 
 
 def _alone(

@@ -5,8 +5,7 @@ A module that sorts its rows and puts them back, or calls a layer twice if any r
 have alone; yet its layers' rows are other records' (law 12). So a module is run once on tensors that have a shape and no values, before any
 record goes through it. There whatever reads a value fails, hence at this shape the operations are the same whatever the records hold; and
 each operation must be known to keep rows apart. Losses may not hang on how many rows there are: of another number, operations and their
-numbers must be the same. Nothing of the module may change. All other modules see one
-unit at a time (`explicit`), in which nothing can be mixed.
+numbers must be the same. Nothing of the module may change. All other modules see one unit at a time (`explicit`).
 """
 
 import copy
@@ -37,26 +36,39 @@ def following() -> bool:
     return _FOLLOWING.get()
 
 
-class _Calls(TorchFunctionMode):
-    """Refuses hooks, which may do anything to gradients, and what reads values; and knows of every failure that the module hears of."""
+class Failures(TorchFunctionMode):
+    """Knows whether something failed, also where a module catches that and goes on."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.failed, self.given = False, list[str]()
+        self.failed = False
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        name = getattr(func, "__name__", "")
         try:
-            if name.startswith("register_") or name in READS:
-                raise Mixes(name)
-            if name in ("tensor", "as_tensor") and args and not isinstance(args[0], Tensor):
-                self.given.append(str(args[0]))  # constants
+            self.look(getattr(func, "__name__", ""), args)
             return func(*args, **(kwargs or {}))
         except Exception:
             self.failed = True
             raise
+
+    def look(self, name: str, args: Sequence[Any]) -> None:
+        """What is looked at of each call before it is made."""
+
+
+class _Calls(Failures):
+    """Refuses hooks, which may do anything to gradients, and what reads values; and keeps constants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.constants: list[str] = []
+
+    def look(self, name: str, args: Sequence[Any]) -> None:
+        if name.startswith("register_") or name in READS:
+            raise Mixes(name)
+        if name in ("tensor", "as_tensor") and args and not isinstance(args[0], Tensor):
+            self.constants.append(str(args[0]))
 
 
 READS = {"numpy", "tolist", "__array__", "data_ptr", "untyped_storage", "storage"}  # past all operations
@@ -69,49 +81,25 @@ CHANCE = {"native_dropout", "bernoulli", "bernoulli_"}  # each number's own
 MADE_ALIKE = {"zeros", "ones", "full", "new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like"}
 # Along the dimensions that they name, of which the first is none.
 ALONG = {
-    *("sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod", "var", "std", "var_mean"),
-    *(
-        "logsumexp",
-        "linalg_vector_norm",
-        "norm",
-        "_softmax",
-        "_safe_softmax",
-        "_log_softmax",
-        "cumsum",
-        "cumprod",
-        "sort",
-        "topk",
-    ),
-    *("median", "kthvalue", "cat", "stack", "split", "split_with_sizes", "unbind", "select", "slice", "unsqueeze"),
-    *("squeeze", "flip", "roll", "gather", "scatter", "scatter_", "scatter_add", "index_select", "transpose", "glu"),
-    *("_softmax_backward_data", "_log_softmax_backward_data", "select_backward", "slice_backward"),
-}
+    "sum", "mean", "amax", "amin", "max", "min", "argmax", "argmin", "any", "all", "prod", "var", "std", "var_mean", "logsumexp",
+    "linalg_vector_norm", "norm", "_softmax", "_safe_softmax", "_log_softmax", "cumsum", "cumprod", "sort", "topk", "median",
+    "kthvalue", "cat", "stack", "split", "split_with_sizes", "unbind", "select", "slice", "unsqueeze", "squeeze", "flip", "roll",
+    "gather", "scatter", "scatter_", "scatter_add", "index_select", "transpose", "glu", "_softmax_backward_data",
+    "_log_softmax_backward_data", "select_backward", "slice_backward",
+}  # fmt: skip
 # Over the last dimensions, as many as the name says.
 PLACES = {
-    *("max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d"),
-    *("_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "adaptive_max_pool2d", "upsample_nearest1d"),
-    *("upsample_nearest2d", "upsample_nearest3d", "upsample_linear1d", "upsample_bilinear2d", "reflection_pad1d"),
-    *("reflection_pad2d", "replication_pad1d", "replication_pad2d"),
-}
+    "max_pool2d_with_indices", "max_pool3d_with_indices", "avg_pool1d", "avg_pool2d", "avg_pool3d", "_adaptive_avg_pool2d",
+    "_adaptive_avg_pool3d", "adaptive_max_pool2d", "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",
+    "upsample_linear1d", "upsample_bilinear2d", "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d",
+}  # fmt: skip
 POINTWISE = {
-    "hardswish",
-    "where",
-    "masked_fill",
-    "masked_fill_",
-    "_prelu_kernel",
-    "log_sigmoid_forward",
-    "hardtanh",
-    "addcmul",
-}
+    "hardswish", "where", "masked_fill", "masked_fill_", "_prelu_kernel", "log_sigmoid_forward", "hardtanh", "addcmul",
+}  # fmt: skip
 REDUCED = {
-    "binary_cross_entropy_with_logits",
-    "mse_loss",
-    "smooth_l1_loss",
-    "huber_loss",
-    "binary_cross_entropy",
-    "nll_loss_forward",
+    "binary_cross_entropy_with_logits", "mse_loss", "smooth_l1_loss", "huber_loss", "binary_cross_entropy", "nll_loss_forward",
     "nll_loss2d_forward",
-}
+}  # fmt: skip
 ATTENTION = {"_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention"}
 # Layers of torch that treat rows alike, and the fewest and most dimensions of their inputs.
 LAYERS: dict[type[nn.Module], tuple[int, int]] = {
@@ -377,7 +365,11 @@ def _done(module: nn.Module, loss: Loss, like: Tensor, count: int) -> list[Any] 
         return None
     finally:
         _FOLLOWING.reset(token)
-    return [*mode.done, *calls.given] if kept and not (calls.failed or mode.failed) and state(tried) == before else None
+    return (
+        [*mode.done, *calls.constants]
+        if kept and not (calls.failed or mode.failed) and state(tried) == before
+        else None
+    )
 
 
 def plain(layer: nn.Module) -> bool:
