@@ -618,6 +618,7 @@ class _Work:
             offset=offset,
             slopes=None if (below and name not in self.levels) or name in (FIRST, GAP) else self.slopes,
             name=name,
+            before="" if name in (FIRST, GAP, ALIKE, *self.view.alike) else PREVIOUS + name,
         )
 
 

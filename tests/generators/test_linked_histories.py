@@ -713,3 +713,43 @@ def test_several_dates_of_a_row_and_dates_before_a_visit_keep_their_orders():
         else:
             assert not (rows["taken"] > rows["start"]).any()
             assert (rows["taken"] < rows["start"]).any()
+
+
+@pytest.mark.heavy
+def test_a_diagnosis_comes_again_at_the_next_visit():
+    """At epsilon 3 one in six came again by chance alone, in place of six in ten."""
+    rng = np.random.default_rng(0)
+    person = np.repeat(np.arange(3000), 1 + rng.poisson(1.5, 3000))
+    visit, chances = np.arange(len(person)), rng.dirichlet(np.full(40, 1.0))
+    held, rows = list[int](), []
+    for at, first in enumerate(np.diff(person, prepend=-1) > 0):
+        kept = [] if first else [each for each in held if rng.random() < 0.7]
+        held = list(dict.fromkeys([*kept, *rng.choice(40, rng.integers(0, 3), p=chances)]))[:4]
+        rows += [(at, f"d{each:02d}") for each in held]
+    days = rng.integers(0, 500, 3000)[person] + 7 * (visit - np.searchsorted(person, person))
+    tables = {
+        "person": pd.DataFrame({"pid": range(3000), "sex": rng.choice(["f", "m"], 3000)}),
+        "visit": pd.DataFrame({"pid": person, "vid": visit, "day": days}),
+        "diagnosis": pd.DataFrame(rows, columns=["vid", "code"]),
+    }
+    sex = {"sex": {"kind": "categorical", "categories": ["f", "m"]}}
+    day = {"day": {"kind": "integer", "bounds": [0, 700], "bins": 12}}
+    code = {"code": {"kind": "categorical", "categories": [f"d{each:02d}" for each in range(40)]}}
+    declared = {
+        "person": {"key": "pid", "columns": sex},
+        "visit": {"parent": "person", "key": "vid", "order": "day", "max_rows": 6, "columns": day},
+        "diagnosis": {"parent": "visit", "max_rows": 4, "columns": code},
+    }
+    schema = Schema.from_dict({"declared_by": "tests", "unit": "pid", "units": 3000, "tables": declared})
+    made = Synthesizer("histories", schema=schema, budget=Budget(3.0, 1e-6)).fit(tables, seed=0)
+
+    def again(frames):
+        visits = frames["visit"].sort_values(["pid", "day"], kind="stable")
+        following = dict(zip(visits["vid"], visits.groupby("pid")["vid"].shift(-1), strict=True))
+        had = frames["diagnosis"].drop_duplicates()
+        pairs = set(zip(had["vid"], had["code"], strict=True))
+        following = [(following[visit], code) for visit, code in pairs if not pd.isna(following[visit])]
+        return np.mean([each in pairs for each in following])
+
+    assert again(tables) > 0.6, "there is something to keep"
+    assert again(made.sample_tables(3000, seed=0)) > 0.4

@@ -9,10 +9,12 @@ with an L2 penalty). The `x` are drawn, not records: what a model has drawn so f
 Of two columns that stand in order, such as a value and the one before it, cells say little each and all of them together much. So theta_q
 has a second part, slope_q u(x) v(y), where u and v are ranks: linear-by-linear association (Agresti 2013, section 10.4). How large slopes
 are is estimated from all of them together (MacKay 1992): where tables tell nothing, slopes are next to nothing.
+
+What mostly stays, such as an insurance or a chronic diagnosis, has one parameter for being as before, which all those cells tell together.
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -32,6 +34,11 @@ CLOSED = -1e6  # the logarithm of a chance that is none
 LEAST_CHANCE = 1e-300  # of a code that a rule leaves: something is drawn
 ALIKE = 2.0**30  # of a code's place: means that differ by less than a part of so many are alike
 FIRST_SLOPE, LEAST_SLOPE, MOST_SLOPE = 0.25, 0.02, 1.0  # what is expected of one: at first, and as the tables say
+LIKELY_STAY = 3.0  # what is expected of the parameter for being as before
+LEAST_STAY, MOST_STAY = 0.01, 0.95  # shares that stay, by which it is told how much more rare codes gain
+LEAST_STAYING = 1e-4  # chance of a code, in what it gains
+LEAST_OFTEN = 1e-3  # records that had a code, where the noise is told against them
+NEARLY_ALL = 1 - 1e-6  # of a column that is nearly constant, nothing is asked about staying
 LEAST_ORDERED = 3  # codes of a column that stands in order
 IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
@@ -39,11 +46,14 @@ LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is
 
 @dataclass(frozen=True, eq=False)
 class Conditional:
-    """`margin` (codes,): logarithms of the column by itself. `theta` (cells of all cliques end to end, codes): what they change."""
+    """`margin` (codes,): logarithms of the column by itself. `theta` (cells of all cliques end to end, codes): what they change. `stay`
+    (codes,): what is added to the codes that the column `before` has, if there is one."""
 
     margin: Array
     cliques: tuple[Clique, ...]
     theta: Array
+    stay: Array = field(default_factory=lambda: np.zeros(0))
+    before: str = ""
 
     def probabilities(self, cells: Mapping[str, Whole], sizes: Mapping[str, int], offset: Array | None = None) -> Array:
         """(rows, codes). `offset` (rows, codes) are logarithms of what multiplies the chances."""
@@ -58,6 +68,8 @@ class Conditional:
                     there = np.flatnonzero(place >= 0)
                     logits[there] += self.theta[start + place[there]] * share[there, None]
             start += math.prod(sizes[name] for name in clique)
+        if self.before:
+            logits += as_before(cells[self.before], len(self.stay)) * self.stay
         return softmax(logits if offset is None else logits + offset)
 
     def draw(self, cells: Mapping[str, Whole], sizes: Mapping[str, int], rng: np.random.Generator) -> Whole:
@@ -73,7 +85,19 @@ class Conditional:
 
 def halfway(one: Conditional, other: Conditional) -> Conditional:
     """The conditional between two of the same cliques."""
-    return Conditional((one.margin + other.margin) / 2, other.cliques, (one.theta + other.theta) / 2)
+    stay = (one.stay + other.stay) / 2 if one.before == other.before else other.stay
+    return Conditional(
+        (one.margin + other.margin) / 2, other.cliques, (one.theta + other.theta) / 2, stay, other.before
+    )
+
+
+def as_before(before: Whole, codes: int) -> NDArray[np.bool_]:
+    """(rows, codes): which codes a row had before; `before` is (rows,), or (rows, places) with -1 where there is none."""
+    found = np.zeros((len(before), codes), np.bool_)
+    for held in before.T if before.ndim > 1 else [before]:
+        there = np.flatnonzero((held >= 0) & (held < codes))
+        found[there, held[there]] = True
+    return found
 
 
 def _shares(found: Whole) -> Array:
@@ -177,6 +201,7 @@ def fit(
     offset: Array | None = None,
     slopes: Slopes | None = None,
     name: str = "",
+    before: str = "",
 ) -> Conditional:
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
@@ -184,9 +209,10 @@ def fit(
     much as the rows in it. `spread` is the deviation of parameters that is expected, of all or of each table: a parameter's penalty is
     (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. `offset` (rows, codes) are
     logarithms of what multiplies the chances, `CLOSED` of codes that a row cannot have. By L-BFGS, from `start` where its cliques are the
-    same. With `slopes`, each clique of one column that stands in order has one, if this column, `name`, does as well.
+    same. With `slopes`, each clique of one column that stands in order has one, if this column, `name`, does as well. The clique of
+    `before` alone tells the parameter for being as before, which is 0 or more.
     """
-    from scipy.optimize import minimize
+    from scipy.optimize import Bounds, minimize
 
     rows = indicators(cells, cliques, sizes)
     columns = rows.T.tocsr()
@@ -201,6 +227,8 @@ def fit(
     # Slopes add up over all cells: one of which the noise left little may not speak for as many records as were drawn.
     full = np.maximum(held, mass)
     sloped = mass * (noisy - noisy.sum(1, keepdims=True) * margin) / full @ lines.v
+    known = start is not None and start.cliques == tuple(cliques)
+    stay = _Stay.of(before, cells, weights, cliques, sizes, noisy, noise, margin, start if known else None)
     noise, slope_noise = noise * mass / held, lines.sums((noise * mass / full)[:, 0] ** 2 * (lines.v @ lines.v), 2)
     told = mass * (margin * (1 - margin))[None, :]
     spreads = np.repeat(np.broadcast_to(spread, len(tables)), lengths)[:, None]
@@ -208,12 +236,11 @@ def fit(
     scale = 1 / np.sqrt(penalty + 3 * told)  # 3: a row lies in a cell of every table, which share what they tell
     free = weights if offset is None else weights * ((offset > CLOSED).sum(1) > 1)  # of rows that have a choice
     slope_told, slope_target = lines.sums(columns @ free, 2) * (margin @ lines.v**2), lines.sums(sloped)
-    known = start is not None and start.cliques == tuple(cliques)
-    theta, slope = np.zeros(target.shape), np.zeros(lines.count)
+    theta, slope, stays = np.zeros(target.shape), np.zeros(lines.count), np.zeros(stay.count)
     if known and start is not None:
         for clique, part in lines.parts.items():
             slope[part] = slopes.found.get((name, clique), (0.0, 0.0))[0] if slopes else 0.0
-        theta = start.theta - lines.changes(slope)
+        theta, stays = start.theta - lines.changes(slope), stay.known(start)
     size, shape = theta.size, theta.shape
     variance = np.ones(lines.count)
     for clique, part in lines.parts.items():
@@ -222,26 +249,38 @@ def fit(
     slope_scale = 1 / np.sqrt(slope_penalty + 3 * slope_told)
 
     def objective(scaled: Array) -> tuple[float, Array]:
-        own, bend = scaled[:size].reshape(shape) * scale, scaled[size:] * slope_scale
+        own, bend, same = (
+            scaled[:size].reshape(shape) * scale,
+            scaled[size:end] * slope_scale,
+            scaled[end:] * stay.scale,
+        )
         changes = own + lines.changes(bend) if len(bend) else own
         logits = base + rows @ changes if offset is None else base + rows @ changes + offset
+        stay.add(logits, same)
         shares, sums, most = _exponentials(logits)
-        value = weights @ (np.log(sums) + most)[:, 0] - (own * target).sum() - bend @ slope_target
-        value += ((penalty * own**2).sum() + slope_penalty @ bend**2) / 2
-        expected = columns @ (shares * (weights[:, None] / sums))
+        value = weights @ (np.log(sums) + most)[:, 0] - (own * target).sum() - bend @ slope_target - same @ stay.target
+        value += ((penalty * own**2).sum() + slope_penalty @ bend**2 + stay.penalty @ same**2) / 2
+        chances = shares * (weights[:, None] / sums)
+        expected = columns @ chances
         along = lines.sums(expected @ lines.v) - slope_target + slope_penalty * bend
+        staying = stay.sums(chances) - stay.target + stay.penalty * same
         slope_of_own = (expected - target + penalty * own) * scale
-        return float(value), np.concatenate([slope_of_own.ravel(), along * slope_scale])
+        return float(value), np.concatenate([slope_of_own.ravel(), along * slope_scale, staying * stay.scale])
 
+    end = size + lines.count
     options = {"maxiter": iterations, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-3}
-    first = np.concatenate([(theta / scale).ravel(), slope / slope_scale])
-    found = minimize(objective, first, jac=True, method="L-BFGS-B", options=options).x
-    theta, slope = found[:size].reshape(shape) * scale, found[size:] * slope_scale
+    first = np.concatenate([(theta / scale).ravel(), slope / slope_scale, stays / stay.scale])
+    least = np.repeat([-np.inf, 0.0], [end, stay.count])
+    bounds = Bounds(least, np.inf) if stay.count else None
+    found = minimize(objective, first, jac=True, method="L-BFGS-B", options=options, bounds=bounds).x
+    theta, slope = found[:size].reshape(shape) * scale, found[size:end] * slope_scale
     if slopes is not None:
         shares = slope_told / (slope_told + slope_penalty)
         slopes.found.update({(name, clique): (slope[part], shares[part]) for clique, part in lines.parts.items()})
     theta += lines.changes(slope)
-    return Conditional(base, tuple(cliques), theta)
+    if not stay.count:
+        return Conditional(base, tuple(cliques), theta)
+    return Conditional(base, tuple(cliques), theta, float(found[end] * stay.scale[0]) * stay.gains, before)
 
 
 @dataclass(frozen=True)
@@ -299,6 +338,96 @@ class _Lines:
         """(slopes,) sums of values (cells,) times ranks to this power."""
         found = np.bincount(self.place, weights=self.u**power * values, minlength=self.count)
         return np.asarray(found[: self.count], np.float64)
+
+
+@dataclass(frozen=True)
+class _Stay:
+    """A parameter for being as before; none where no table says how often that is so. `gains` (codes,) is what it multiplies: of a rare
+    code as large a part stays as of a common one, so that a rare one gains more. `rows` and `codes` are where a row had a code before, and
+    of `target`, `penalty` and `scale` there is one each, or none."""
+
+    rows: Whole
+    codes: Whole
+    gains: Array
+    target: Array
+    penalty: Array
+    scale: Array
+
+    @classmethod
+    def of(
+        cls,
+        before: str,
+        cells: Mapping[str, Whole],
+        weights: Array,
+        cliques: Sequence[Clique],
+        sizes: Mapping[str, int],
+        noisy: Array,
+        deviation: Array,
+        margin: Array,
+        start: Conditional | None,
+    ) -> "_Stay":
+        """A row with several codes before it counts the mean in its table, but each of them gains as much as a single one would, so that
+        what stays does not depend on how much else there was. The drawn rows tell how a sum of means goes with one of whole rows.
+
+        The noise leaves little of a single code, so the share that stays beyond chance is drawn towards that of all: see `_shrunk`.
+        """
+        if (before,) not in cliques or margin @ margin > NEARLY_ALL:
+            nothing, none = np.zeros(0), np.zeros(0, np.int64)
+            return cls(none, none, nothing, nothing, nothing, nothing)
+        place, codes = list(cliques).index((before,)), len(margin)
+        first = sum(math.prod(sizes[name] for name in clique) for clique in cliques[:place])
+        table, noise = noisy[first : first + codes], float(deviation[first, 0])
+        held = cells[before] if cells[before].ndim > 1 else cells[before][:, None]
+        rows, had = np.nonzero(as_before(held, codes))
+        shares = weights[rows] / (held >= 0).sum(1)[rows]
+        often = shares.sum() * margin  # had each code before: the drawn rows tell that better than a noisy table
+        most = np.maximum(often * (1 - margin), LEAST_OFTEN)
+        stayed, of_noise = _shrunk((table.diagonal() - often * margin) / most, noise / most)
+        stayed = np.clip(stayed, LEAST_STAY, MOST_STAY)
+        odds = stayed / (1 - stayed) * (margin > 0)
+        gains = np.log1p(odds / np.maximum(margin, LEAST_STAYING))
+        gains /= margin @ gains
+        if start is None:
+            chances = (margin + odds)[had] / (1 + np.bincount(rows, odds[had], len(held)))[rows]
+        else:
+            chances = start.probabilities(cells, sizes)[rows, had]
+        chances *= gains[had]
+        whole = float(weights[rows] @ chances) / max(float(shares @ chances), LEAST_CHANCE)
+        target = whole * (gains * often) @ (margin + stayed * (1 - margin))
+        target_noise = whole * np.linalg.norm(of_noise(gains * most) * noise / most)
+        told = weights[rows] @ (gains**2 * margin)[had]
+        penalty = (1 + target_noise**2 / max(told, LEAST_TOLD)) / LIKELY_STAY**2
+        found = (np.array([each]) for each in (target, penalty, 1 / math.sqrt(penalty + 3 * told)))
+        return cls(rows, had, gains, *found)
+
+    @property
+    def count(self) -> int:
+        """How many parameters there are."""
+        return len(self.target)
+
+    def known(self, start: Conditional) -> Array:
+        """The parameter that a conditional has, (parameters,)."""
+        return np.full(self.count, start.stay.sum() / self.gains.sum() if self.count and start.before else 0.0)
+
+    def add(self, logits: Array, same: Array) -> None:
+        """What it changes, in place."""
+        if self.count:
+            logits[self.rows, self.codes] += same[0] * self.gains[self.codes]
+
+    def sums(self, chances: Array) -> Array:
+        """(parameters,) the sum of what it multiplies, over weighted chances (rows, codes)."""
+        return np.full(self.count, chances[self.rows, self.codes] @ self.gains[self.codes] if self.count else 0.0)
+
+
+def _shrunk(found: Array, deviations: Array) -> tuple[Array, Callable[[Array], Array]]:
+    """Numbers (codes,) with noise of these deviations, drawn towards their mean as far as noise explains that they differ (random effects;
+    DerSimonian & Laird 1986). And, for a sum of the results with weights, what each number weighs in it."""
+    weights = 1 / deviations**2
+    differ = weights @ (found - weights @ found / weights.sum()) ** 2 - (len(found) - 1)
+    between = max(0.0, float(differ / (weights.sum() - weights @ weights / weights.sum())))
+    kept, weights = between / (between + deviations**2), 1 / (between + deviations**2)
+    weights /= weights.sum()
+    return kept * found + (1 - kept) * (weights @ found), lambda each: each * kept + (each @ (1 - kept)) * weights
 
 
 def indicators(cells: Mapping[str, Whole], cliques: Sequence[Clique], sizes: Mapping[str, int]) -> "csr_matrix":

@@ -631,6 +631,7 @@ class HistoryModel:
         for kind, conditionals in (("unit", self.of_unit), ("record", self.of_record)):
             for place, conditional in enumerate(conditionals.values()):
                 arrays |= {f"{kind}.{place}": conditional.theta, f"{kind}.{place}.alone": conditional.margin}
+                arrays |= {f"{kind}.{place}.stay": conditional.stay} if conditional.before else {}
                 told = [[names.index(name) for name in clique] for clique in conditional.cliques]
                 arrays[f"{kind}.{place}.by"] = np.array(
                     [[*each, -1, -1][:MOST_BY] for each in told], np.float64
@@ -723,8 +724,12 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
             if not by_code or any(not clique or not set(clique) <= set(allowed) for clique in cliques):
                 raise BadInput("the model's columns do not fit its schema; the release was altered")
             shapes |= {key: (cells, sizes[name]), f"{key}.alone": (sizes[name],), f"{key}.by": by.shape}
-            alone, theta = (np.asarray(tensors.get(each, np.zeros(0)), np.float64) for each in (f"{key}.alone", key))
-            found[kind][name] = Conditional(alone, cliques, theta)
+            alone, theta, stay = (
+                np.asarray(tensors.get(each, np.zeros(0)), np.float64) for each in (f"{key}.alone", key, f"{key}.stay")
+            )
+            before = PREVIOUS + name if f"{key}.stay" in tensors and (PREVIOUS + name,) in cliques else ""
+            shapes |= {f"{key}.stay": (sizes[name],)} if before else {}
+            found[kind][name] = Conditional(alone, cliques, theta, stay, before)
     check_tensors(tensors, shapes)
     seasons, days = (np.asarray(tensors[name], np.float64) for name in ("seasons", "days"))
     if min(seasons.min(), days.min()) <= 0:
