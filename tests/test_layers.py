@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from sweeps import sweep
 
 import synthdp
 from synthdp import seal
@@ -492,13 +493,19 @@ def test_files_have_names_of_their_own():
 
 @pytest.mark.parametrize(
     "words",
-    [
-        (),
-        *(("fit", "--help", f"generator={name}") for name in ("mixture", "independent", "mst", "aim", "privbayes")),
-        ("epsilon", "noise=2", "accountant=rdp"),
-        ("epsilon", "ledger={ledger}", "accountant=rdp"),
-        ("budget", "--help"),
-    ],
+    sweep(
+        [
+            ((),),
+            *(
+                (("fit", "--help", f"generator={name}"),)
+                for name in ("mixture", "independent", "mst", "aim", "privbayes")
+            ),
+            (("epsilon", "noise=2", "accountant=rdp"),),
+            (("epsilon", "ledger={ledger}", "accountant=rdp"),),
+            (("budget", "--help"),),
+        ],
+        lambda case: not case[0] or case[0][-1] in ("generator=mixture", "accountant=rdp"),
+    ),
     ids=" ".join,
 )
 def test_what_needs_no_networks_starts_without_torch(words, tmp_path):

@@ -9,6 +9,7 @@ import time
 from contextlib import closing
 
 import pytest
+from sweeps import sweep
 
 from synthdp.budgets import AccountFile, Cap, chain
 from synthdp.errors import BadInput
@@ -259,7 +260,7 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("field", sweep(FIELDS, [*FIELDS][::4].__contains__))
 def test_a_fit_s_field_of_another_kind_is_damage(used, field):
     *others, last = texts(used.path, "charges")
     for value in ("left out", *FIELDS[field]):

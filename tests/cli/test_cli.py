@@ -127,6 +127,7 @@ def test_sample_to_standard_output_is_the_table_and_nothing_else(fitted, tmp_pat
     assert b"50 synthetic records" in err
 
 
+@pytest.mark.heavy
 def test_whoever_reads_the_first_lines_alone_hears_no_complaint(fitted):
     """As in `synthdp sample out=- | head`: the status is that of a program which SIGPIPE ends."""
     command = [sys.executable, "-m", "synthdp", "sample", f"release={fitted / 'release'}", "rows=200000", "out=-"]

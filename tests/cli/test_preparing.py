@@ -449,6 +449,7 @@ def test_a_schema_that_was_edited_after_a_look_is_said_to_be_so(place, capsys):
     assert "not a log of drafts and checks" in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_categories_are_not_taken_from_the_records_themselves(place, capsys):
     """A list of codes is public; the column of the records would publish a code that one patient alone has."""
     records().assign(chapter=records()["code"].str[:1]).to_csv(place / "a.csv", index=False)

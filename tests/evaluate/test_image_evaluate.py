@@ -19,6 +19,8 @@ from synthdp.evaluate import evaluate, images, write
 from synthdp.evaluate.images import feature_networks, image_run
 from synthdp.evaluate.images.image_page import STAMP
 
+pytestmark = pytest.mark.heavy  # a network of features is trained
+
 MODELS = {"lr", "mlp", "cnn"}
 ATTACK = "attacks.membership_distance"
 CLOUDS = {"fid", "kid", "precision", "recall", "density", "coverage"}

@@ -583,6 +583,7 @@ def test_numbers_that_became_constant_or_lie_outside_the_real_range_come_first()
     assert pages.numbers({}) == []
 
 
+@pytest.mark.heavy
 def test_categories_that_became_constant_are_marked(result):
     """A rare event that vanished hardly moves the distance of its column."""
     found = copy.deepcopy(result)

@@ -306,6 +306,7 @@ def test_a_pair_of_many_cells_leaves_room_for_the_mixed_model():
     assert not too_many[1]
 
 
+@pytest.mark.heavy
 def test_a_stopped_fit_gives_the_answers_that_were_kept_again(tmp_path, monkeypatch):
     stays, places = MADE_UP["stays"](200, 1), {"ledger": tmp_path / "ledger", "checkpoint": tmp_path / "checkpoint"}
     made = Synthesizer(HistoriesSettings(rounds=1, iterations=5), schema=schema(200), budget=Budget(1.0, 1e-6))

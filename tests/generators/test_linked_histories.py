@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from clinic import reseal
 from linked_clinic import DECLARED, IN_ORDER, LAB, TREE, clinic, finer, labs, schema, with_labs, with_tree, without
+from sweeps import sweep
 
 from synthdp import Budget, NotEntered, Schema, Synthesizer, generators, load, verify
 from synthdp.errors import BadInput
@@ -63,7 +64,7 @@ def colliding(frames):
     return {**frames, "visit": pd.concat([visit, more], ignore_index=True)}
 
 
-@pytest.mark.parametrize("tree", [False, True])
+@pytest.mark.parametrize("tree", sweep([False, True], bool))
 def test_replay_with_a_person_whose_keys_collide_with_others(tree):
     """The answers of one run are given to another without the person: the same questions, the same model, and no value moves too far."""
     frames, declared = colliding(hospital(60, seed=2)), with_tree(with_labs) if tree else with_labs()
@@ -456,7 +457,7 @@ def numbered(name, people, most=3):
     return declared, {**frames, "lab": made}
 
 
-@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("name", sweep(NUMBERS, lambda name: name in ("a number alone", "names of derived columns")))
 def test_numbers_below_visits_among_all_kinds_of_columns(name, tmp_path):
     """With much noise, which may fill any cell, and with one row of a visit."""
     for people, most in (

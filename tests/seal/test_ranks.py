@@ -113,6 +113,7 @@ def test_two_processes_learn_what_one_learns(trained, tmp_path, unit):
     assert release.statement.declared["processes"] == 2
 
 
+@pytest.mark.heavy
 def test_noise_is_drawn_once_and_every_unit_counts_once(together):
     first, second = (np.load(together / f"answers{rank}.npz") for rank in (0, 1))
     np.testing.assert_array_equal(first["zeros"], second["zeros"])
