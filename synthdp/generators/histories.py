@@ -19,9 +19,10 @@ A unit's records weigh at most `clip` in a table if they are alike, however many
 import functools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import combinations
+from statistics import NormalDist
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -54,6 +55,7 @@ from synthdp.schema.history_view import (
     PLACE,
     PREVIOUS,
     ROWS,
+    SO_FAR,
     UNIT_WEIGHT,
     WEEK,
     WEEKDAY,
@@ -78,6 +80,8 @@ MOST_SHARE = 50.0  # of a point, against an even share
 LEAST_DEVIATION = 1e-3  # of tables without noise, of which rounding is all that is left
 NUMBERS, OF_LEVELS = " numbers", " levels"  # of a table below visits
 NUMBERS_SHARE, LEVELS_SHARE = 0.2, 0.35  # of what is spent on a table below visits, where it has numbers
+LEAST_REPEATED = 1e-6  # of a code's chance, in a visit that already has it
+MOST_ERRORS, UNSURE = 5.0, 100.0  # how far a factor lies outside of what it can be; an error that tells nothing
 CLEAR = 3.0  # deviations of noise that `other` must stand above, where categories are learned
 
 
@@ -490,10 +494,13 @@ class _Work:
                 ]
                 excluded = ~there[cells[below.code]]
             offset = None if excluded is None else np.where(excluded, CLOSED, 0.0)
-            is_row = below is not None
-            return self._fitted(
-                name, cells, weights, cliques, tables, deviations, self.alone[name], start, offset, below=is_row
-            )
+            known = (name, cells, weights, cliques, tables, deviations, self.alone[name], start, offset)
+            few = mixed_model_fit.suits(cliques, self.view.sizes, size)
+            if few or below is None or (below.table + LAST,) not in cliques:
+                return self._fitted(*known, below=below is not None)
+            place = cliques.index((below.table + LAST,))
+            rarer = self._rarer(below, cells, weights, tables[place], deviations[place], start)
+            return self._fitted(*known, below=True, gains={below.table + SO_FAR: rarer})
         there = cells[PLACE] == 0 if name == FIRST else cells[PLACE] > 0
         rows = {each: values[there] for each, values in cells.items()}
         if name == ALIKE:
@@ -510,6 +517,24 @@ class _Work:
             offset = self.model.gap_offsets(self.before[there], self.spans.high[self.owner[there]], self.left[there])
         tables = [np.where((offset <= CLOSED).all(0), 0.0, table) for table in tables]
         return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)
+
+    def _rarer(
+        self,
+        below: Below,
+        cells: Mapping[str, Whole],
+        weights: Array,
+        table: Array,
+        deviation: float,
+        start: Conditional,
+    ) -> Array:
+        """Logarithms of how much rarer codes are that a visit already has, (codes,); `table` is of codes by those of the row before."""
+        last, so_far, codes = cells[below.table + LAST], below.table + SO_FAR, len(start.margin)
+        plain = replace(start, gains={column: gains for column, gains in start.gains.items() if column != so_far})
+        rows = np.flatnonzero(last < below.none)
+        chances = plain.probabilities({each: values[rows] for each, values in cells.items()}, self.view.sizes)
+        often = np.bincount(last[rows], weights[rows] * chances[np.arange(len(rows)), last[rows]], codes)
+        factor = _repeats(often.astype(np.float64), table.diagonal(), deviation)
+        return np.full(codes, math.log(max(factor, LEAST_REPEATED)))
 
     def _by_code(self, below: Below, name: str) -> Conditional:
         """Of numbers given their codes, as far as the shares of each code tell; no row has the code of none."""
@@ -565,6 +590,7 @@ class _Work:
     ) -> tuple[dict[str, Whole], Array]:
         """Rows below drawn records and what they weigh; of very many some, evenly."""
         names = dict.fromkeys(name for clique in cliques for name in clique)
+        names |= dict.fromkeys([below.table + SO_FAR] if below.table + LAST in names else [])
         found, record = self.view.rows(cells, below, [below.code, *below.levels, *names], self.levels, self.owner)
         weights = (weights / np.maximum(cells[below.table + ROWS], 1))[record]
         step = max(1, -(-len(record) * size // CHANCES))
@@ -583,6 +609,7 @@ class _Work:
         offset: Array | None = None,
         *,
         below: bool = False,
+        gains: Mapping[str, Array] | None = None,
     ) -> Conditional:
         if offset is None and mixed_model_fit.suits(cliques, self.view.sizes, len(alone)):
             return mixed_model_fit.fit(
@@ -619,6 +646,7 @@ class _Work:
             slopes=None if (below and name not in self.levels) or name in (FIRST, GAP) else self.slopes,
             name=name,
             before="" if name in (FIRST, GAP, ALIKE, *self.view.alike) else PREVIOUS + name,
+            gains=gains,
         )
 
 
@@ -654,6 +682,19 @@ def _alone(answers: Sequence[_Asked], name: str, view: View, other: int | None =
         if name == held or view.sizes[held] - dict(below.leveled)[held] == 1:  # nothing stands apart but missing cells
             logs[-1] = CLOSED
     return logs
+
+
+def _repeats(often: Array, repeated: Array, deviation: float) -> float:
+    """By which factor codes are rarer that a visit already has: of noisy numbers (codes,) of rows that have the code of the row before, and
+    of how many would have it by chance: least squares over all codes. Before, that none ever comes twice was as likely as that some do,
+    by any factor from 0 to 1 (posterior mean)."""
+    clear = math.sqrt(max(float(often @ often), LEAST_CHANCE))
+    error = min(deviation / clear, UNSURE)
+    found = min(max(float(often @ repeated) / clear**2, -MOST_ERRORS * error), 1 + MOST_ERRORS * error)
+    likely = NormalDist(found, error)
+    some = likely.cdf(1) - likely.cdf(0)
+    mean = found + error**2 * (likely.pdf(0) - likely.pdf(1)) / some
+    return mean * some / (some + likely.pdf(0))
 
 
 def _counts(answers: Sequence[_Asked], name: str) -> tuple[Array, float]:

@@ -38,7 +38,7 @@ MOST_TOGETHER = 1000  # cells of two columns that tell a third one together
 TOLD = 4  # columns whose earlier values are counted where the schema has no target
 UNIT_WEIGHT = 1 << 20
 MOST_PAIRED = 32  # records of a unit that are compared with one another
-ROWS, ROW, LAST = " rows", " row", " last"  # of a table below visits
+ROWS, ROW, LAST, SO_FAR = " rows", " row", " last", " so far"  # of a table below visits
 MOST_RELATED = 256  # codes of a table below visits whose relations to one another are counted
 DAY, WEEK, THURSDAY = 86_400_000_000, 7, 3  # microseconds; the first day of 1970, counted from Monday
 
@@ -342,9 +342,9 @@ class View:
         levels: Mapping[str, Whole] | None = None,
         owner: Whole | None = None,
     ) -> tuple[dict[str, Whole], Whole]:
-        """Some columns of every row of a table below records, (rows,) each, and whose record's it is. Levels need the starts of `levels`
-        (see `level`), previous ones whose each record is, too: they are those of the first row of the last of these records, before this
-        one, that has the row's code."""
+        """Some columns of every row of a table below records, (rows,) each, and whose record's it is. `t so far` are the codes of the rows
+        before it, (rows, places). Levels need the starts of `levels` (see `level`), previous ones whose each record is, too: they are
+        those of the first row of the last of these records, before this one, that has the row's code."""
         codes = cells[below.code]
         record, place = np.nonzero((codes >= 0) & (codes < below.none))
         found: dict[str, Whole] = {}
@@ -355,6 +355,8 @@ class View:
                 found[name] = place
             elif name == below.table + LAST:
                 found[name] = np.where(place > 0, codes[record, np.maximum(place - 1, 0)], below.none)
+            elif name == below.table + SO_FAR:
+                found[name] = np.where(np.arange(below.places) < place[:, None], codes[record], -1)
             elif name.removeprefix(PREVIOUS) in below.further:
                 found[name] = self.before_at(cells, below, name, record, codes[record, place])
             elif levels is not None and name.removeprefix(PREVIOUS) in levels:

@@ -718,7 +718,7 @@ def test_several_dates_of_a_row_and_dates_before_a_visit_keep_their_orders():
 
 @pytest.mark.heavy
 def test_a_diagnosis_comes_again_at_the_next_visit():
-    """At epsilon 3 one in six came again by chance alone, in place of six in ten."""
+    """One in six came again by chance alone, in place of six in ten, and some stood twice in a visit."""
     rng = np.random.default_rng(0)
     person = np.repeat(np.arange(3000), 1 + rng.poisson(1.5, 3000))
     visit, chances = np.arange(len(person)), rng.dirichlet(np.full(40, 1.0))
@@ -742,7 +742,7 @@ def test_a_diagnosis_comes_again_at_the_next_visit():
         "diagnosis": {"parent": "visit", "max_rows": 4, "columns": code},
     }
     schema = Schema.from_dict({"declared_by": "tests", "unit": "pid", "units": 3000, "tables": declared})
-    made = Synthesizer("histories", schema=schema, budget=Budget(3.0, 1e-6)).fit(tables, seed=0)
+    made = Synthesizer("histories", schema=schema, budget=Budget(30.0, 1e-6)).fit(tables, seed=0)
 
     def again(frames):
         visits = frames["visit"].sort_values(["pid", "day"], kind="stable")
@@ -753,4 +753,6 @@ def test_a_diagnosis_comes_again_at_the_next_visit():
         return np.mean([each in pairs for each in following])
 
     assert again(tables) > 0.6, "there is something to keep"
-    assert again(made.sample_tables(3000, seed=0)) > 0.4
+    sample = made.sample_tables(3000, seed=0)
+    assert again(sample) > 0.45
+    assert sample["diagnosis"].duplicated().mean() < 0.05

@@ -46,14 +46,13 @@ LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is
 
 @dataclass(frozen=True, eq=False)
 class Conditional:
-    """`margin` (codes,): logarithms of the column by itself. `theta` (cells of all cliques end to end, codes): what they change. `stay`
-    (codes,): what is added to the codes that the column `before` has, if there is one."""
+    """`margin` (codes,): logarithms of the column by itself. `theta` (cells of all cliques end to end, codes): what they change. `gains`,
+    by column (codes,): what is added to the codes that a row has in that column."""
 
     margin: Array
     cliques: tuple[Clique, ...]
     theta: Array
-    stay: Array = field(default_factory=lambda: np.zeros(0))
-    before: str = ""
+    gains: Mapping[str, Array] = field(default_factory=dict)
 
     def probabilities(self, cells: Mapping[str, Whole], sizes: Mapping[str, int], offset: Array | None = None) -> Array:
         """(rows, codes). `offset` (rows, codes) are logarithms of what multiplies the chances."""
@@ -68,8 +67,8 @@ class Conditional:
                     there = np.flatnonzero(place >= 0)
                     logits[there] += self.theta[start + place[there]] * share[there, None]
             start += math.prod(sizes[name] for name in clique)
-        if self.before:
-            logits += as_before(cells[self.before], len(self.stay)) * self.stay
+        for name, gains in self.gains.items():
+            logits += as_before(cells[name], len(gains)) * gains
         return softmax(logits if offset is None else logits + offset)
 
     def draw(self, cells: Mapping[str, Whole], sizes: Mapping[str, int], rng: np.random.Generator) -> Whole:
@@ -85,10 +84,8 @@ class Conditional:
 
 def halfway(one: Conditional, other: Conditional) -> Conditional:
     """The conditional between two of the same cliques."""
-    stay = (one.stay + other.stay) / 2 if one.before == other.before else other.stay
-    return Conditional(
-        (one.margin + other.margin) / 2, other.cliques, (one.theta + other.theta) / 2, stay, other.before
-    )
+    gains = {name: (one.gains.get(name, found) + found) / 2 for name, found in other.gains.items()}
+    return Conditional((one.margin + other.margin) / 2, other.cliques, (one.theta + other.theta) / 2, gains)
 
 
 def as_before(before: Whole, codes: int) -> NDArray[np.bool_]:
@@ -202,6 +199,7 @@ def fit(
     slopes: Slopes | None = None,
     name: str = "",
     before: str = "",
+    gains: Mapping[str, Array] | None = None,
 ) -> Conditional:
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
@@ -210,10 +208,12 @@ def fit(
     (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. `offset` (rows, codes) are
     logarithms of what multiplies the chances, `CLOSED` of codes that a row cannot have. By L-BFGS, from `start` where its cliques are the
     same. With `slopes`, each clique of one column that stands in order has one, if this column, `name`, does as well. The clique of
-    `before` alone tells the parameter for being as before, which is 0 or more.
+    `before` alone tells the parameter for being as before, which is 0 or more. `gains` are given ones of other columns.
     """
     from scipy.optimize import Bounds, minimize
 
+    for column, added in (gains or {}).items():
+        offset = (0.0 if offset is None else offset) + as_before(cells[column], len(added)) * added
     rows = indicators(cells, cliques, sizes)
     columns = rows.T.tocsr()
     base, margin = alone, softmax(alone[None, :])[0]
@@ -279,8 +279,9 @@ def fit(
         slopes.found.update({(name, clique): (slope[part], shares[part]) for clique, part in lines.parts.items()})
     theta += lines.changes(slope)
     if not stay.count:
-        return Conditional(base, tuple(cliques), theta)
-    return Conditional(base, tuple(cliques), theta, float(found[end] * stay.scale[0]) * stay.gains, before)
+        return Conditional(base, tuple(cliques), theta, gains or {})
+    found_gains = {before: float(found[end] * stay.scale[0]) * stay.gains, **(gains or {})}
+    return Conditional(base, tuple(cliques), theta, found_gains)
 
 
 @dataclass(frozen=True)
@@ -346,6 +347,7 @@ class _Stay:
     code as large a part stays as of a common one, so that a rare one gains more. `rows` and `codes` are where a row had a code before, and
     of `target`, `penalty` and `scale` there is one each, or none."""
 
+    before: str
     rows: Whole
     codes: Whole
     gains: Array
@@ -373,12 +375,12 @@ class _Stay:
         """
         if (before,) not in cliques or margin @ margin > NEARLY_ALL:
             nothing, none = np.zeros(0), np.zeros(0, np.int64)
-            return cls(none, none, nothing, nothing, nothing, nothing)
+            return cls(before, none, none, nothing, nothing, nothing, nothing)
         place, codes = list(cliques).index((before,)), len(margin)
         first = sum(math.prod(sizes[name] for name in clique) for clique in cliques[:place])
         table, noise = noisy[first : first + codes], float(deviation[first, 0])
         held = cells[before] if cells[before].ndim > 1 else cells[before][:, None]
-        rows, had = np.nonzero(as_before(held, codes))
+        rows, had = np.nonzero(as_before(held, codes) & (margin > 0))  # not the code of none
         shares = weights[rows] / (held >= 0).sum(1)[rows]
         often = shares.sum() * margin  # had each code before: the drawn rows tell that better than a noisy table
         most = np.maximum(often * (1 - margin), LEAST_OFTEN)
@@ -396,9 +398,9 @@ class _Stay:
         target = whole * (gains * often) @ (margin + stayed * (1 - margin))
         target_noise = whole * np.linalg.norm(of_noise(gains * most) * noise / most)
         told = weights[rows] @ (gains**2 * margin)[had]
-        penalty = (1 + target_noise**2 / max(told, LEAST_TOLD)) / LIKELY_STAY**2
+        penalty = (1 + float(target_noise) ** 2 / max(float(told), LEAST_TOLD)) / LIKELY_STAY**2
         found = (np.array([each]) for each in (target, penalty, 1 / math.sqrt(penalty + 3 * told)))
-        return cls(rows, had, gains, *found)
+        return cls(before, rows, had, gains, *found)
 
     @property
     def count(self) -> int:
@@ -407,7 +409,9 @@ class _Stay:
 
     def known(self, start: Conditional) -> Array:
         """The parameter that a conditional has, (parameters,)."""
-        return np.full(self.count, start.stay.sum() / self.gains.sum() if self.count and start.before else 0.0)
+        return np.full(
+            self.count, start.gains.get(self.before, np.zeros(1)).sum() / max(self.gains.sum(), LEAST_CHANCE)
+        )
 
     def add(self, logits: Array, same: Array) -> None:
         """What it changes, in place."""

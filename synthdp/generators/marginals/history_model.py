@@ -41,6 +41,7 @@ from synthdp.schema.history_view import (
     PREVIOUS,
     ROW,
     ROWS,
+    SO_FAR,
     WEEK,
     WEEKDAY,
     Below,
@@ -399,6 +400,7 @@ class HistoryModel:
                 row = {name: values[chosen] for name, values in cells.items()}
                 row[below.table + ROW] = np.full(len(chosen), place)
                 row[below.table + LAST] = row[below.code][:, place - 1] if place else np.full(len(chosen), below.none)
+                row[below.table + SO_FAR] = row[below.code][:, :place]
                 row[below.code] = draw(self.of_record[below.code], row, sizes, len(chosen), rng)
                 cells[below.code][chosen, place] = row[below.code]
                 for name in below.further:
@@ -631,7 +633,8 @@ class HistoryModel:
         for kind, conditionals in (("unit", self.of_unit), ("record", self.of_record)):
             for place, conditional in enumerate(conditionals.values()):
                 arrays |= {f"{kind}.{place}": conditional.theta, f"{kind}.{place}.alone": conditional.margin}
-                arrays |= {f"{kind}.{place}.stay": conditional.stay} if conditional.before else {}
+                for column, gains in conditional.gains.items():
+                    arrays[f"{kind}.{place}.{'repeat' if column.endswith(SO_FAR) else 'stay'}"] = gains
                 told = [[names.index(name) for name in clique] for clique in conditional.cliques]
                 arrays[f"{kind}.{place}.by"] = np.array(
                     [[*each, -1, -1][:MOST_BY] for each in told], np.float64
@@ -724,12 +727,14 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
             if not by_code or any(not clique or not set(clique) <= set(allowed) for clique in cliques):
                 raise BadInput("the model's columns do not fit its schema; the release was altered")
             shapes |= {key: (cells, sizes[name]), f"{key}.alone": (sizes[name],), f"{key}.by": by.shape}
-            alone, theta, stay = (
-                np.asarray(tensors.get(each, np.zeros(0)), np.float64) for each in (f"{key}.alone", key, f"{key}.stay")
-            )
-            before = PREVIOUS + name if f"{key}.stay" in tensors and (PREVIOUS + name,) in cliques else ""
-            shapes |= {f"{key}.stay": (sizes[name],)} if before else {}
-            found[kind][name] = Conditional(alone, cliques, theta, stay, before)
+            gains = {}
+            told = {"stay": PREVIOUS + name} | ({} if of is None else {"repeat": of.table + SO_FAR})
+            for what, column in told.items() if kind == "record" else ():
+                if f"{key}.{what}" in tensors:
+                    shapes[f"{key}.{what}"] = (sizes[name],)
+                    gains[column] = np.asarray(tensors[f"{key}.{what}"], np.float64)
+            alone, theta = (np.asarray(tensors.get(each, np.zeros(0)), np.float64) for each in (f"{key}.alone", key))
+            found[kind][name] = Conditional(alone, cliques, theta, gains)
     check_tensors(tensors, shapes)
     seasons, days = (np.asarray(tensors[name], np.float64) for name in ("seasons", "days"))
     if min(seasons.min(), days.min()) <= 0:
