@@ -22,7 +22,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import combinations
-from statistics import NormalDist
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -31,8 +30,9 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.marginals import mixed_model_fit
-from synthdp.generators.marginals.conditional_fit import CLOSED, LEAST_CHANCE, Conditional, Slopes, Whole, fit, halfway
+from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, fit, halfway
 from synthdp.generators.marginals.history_model import LEAST_SHARE, MOST_UNITS, HistoryModel, draw, restored
+from synthdp.generators.marginals.staying import LEAST_CHANCE, repeats
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, number, option, positive, whole
@@ -80,8 +80,6 @@ MOST_SHARE = 50.0  # of a point, against an even share
 LEAST_DEVIATION = 1e-3  # of tables without noise, of which rounding is all that is left
 NUMBERS, OF_LEVELS = " numbers", " levels"  # of a table below visits
 NUMBERS_SHARE, LEVELS_SHARE = 0.2, 0.35  # of what is spent on a table below visits, where it has numbers
-LEAST_REPEATED = 1e-6  # of a code's chance, in a visit that already has it
-MOST_ERRORS, UNSURE = 5.0, 100.0  # how far a factor lies outside of what it can be; an error that tells nothing
 CLEAR = 3.0  # deviations of noise that `other` must stand above, where categories are learned
 
 
@@ -533,8 +531,8 @@ class _Work:
         rows = np.flatnonzero(last < below.none)
         chances = plain.probabilities({each: values[rows] for each, values in cells.items()}, self.view.sizes)
         often = np.bincount(last[rows], weights[rows] * chances[np.arange(len(rows)), last[rows]], codes)
-        factor = _repeats(often.astype(np.float64), table.diagonal(), deviation)
-        return np.full(codes, math.log(max(factor, LEAST_REPEATED)))
+        factor = repeats(often.astype(np.float64), table.diagonal(), deviation)
+        return np.full(codes, math.log(factor))
 
     def _by_code(self, below: Below, name: str) -> Conditional:
         """Of numbers given their codes, as far as the shares of each code tell; no row has the code of none."""
@@ -682,19 +680,6 @@ def _alone(answers: Sequence[_Asked], name: str, view: View, other: int | None =
         if name == held or view.sizes[held] - dict(below.leveled)[held] == 1:  # nothing stands apart but missing cells
             logs[-1] = CLOSED
     return logs
-
-
-def _repeats(often: Array, repeated: Array, deviation: float) -> float:
-    """By which factor codes are rarer that a visit already has: of noisy numbers (codes,) of rows that have the code of the row before, and
-    of how many would have it by chance: least squares over all codes. Before, that none ever comes twice was as likely as that some do,
-    by any factor from 0 to 1 (posterior mean)."""
-    clear = math.sqrt(max(float(often @ often), LEAST_CHANCE))
-    error = min(deviation / clear, UNSURE)
-    found = min(max(float(often @ repeated) / clear**2, -MOST_ERRORS * error), 1 + MOST_ERRORS * error)
-    likely = NormalDist(found, error)
-    some = likely.cdf(1) - likely.cdf(0)
-    mean = found + error**2 * (likely.pdf(0) - likely.pdf(1)) / some
-    return mean * some / (some + likely.pdf(0))
 
 
 def _counts(answers: Sequence[_Asked], name: str) -> tuple[Array, float]:

@@ -14,13 +14,14 @@ What mostly stays, such as an insurance or a chronic diagnosis, has one paramete
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from synthdp.generators.marginals.staying import LEAST_CHANCE, LEAST_TOLD, Stay, as_before
 from synthdp.schema.history_view import LEVEL, PREVIOUS, cell
 
 if TYPE_CHECKING:
@@ -31,17 +32,10 @@ Whole = NDArray[np.int64]
 Clique = tuple[str, ...]
 ROWS, CHANCES = 50_000, 10_000_000  # of which probabilities are made at a time
 CLOSED = -1e6  # the logarithm of a chance that is none
-LEAST_CHANCE = 1e-300  # of a code that a rule leaves: something is drawn
 ALIKE = 2.0**30  # of a code's place: means that differ by less than a part of so many are alike
 FIRST_SLOPE, LEAST_SLOPE, MOST_SLOPE = 0.25, 0.02, 1.0  # what is expected of one: at first, and as the tables say
-LIKELY_STAY = 3.0  # what is expected of the parameter for being as before
-LEAST_STAY, MOST_STAY = 0.01, 0.95  # shares that stay, by which it is told how much more rare codes gain
-LEAST_STAYING = 1e-4  # chance of a code, in what it gains
-LEAST_OFTEN = 1e-3  # records that had a code, where the noise is told against them
-NEARLY_ALL = 1 - 1e-6  # of a column that is nearly constant, nothing is asked about staying
 LEAST_ORDERED = 3  # codes of a column that stands in order
 IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
-LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,15 +80,6 @@ def halfway(one: Conditional, other: Conditional) -> Conditional:
     """The conditional between two of the same cliques."""
     gains = {name: (one.gains.get(name, found) + found) / 2 for name, found in other.gains.items()}
     return Conditional((one.margin + other.margin) / 2, other.cliques, (one.theta + other.theta) / 2, gains)
-
-
-def as_before(before: Whole, codes: int) -> NDArray[np.bool_]:
-    """(rows, codes): which codes a row had before; `before` is (rows,), or (rows, places) with -1 where there is none."""
-    found = np.zeros((len(before), codes), np.bool_)
-    for held in before.T if before.ndim > 1 else [before]:
-        there = np.flatnonzero((held >= 0) & (held < codes))
-        found[there, held[there]] = True
-    return found
 
 
 def _shares(found: Whole) -> Array:
@@ -228,7 +213,9 @@ def fit(
     full = np.maximum(held, mass)
     sloped = mass * (noisy - noisy.sum(1, keepdims=True) * margin) / full @ lines.v
     known = start is not None and start.cliques == tuple(cliques)
-    stay = _Stay.of(before, cells, weights, cliques, sizes, noisy, noise, margin, start if known else None)
+    noisy_tables = {each[0]: each[1:] for each in zip(cliques, tables, deviations, strict=True)}
+    chances = start.probabilities(cells, sizes) if known and before and start is not None else None
+    stay = Stay.of(before, cells, weights, noisy_tables, margin, chances)
     noise, slope_noise = noise * mass / held, lines.sums((noise * mass / full)[:, 0] ** 2 * (lines.v @ lines.v), 2)
     told = mass * (margin * (1 - margin))[None, :]
     spreads = np.repeat(np.broadcast_to(spread, len(tables)), lengths)[:, None]
@@ -240,7 +227,7 @@ def fit(
     if known and start is not None:
         for clique, part in lines.parts.items():
             slope[part] = slopes.found.get((name, clique), (0.0, 0.0))[0] if slopes else 0.0
-        theta, stays = start.theta - lines.changes(slope), stay.known(start)
+        theta, stays = start.theta - lines.changes(slope), stay.parameter(start.gains)
     size, shape = theta.size, theta.shape
     variance = np.ones(lines.count)
     for clique, part in lines.parts.items():
@@ -339,99 +326,6 @@ class _Lines:
         """(slopes,) sums of values (cells,) times ranks to this power."""
         found = np.bincount(self.place, weights=self.u**power * values, minlength=self.count)
         return np.asarray(found[: self.count], np.float64)
-
-
-@dataclass(frozen=True)
-class _Stay:
-    """A parameter for being as before; none where no table says how often that is so. `gains` (codes,) is what it multiplies: of a rare
-    code as large a part stays as of a common one, so that a rare one gains more. `rows` and `codes` are where a row had a code before, and
-    of `target`, `penalty` and `scale` there is one each, or none."""
-
-    before: str
-    rows: Whole
-    codes: Whole
-    gains: Array
-    target: Array
-    penalty: Array
-    scale: Array
-
-    @classmethod
-    def of(
-        cls,
-        before: str,
-        cells: Mapping[str, Whole],
-        weights: Array,
-        cliques: Sequence[Clique],
-        sizes: Mapping[str, int],
-        noisy: Array,
-        deviation: Array,
-        margin: Array,
-        start: Conditional | None,
-    ) -> "_Stay":
-        """A row with several codes before it counts the mean in its table, but each of them gains as much as a single one would, so that
-        what stays does not depend on how much else there was. The drawn rows tell how a sum of means goes with one of whole rows.
-
-        The noise leaves little of a single code, so the share that stays beyond chance is drawn towards that of all: see `_shrunk`.
-        """
-        if (before,) not in cliques or margin @ margin > NEARLY_ALL:
-            nothing, none = np.zeros(0), np.zeros(0, np.int64)
-            return cls(before, none, none, nothing, nothing, nothing, nothing)
-        place, codes = list(cliques).index((before,)), len(margin)
-        first = sum(math.prod(sizes[name] for name in clique) for clique in cliques[:place])
-        table, noise = noisy[first : first + codes], float(deviation[first, 0])
-        held = cells[before] if cells[before].ndim > 1 else cells[before][:, None]
-        rows, had = np.nonzero(as_before(held, codes) & (margin > 0))  # not the code of none
-        shares = weights[rows] / (held >= 0).sum(1)[rows]
-        often = shares.sum() * margin  # had each code before: the drawn rows tell that better than a noisy table
-        most = np.maximum(often * (1 - margin), LEAST_OFTEN)
-        stayed, of_noise = _shrunk((table.diagonal() - often * margin) / most, noise / most)
-        stayed = np.clip(stayed, LEAST_STAY, MOST_STAY)
-        odds = stayed / (1 - stayed) * (margin > 0)
-        gains = np.log1p(odds / np.maximum(margin, LEAST_STAYING))
-        gains /= margin @ gains
-        if start is None:
-            chances = (margin + odds)[had] / (1 + np.bincount(rows, odds[had], len(held)))[rows]
-        else:
-            chances = start.probabilities(cells, sizes)[rows, had]
-        chances *= gains[had]
-        whole = float(weights[rows] @ chances) / max(float(shares @ chances), LEAST_CHANCE)
-        target = whole * (gains * often) @ (margin + stayed * (1 - margin))
-        target_noise = whole * np.linalg.norm(of_noise(gains * most) * noise / most)
-        told = weights[rows] @ (gains**2 * margin)[had]
-        penalty = (1 + float(target_noise) ** 2 / max(float(told), LEAST_TOLD)) / LIKELY_STAY**2
-        found = (np.array([each]) for each in (target, penalty, 1 / math.sqrt(penalty + 3 * told)))
-        return cls(before, rows, had, gains, *found)
-
-    @property
-    def count(self) -> int:
-        """How many parameters there are."""
-        return len(self.target)
-
-    def known(self, start: Conditional) -> Array:
-        """The parameter that a conditional has, (parameters,)."""
-        return np.full(
-            self.count, start.gains.get(self.before, np.zeros(1)).sum() / max(self.gains.sum(), LEAST_CHANCE)
-        )
-
-    def add(self, logits: Array, same: Array) -> None:
-        """What it changes, in place."""
-        if self.count:
-            logits[self.rows, self.codes] += same[0] * self.gains[self.codes]
-
-    def sums(self, chances: Array) -> Array:
-        """(parameters,) the sum of what it multiplies, over weighted chances (rows, codes)."""
-        return np.full(self.count, chances[self.rows, self.codes] @ self.gains[self.codes] if self.count else 0.0)
-
-
-def _shrunk(found: Array, deviations: Array) -> tuple[Array, Callable[[Array], Array]]:
-    """Numbers (codes,) with noise of these deviations, drawn towards their mean as far as noise explains that they differ (random effects;
-    DerSimonian & Laird 1986). And, for a sum of the results with weights, what each number weighs in it."""
-    weights = 1 / deviations**2
-    differ = weights @ (found - weights @ found / weights.sum()) ** 2 - (len(found) - 1)
-    between = max(0.0, float(differ / (weights.sum() - weights @ weights / weights.sum())))
-    kept, weights = between / (between + deviations**2), 1 / (between + deviations**2)
-    weights /= weights.sum()
-    return kept * found + (1 - kept) * (weights @ found), lambda each: each * kept + (each @ (1 - kept)) * weights
 
 
 def indicators(cells: Mapping[str, Whole], cliques: Sequence[Clique], sizes: Mapping[str, int]) -> "csr_matrix":

@@ -14,12 +14,12 @@ from synthdp.generators import Tensors, check_tensors
 from synthdp.generators.marginals.conditional_fit import (
     CHANCES,
     CLOSED,
-    LEAST_CHANCE,
     Conditional,
     Whole,
     drawn,
     softmax,
 )
+from synthdp.generators.marginals.staying import LEAST_CHANCE
 from synthdp.schema import history_view, linked_tables
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import MICROSECONDS, Datetime
