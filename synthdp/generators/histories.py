@@ -31,7 +31,8 @@ from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.marginals import mixed_model_fit
 from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, fit, halfway
-from synthdp.generators.marginals.history_model import LEAST_SHARE, MOST_UNITS, HistoryModel, draw, restored
+from synthdp.generators.marginals.history_model import MOST_UNITS, HistoryModel, draw, restored
+from synthdp.generators.marginals.history_times import LEAST_SHARE
 from synthdp.generators.marginals.staying import LEAST_CHANCE, repeats
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged

@@ -19,6 +19,7 @@ from synthdp.generators.marginals.conditional_fit import (
     drawn,
     softmax,
 )
+from synthdp.generators.marginals.history_times import LEAST_SHARE, PointShares, Spans, crowded
 from synthdp.generators.marginals.staying import LEAST_CHANCE
 from synthdp.schema import history_view, linked_tables
 from synthdp.schema.codec import Codec
@@ -60,10 +61,7 @@ MOST_UNITS = 50_000  # drawn while a model is fitted
 BATCH = 100_000  # rows drawn at a time
 POINTS = "points of "  # dates below visits, as drawn
 MOST_POINTS = 100_000  # of the order column's grid, of which some are likelier than others
-LEAST_SHARE = 1e-4  # of a point, against an even share
 MOST_BY = 3  # columns that tell one together
-LEAST_ROOM = 1e-9  # of the time, for records to come
-MOST_CROWDED = -300.0  # logarithm of the least chance that records to come leave to a gap
 LEAST_TRIED, MOST_TRIED = 1_000, 1_000  # people drawn at a time, and for each that a condition asks for
 MOST_EMPTY = 20  # how often people are drawn anew for whose records there is no time, before they are taken
 LARGEST = 1 << 62  # no gap is larger
@@ -77,69 +75,6 @@ def draw(
     if conditional.cliques:
         return conditional.draw(cells, sizes, rng)
     return drawn(np.tile(softmax(conditional.margin[None, :]), (rows, 1)), rng)
-
-
-@dataclass(frozen=True)
-class Spans:
-    """Between which points of the order column all records of a unit lie, (units,) each, and for the dates of units that say so their
-    points; `first` and `last` are the codes of the ends. The model keeps rules such as birth <= visit <= death by this."""
-
-    low: Whole
-    high: Whole
-    first: Whole
-    last: Whole
-    codes: int
-    points: dict[str, Whole]
-    gone: dict[str, NDArray[np.bool_]]
-    limited: bool
-
-    @property
-    def empty(self) -> NDArray[np.bool_]:
-        """Units for whose records there is no time."""
-        return self.low > self.high
-
-    def closed(self, units: Whole) -> NDArray[np.bool_]:
-        """(rows, codes): the order column's codes that lie outside, of these units."""
-        codes = np.arange(self.codes)[None, :]
-        if not self.limited:
-            return np.zeros((len(units), self.codes), np.bool_)
-        return (codes < self.first[units][:, None]) | (codes > self.last[units][:, None])
-
-
-@dataclass(frozen=True)
-class PointShares:
-    """On which points records lie: shares of all points up to each one, of a unit's first records within a code and of later ones, by the
-    least point; and the first point of each code."""
-
-    low: int
-    firsts: Array
-    laters: Array
-    starts: Whole
-
-    def share(self, first: Whole, last: Whole, none: NDArray[np.bool_]) -> Array:
-        """The mean share of the points from `first` to `last`, 0 where there are none."""
-        ends, begin = np.where(none, 0, last + 1 - self.low), np.where(none, 0, first - self.low)
-        found: Array = (self.laters[ends] - self.laters[begin]) / np.maximum(ends - begin, 1)
-        return found
-
-    def sum(self, first: Whole, last: Whole) -> Array:
-        """The sum of the shares of the points from `first` to `last`."""
-        found: Array = self.laters[last + 1 - self.low] - self.laters[first - self.low]
-        return found
-
-    def draw(self, first: Whole, last: Whole, rng: np.random.Generator) -> Whole:
-        """A point from `first` to `last`, of a record that follows another."""
-        return self._drawn(self.laters, first, last, rng)
-
-    def start(self, codes: Whole, low: Whole, high: Whole, rng: np.random.Generator) -> Whole:
-        """A point of each code from `low` to `high`, of a first record."""
-        first, last = np.maximum(self.starts[codes], low), np.minimum(self.starts[codes + 1] - 1, high)
-        return self._drawn(self.firsts, first, last, rng)
-
-    def _drawn(self, shares: Array, first: Whole, last: Whole, rng: np.random.Generator) -> Whole:
-        begin, end = shares[first - self.low], shares[last + 1 - self.low]
-        found = np.searchsorted(shares, begin + (end - begin) * rng.random(len(first)), side="right") - 1 + self.low
-        return np.clip(found, first, last)
 
 
 @dataclass
@@ -233,7 +168,7 @@ class HistoryModel:
         low, high = low[:, None], np.maximum(low, high)[:, None]
         first, last = np.maximum(on_points.starts[:-1], low), np.minimum(on_points.starts[1:] - 1, high)
         middle = np.clip(first + (last - first) // 2, low, high)
-        return _crowded(on_points.sum(middle, high) / np.maximum(on_points.sum(low, high), LEAST_SHARE), left)
+        return crowded(on_points.sum(middle, high) / np.maximum(on_points.sum(low, high), LEAST_SHARE), left)
 
     def gap_offsets(self, points: Whole, high: Whole, left: Whole) -> Array:
         """(rows, codes): logarithms of how often a record lies where a gap of each code leads from these points, against an even share, if
@@ -251,7 +186,7 @@ class HistoryModel:
         else:
             found = np.log(np.maximum(on_points.share(first, last, far), LEAST_SHARE))
             room = on_points.sum(middle, high) / np.maximum(on_points.sum(points, high), LEAST_SHARE)
-        found += _crowded(room, left)
+        found += crowded(room, left)
         return np.column_stack([np.full(len(points), CLOSED), np.where(far, CLOSED, found)])
 
     def people(self, units: int, rng: np.random.Generator) -> dict[str, Whole]:
@@ -687,12 +622,6 @@ def _below(
         else:
             made[key] = pd.array(of_visits[key][visit], dtype="str")
     return pd.DataFrame({**made, **{name: rows[name].array for name in short.values()}})
-
-
-def _crowded(room: Array, left: Whole) -> Array:
-    """Logarithms of the chance that so many records, each anywhere, lie in a share of the time, (rows, codes)."""
-    found: Array = np.maximum(left[:, None] * np.log(np.clip(room, LEAST_ROOM, 1)), MOST_CROWDED)
-    return found
 
 
 def _within(edges: Whole, codes: Whole, rng: np.random.Generator) -> Whole:
