@@ -62,7 +62,8 @@ class Conditional:
                     logits[there] += self.theta[start + place[there]] * share[there, None]
             start += math.prod(sizes[name] for name in clique)
         for name, gains in self.gains.items():
-            logits += as_before(cells[name], len(gains)) * gains
+            there, had = as_before(cells[name], len(gains))
+            logits[there, had] += gains[had]
         return softmax(logits if offset is None else logits + offset)
 
     def draw(self, cells: Mapping[str, Whole], sizes: Mapping[str, int], rng: np.random.Generator) -> Whole:
@@ -198,7 +199,9 @@ def fit(
     from scipy.optimize import Bounds, minimize
 
     for column, added in (gains or {}).items():
-        offset = (0.0 if offset is None else offset) + as_before(cells[column], len(added)) * added
+        there, had = as_before(cells[column], len(added))
+        offset = np.zeros((len(weights), len(added))) if offset is None else offset.copy()
+        offset[there, had] += added[had]
     rows = indicators(cells, cliques, sizes)
     columns = rows.T.tocsr()
     base, margin = alone, softmax(alone[None, :])[0]

@@ -26,24 +26,27 @@ LEAST_REPEATED = 1e-6  # of a code's chance, in a visit that already has it
 MOST_ERRORS, UNSURE = 5.0, 100.0  # how far a factor lies outside of what it can be; an error that tells nothing
 
 
-def as_before(before: Whole, codes: int) -> NDArray[np.bool_]:
-    """(rows, codes): which codes a row had before; `before` is (rows,), or (rows, places) with -1 where there is none."""
-    found = np.zeros((len(before), codes), np.bool_)
-    for held in before.T if before.ndim > 1 else [before]:
-        there = np.flatnonzero((held >= 0) & (held < codes))
-        found[there, held[there]] = True
-    return found
+def as_before(before: Whole, codes: int) -> tuple[Whole, Whole]:
+    """Rows, and which codes below `codes` they had before, (entries,) each; a code that a row had twice comes once. `before` is (rows,), or
+    (rows, places) with -1 where there is none."""
+    held, found = before if before.ndim > 1 else before[:, None], [np.zeros((2, 0), np.int64)]
+    for place in range(held.shape[1]):
+        each = held[:, place]
+        rows = np.flatnonzero((each >= 0) & (each < codes) & (held[:, :place] != each[:, None]).all(1))
+        found.append(np.stack([rows, each[rows]]).astype(np.int64))
+    rows, had = np.concatenate(found, 1)
+    return rows, had
 
 
 @dataclass(frozen=True)
 class Stay:
     """A parameter for being as before; none where no table says how often that is so. `gains` (codes,) is what it multiplies: of a rare
-    code as large a part stays as of a common one, so that a rare one gains more. `rows` and `codes` are where a row had a code before, and
-    of `target`, `penalty` and `scale` there is one each, or none."""
+    code as large a part stays as of a common one, so that a rare one gains more. `places`, among all of (rows, codes), are where a row had
+    a code before, which gains `gained`; and of `target`, `penalty` and `scale` there is one each, or none."""
 
     before: str
-    rows: Whole
-    codes: Whole
+    places: Whole
+    gained: Array
     gains: Array
     target: Array
     penalty: Array
@@ -68,10 +71,11 @@ class Stay:
         """
         if (before,) not in tables or margin @ margin > NEARLY_ALL:
             nothing, none = np.zeros(0), np.zeros(0, np.int64)
-            return cls(before, none, none, nothing, nothing, nothing, nothing)
+            return cls(before, none, nothing, nothing, nothing, nothing, nothing)
         codes, (table, noise) = len(margin), tables[before,]
         held = cells[before] if cells[before].ndim > 1 else cells[before][:, None]
-        rows, had = np.nonzero(as_before(held, codes) & (margin > 0))  # not the code of none
+        rows, had = as_before(held, codes)
+        rows, had = rows[margin[had] > 0], had[margin[had] > 0]  # not the code of none
         shares = weights[rows] / (held >= 0).sum(1)[rows]
         often = shares.sum() * margin  # had each code before: the drawn rows tell that better than a noisy table
         most = np.maximum(often * (1 - margin), LEAST_OFTEN)
@@ -90,7 +94,7 @@ class Stay:
         told = weights[rows] @ (gains**2 * margin)[had]
         penalty = (1 + float(target_noise) ** 2 / max(float(told), LEAST_TOLD)) / LIKELY_STAY**2
         found = (np.array([each]) for each in (target, penalty, 1 / math.sqrt(penalty + 3 * told)))
-        return cls(before, rows, had, gains, *found)
+        return cls(before, rows * codes + had, gains[had], gains, *found)
 
     @property
     def count(self) -> int:
@@ -104,11 +108,11 @@ class Stay:
     def add(self, logits: Array, same: Array) -> None:
         """What it changes, in place."""
         if self.count:
-            logits[self.rows, self.codes] += same[0] * self.gains[self.codes]
+            logits.reshape(-1)[self.places] += same[0] * self.gained
 
     def sums(self, chances: Array) -> Array:
         """(parameters,) the sum of what it multiplies, over weighted chances (rows, codes)."""
-        return np.full(self.count, chances[self.rows, self.codes] @ self.gains[self.codes] if self.count else 0.0)
+        return np.full(self.count, chances.reshape(-1)[self.places] @ self.gained if self.count else 0.0)
 
 
 def shrunk(found: Array, deviations: Array) -> tuple[Array, Callable[[Array], Array]]:
