@@ -158,21 +158,43 @@ def _rows_apart(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) ->
 
 
 def _onward(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) -> list[dict[str, Any]]:
-    """How numbers of rows below visits go with the last ones of the same code and person, as `courses.onward` has it: the rank correlation
-    within codes; 0 where a set's values do not vary. Left out where nobody's value follows another of the same code in one of the sets."""
+    """How rows below visits go with those of the last visits, as `courses.onward` has it: codes as `_come_again` says; numbers by their
+    rank correlation with the person's last one of the same code, within codes, or 0 where a set's values do not vary. Left out where there
+    is nothing to compare in one of the sets."""
     own = of_table(schema, table)
     first, *rest = own.modelled
-    found = []
+    told = [
+        (first.name, f"{table.name}.{first.name}", [_come_again(frame, table, schema, first.name) for frame in visits])
+    ]
     for column in rest:
         if isinstance(column, (Integer, Continuous)):
-            names = [each.name for each in (first, column)]
-            values = [_goes_on(frame, table, schema, *names) for frame in visits]
-            if all(each is not None for each in values):
-                last, present = f"{table.name}.{column.name} of the same {first.name}", f"{table.name}.{column.name}"
-                found.append(
-                    {"last": last, "present": present} | dict(zip(("synthetic", "train", "test"), values, strict=True))
-                )
-    return found
+            values = [_goes_on(frame, table, schema, first.name, column.name) for frame in visits]
+            told.append((column.name, f"{table.name}.{column.name} of the same {first.name}", values))
+    return [
+        {"last": last, "present": f"{table.name}.{name}"}
+        | dict(zip(("synthetic", "train", "test"), values, strict=True))
+        for name, last, values in told
+        if all(each is not None for each in values)
+    ]
+
+
+def _come_again(frame: pd.DataFrame, table: Table, schema: Schema, code: str) -> float | None:
+    """The share of a visit's codes that the person's next visit has, too, beyond what chance gives: 0 where codes say nothing of the next
+    ones, 1 where all come again (as Cohen's kappa, 1960)."""
+    import pandas as pd
+
+    frame = frame.sort_values([str(schema.unit), str(schema.order)], kind="stable", ignore_index=True)
+    every = np.arange(len(frame))
+    parts = [pd.DataFrame({"visit": every, "code": frame[place].to_numpy()}) for place in places_of(table, code)]
+    rows = pd.concat(parts).dropna().drop_duplicates()
+    again = rows.assign(visit=rows["visit"] - 1, again=1.0)
+    later = pd.Series(_owner(frame, schema)).diff(-1).eq(0)
+    pairs = rows[later[rows["visit"]].to_numpy()].merge(again, on=["visit", "code"], how="left")
+    following = rows[later.shift(fill_value=False)[rows["visit"]].to_numpy()]
+    if not len(pairs):
+        return None
+    chance = float(pairs["code"].map(following["code"].value_counts() / later.sum()).fillna(0).mean())
+    return (float(pairs["again"].fillna(0).mean()) - chance) / max(1 - chance, ROUNDING)
 
 
 def _goes_on(frame: pd.DataFrame, table: Table, schema: Schema, code: str, name: str) -> float | None:

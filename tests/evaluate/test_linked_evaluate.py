@@ -9,7 +9,7 @@ from linked_clinic import clinic, finer, labs, schema, with_labs, with_tree
 
 from synthdp.errors import BadInput
 from synthdp.evaluate import evaluate_tables, findings, write
-from synthdp.evaluate.linked import _onward, _rows_apart
+from synthdp.evaluate.linked import _come_again, _onward, _rows_apart
 from synthdp.schema.joined_tables import joined
 
 QUICK = {"models": ["lr"], "seeds": 1, "attacks": False, "bootstrap": 20}
@@ -136,7 +136,11 @@ def test_laboratory_values_are_followed_from_visit_to_visit_within_a_test():
     sets = made(3, 0), made(1, 1), made(2, 1)
     whole = [joined(with_labs().validate_tables(each, "clamp"), with_labs()) for each in sets]
     found = _onward([each.frame[each.there] for each in whole], with_labs().tables[-1], with_labs())
-    (pair,) = found
+    codes, pair = found
+    assert codes["last"] == codes["present"] == "lab.test"
+    assert max(abs(codes[role]) for role in ("synthetic", "train", "test")) < 0.1, (
+        "tests are taken whatever was taken before"
+    )
     assert pair["last"] == "lab.value of the same test"
     assert pair["present"] == "lab.value"
     assert abs(pair["synthetic"]) < 0.15
@@ -153,6 +157,27 @@ def test_laboratory_values_are_followed_from_visit_to_visit_within_a_test():
     assert np.corrcoef(np.array(pairs).T)[0, 1] == pytest.approx(pair["train"], abs=0.06), "by a loop, over all visits"
     lost = findings.lost_associations({}, {"onward": {"pairs": found}})
     assert [each["columns"] for each in lost] == ["lab.value and the last lab.value of the same test"]
+
+
+def test_codes_that_come_again_are_told_from_those_that_do_not():
+    """Beyond chance: a quarter of all visits have each code."""
+    rng = np.random.default_rng(0)
+    people, visits = 2000, np.arange(4000)
+    sets, shares = [], (0.5, 1.0, 0.75)
+    for share in shares:
+        first = rng.integers(0, 4, people)
+        second = np.where(rng.random(people) < share, first, rng.integers(0, 4, people))
+        codes = np.stack([first, second], 1).reshape(-1)
+        frame = pd.DataFrame({"person_id": np.repeat(np.arange(people), 2).astype(str), "visit.start": visits})
+        frame["lab.test 1"] = np.array(["a", "b", "c", "d"], object)[codes]
+        for place in (2, 3):
+            frame[f"lab.test {place}"] = None
+        sets.append(frame)
+    table = with_labs().tables[-1]
+    found = [_come_again(frame, table, with_labs(), "test") for frame in sets]
+    assert found == pytest.approx(shares, abs=0.04)
+    sets[0]["person_id"] = visits.astype(str)
+    assert _come_again(sets[0], table, with_labs(), "test") is None, "nobody has a second visit"
 
 
 @pytest.mark.heavy
