@@ -1,4 +1,4 @@
-"""A module: with other weights, and in words, which a release tells in the place of its code."""
+"""A module with stored weights, and its description in words, which a release holds in place of its code."""
 
 import copy
 from collections.abc import Iterator

@@ -141,7 +141,7 @@ def array_schema(
 
 def framed(data: Any, schema: Schema, target: str | None, *, clamped: bool = False) -> pd.DataFrame:
     """A table as it is; arrays (x, y), or x alone, as a table. Raises `BadInput` where their form is not the schema's, and where y holds
-    classes that there are not: these count as missing if content is `clamped`."""
+    classes that do not exist, unless `clamped`: then these count as missing."""
     if isinstance(data, pd.DataFrame):
         return data
     x, y = data if isinstance(data, tuple) else (data, None)
@@ -169,14 +169,14 @@ def framed(data: Any, schema: Schema, target: str | None, *, clamped: bool = Fal
 
 
 def _labels(y: Any, column: Column, *, clamped: bool) -> Any:
-    """Classes by their number, cell by cell: one that lacks makes floats or objects of all others. Other cells as they are."""
+    """Categories in place of class numbers, cell by cell, as one missing cell makes all others floats or objects. Other cells stay."""
     if not isinstance(column, Categorical | Ordinal):
         return np.asarray(y)
     known: dict[Any, str | None] = dict(enumerate(column.categories))
     cells: list[Any] = y.tolist() if isinstance(y, np.ndarray) else list(y)
     places = [place for place, cell in enumerate(cells) if isinstance(cell, NUMBERS) and not isinstance(cell, BOOLS)]
     if not clamped and any(cells[place] == cells[place] and cells[place] not in known for place in places):
-        raise BadInput(f"y must hold the classes 0 to {len(known) - 1}, but some of its numbers are others")
+        raise BadInput(f"y must hold the classes 0 to {len(known) - 1}, but it holds other numbers too")
     for place in places:
         cells[place] = known.get(cells[place])
     return pd.Series(cells, dtype=object).to_numpy()

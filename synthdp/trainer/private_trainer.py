@@ -83,8 +83,8 @@ class PrivateTrainer:
         generators.check(training, schema, budget)
         if training.one_by_one(schema):
             warnings.warn(
-                "the module, or its loss, has an operation that may mix the rows of a batch, or is not known not to: each unit goes "
-                "through it by itself, which is as private, and slower",
+                "the module, or its loss, has an operation that may mix the rows of a batch, or is not known to keep them apart: each unit "
+                "goes through it by itself, which is just as private, but slower",
                 UserWarning,
                 stacklevel=2,
             )

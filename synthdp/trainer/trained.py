@@ -39,7 +39,7 @@ class Trained:
     schema: Schema
     statement: Statement
     ledger: Ledger
-    _saved: Callable[[], None] | None = field(default=None, repr=False)  # says that it was
+    _saved: Callable[[], None] | None = field(default=None, repr=False)  # tells the account that it was saved
 
     def __repr__(self) -> str:
         said = self.statement
@@ -90,13 +90,13 @@ class Trained:
         loss = self.statement.settings["loss"]
         if self.target is None or loss not in LOSSES:
             raise BadInput(
-                f"what outputs mean under loss={loss} without a target, or of your own, only you know: use outputs"
+                f"without a target, or with a loss of your own, only you know what outputs mean (loss={loss}): use outputs"
             )
         return self.schema.column(self.target)
 
     def save(self, folder: Path | str, *, force: bool = False) -> Path:
-        """Write the release folder, whole or not at all. An existing one is refused unless `force`, which replaces a release and
-        nothing else. A training that could be resumed is finished, for its account, when its release is saved."""
+        """Write the release folder, whole or not at all. An existing folder is refused unless `force`, which replaces a release and
+        nothing else. For the account, a training that could be resumed is finished once its release is saved."""
         saved = written(folder, self._write, force=force)
         if self._saved is not None:
             self._saved()

@@ -138,7 +138,7 @@ class Training:
         check_target(self.loss, None if self.target is None else schema.column(self.target, "target"))
         if self.sampling != "poisson" and budget.relation != "replace_one":
             raise BadInput(
-                "sampling=without_replacement is private under Budget(relation='replace_one') alone: take that, or poisson"
+                "sampling=without_replacement is private only under Budget(relation='replace_one'): use that, or sampling=poisson"
             )
         device = devices.place(self.device)
         codec = Codec(schema)
@@ -159,7 +159,7 @@ class Training:
             raise BadInput(f"the module's gradients cannot be taken on made-up rows: {first_line(error)}") from error
         if written:
             raise BadInput(
-                f"the module writes into itself ({written[0]}) while it looks at records: a release would hold what it wrote"
+                f"the module changes its own {written[0]!r} while it looks at records: a release would hold what it wrote there"
             )
 
     def one_by_one(self, schema: Schema) -> bool:
@@ -237,7 +237,7 @@ def _check_layers(module: nn.Module) -> None:
     for name, layer in module.named_modules():
         if isinstance(layer, DRAWING) and getattr(layer, "p", None) != 0:
             raise BadInput(
-                f"{type(layer).__name__} (layer {name!r}) draws chance that no record owns: leave it out; the noise regularises enough"
+                f"{type(layer).__name__} (layer {name!r}) draws random numbers of its own: leave it out; the noise regularises enough"
             )
     if not any(parameter.requires_grad for parameter in module.parameters()):
         raise BadInput("the module has no parameter to train (requires_grad)")
@@ -297,7 +297,7 @@ class Descent:
         return math.sqrt(squares)
 
     def weights(self, first: nn.Module) -> Tensors:
-        """The trained weights, and of all else what it was at `first`: nothing leaves that module or loss wrote meanwhile."""
+        """The trained weights, and all else as it was in `first`: nothing that the module or the loss wrote in the meantime leaves."""
         held = first.state_dict()
         named = (*first.named_parameters(remove_duplicate=False), *first.named_buffers(remove_duplicate=False))
         trained = {name for name, value in named if value.requires_grad}

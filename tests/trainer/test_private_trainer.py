@@ -479,9 +479,9 @@ REFUSED = {
     "batch norm": (lambda: trainer(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))), "BatchNorm1d"),
     "dropout": (
         lambda: trainer(nn.Sequential(nn.Dropout(0.1), nn.Linear(4, 2))),
-        r"Dropout \(layer '0'\) draws chance",
+        r"Dropout \(layer '0'\) draws random numbers",
     ),
-    "memory": (lambda: trainer(Counting()), r"writes into itself \(seen\)"),
+    "memory": (lambda: trainer(Counting()), "changes its own 'seen' while"),
     "frozen": (lambda: trainer(network(4, 2).requires_grad_(False)), "no parameter to train"),
     "width": (lambda: trainer(network(5, 2)), r"cannot take inputs of shape \(32, 4\): mat1"),
     "classes": (lambda: trainer(network(4, 3)), r"has 2 classes, so the module must return \(rows, 2\)"),

@@ -1,7 +1,7 @@
-"""What stays as it was from record to record, such as an insurance or a chronic diagnosis, and what does not come twice in a visit.
+"""What stays the same from record to record, such as an insurer or a chronic diagnosis, and codes that a visit does not have twice.
 
-Of a table of a column by its previous value, the cells that say "as before" are few of many, and one by one noise hides them. Together they
-tell how often a column stays; which codes do so more than others is told as far as the noise leaves it.
+In a table of a column by its previous value, only a few of many cells say "as before", and noise hides each of them. Together they show how
+often the column keeps its value, and, as far as the noise allows, which codes are kept more often than others.
 """
 
 import math
@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Clique = tuple[str, ...]
-LEAST_CHANCE = 1e-300  # of a code that a rule leaves: something is drawn
-LEAST_TOLD = 1.0  # of a cell's variance in records: below it, only the noise is heard
-LIKELY_STAY = 3.0  # what is expected of the parameter for being as before
-LEAST_STAY, MOST_STAY = 0.01, 0.95  # shares that stay, by which it is told how much more rare codes gain
-LEAST_STAYING = 1e-4  # chance of a code, in what it gains
-LEAST_OFTEN = 1e-3  # records that had a code, where the noise is told against them
-NEARLY_ALL = 1 - 1e-6  # of a column that is nearly constant, nothing is asked about staying
-LEAST_REPEATED = 1e-6  # of a code's chance, in a visit that already has it
-MOST_ERRORS, UNSURE = 5.0, 100.0  # how far a factor lies outside of what it can be; an error that tells nothing
+LEAST_CHANCE = 1e-300  # so that nothing is divided by zero
+LEAST_TOLD = 1.0  # the least variance of a count, in records, that noise is divided by
+LIKELY_STAY = 3.0  # the deviation that is expected of the parameter for being as before
+LEAST_STAY, MOST_STAY = 0.01, 0.95  # bounds on a code's share that stays beyond chance; its gain follows from that
+LEAST_STAYING = 1e-4  # the least chance of a code, in its gain
+LEAST_OFTEN = 1e-3  # the least number of records that had a code, which noise is divided by
+NEARLY_ALL = 1 - 1e-6  # a column that is nearly constant has no parameter for staying
+LEAST_REPEATED = 1e-6  # the least factor on the chance of a code that the visit already has
+MOST_ERRORS, UNSURE = 5.0, 100.0  # in errors, how far a factor may lie outside [0, 1]; an error that tells nothing
 
 
 def as_before(before: Whole, codes: int) -> tuple[Whole, Whole]:
@@ -40,9 +40,9 @@ def as_before(before: Whole, codes: int) -> tuple[Whole, Whole]:
 
 @dataclass(frozen=True)
 class Stay:
-    """A parameter for being as before; none where no table says how often that is so. `gains` (codes,) is what it multiplies: of a rare
-    code as large a part stays as of a common one, so that a rare one gains more. `places`, among all of (rows, codes), are where a row had
-    a code before, which gains `gained`; and of `target`, `penalty` and `scale` there is one each, or none."""
+    """The parameter for being as before, if a table says how often that is so. It multiplies `gains` (codes,): a rare code gains more,
+    because the same share of it stays as of a common one. `places` are the flat positions in (rows, codes) where the row had the code
+    before, and `gained` the gains there. `target`, `penalty` and `scale` have one entry, or none if there is no parameter."""
 
     before: str
     places: Whole
@@ -62,12 +62,12 @@ class Stay:
         margin: Array,
         known: Array | None,
     ) -> "Stay":
-        """`tables` are noisy ones (cells, codes) by clique, with their deviations; `known` are chances (rows, codes) by the fit before this
-        one, if there was one.
+        """`tables` are noisy tables (cells, codes) by clique, with their deviations; `margin` (codes,) are the shares of the column alone;
+        `known` (rows, codes) are the chances of the previous fit, if there was one.
 
-        A row with several codes before it counts the mean in its table, but each of them gains as much as a single one would, so that what
-        stays does not depend on how much else there was. The drawn rows tell how a sum of means goes with one of whole rows. The noise
-        leaves little of a single code, so the share that stays beyond chance is drawn towards that of all: see `shrunk`.
+        A row with several previous codes counts their mean in its table, but each of them gains as much as a single one would, so that what
+        stays does not depend on how much else there was. The drawn rows show how a sum of means relates to a sum over whole rows. Noise
+        hides most of what a single code shows, so its share that stays beyond chance is drawn towards that of all codes: see `shrunk`.
         """
         if (before,) not in tables or margin @ margin > NEARLY_ALL:
             nothing, none = np.zeros(0), np.zeros(0, np.int64)
@@ -127,9 +127,9 @@ def shrunk(found: Array, deviations: Array) -> tuple[Array, Callable[[Array], Ar
 
 
 def repeats(often: Array, repeated: Array, deviation: float) -> float:
-    """By which factor codes are rarer that a visit already has: of noisy numbers (codes,) of rows that have the code of the row before, and
-    of how many would have it by chance: least squares over all codes. Before, that none ever comes twice was as likely as that some do,
-    by any factor from 0 to 1 (posterior mean)."""
+    """The factor by which codes that a visit already has are rarer. `repeated` (codes,) are noisy numbers of rows that have the code of the
+    row before, with this `deviation`; `often` (codes,) is how many would have it by chance. Least squares over all codes, then a posterior
+    mean: a priori the factor is 0 with probability 1/2, and otherwise uniform from 0 to 1."""
     clear = math.sqrt(max(float(often @ often), LEAST_CHANCE))
     error = min(deviation / clear, UNSURE)
     found = min(max(float(often @ repeated) / clear**2, -MOST_ERRORS * error), 1 + MOST_ERRORS * error)

@@ -1,11 +1,11 @@
-"""Which modules treat row i of a batch as record i, from the first operation to the loss: only these are followed by book-keeping.
+"""Which modules treat row i of a batch as record i, from the first operation to the loss: only these get their gradients by book-keeping.
 
-Book-keeping takes row i of what each layer saw for record i, and one forward pass for all records. Neither can be read off a function.
-A module that sorts its rows and puts them back, or calls a layer twice if any record needs it, gives every record the loss that it would
-have alone; yet its layers' rows are other records' (law 12). So a module is run once on tensors that have a shape and no values, before any
-record goes through it. There whatever reads a value fails, hence at this shape the operations are the same whatever the records hold; and
-each operation must be known to keep rows apart. Losses may not hang on how many rows there are: of another number, operations and their
-numbers must be the same. Nothing of the module may change. All other modules see one unit at a time (`explicit`).
+Book-keeping assumes that row i of every layer belongs to record i, and that one forward pass serves all records. A function's results do
+not show this. A module that sorts its rows and puts them back, or calls a layer twice if any record needs it, gives every record the loss
+that it would have alone; yet its layers see other records' rows (law 12). So before any record goes through a module, it is run once on
+tensors that have a shape and no values. Whatever reads a value fails there, so at this shape the operations are the same whatever the
+records hold; and each operation must be known to keep rows apart. A loss may not depend on how many rows there are: with another number of
+rows, the operations and their arguments must be the same. The module may not change. All others see one unit at a time (`explicit`).
 """
 
 import copy
@@ -31,8 +31,8 @@ _FOLLOWING = ContextVar("following", default=False)
 
 
 def following() -> bool:
-    """Whether rows are being followed, and have no values: a function of synthdp's that treats them one by one, but groups them for
-    speed, then says what shape it returns."""
+    """Whether rows without values are being followed. A function of synthdp's that treats rows one by one, but groups them for speed, then
+    only returns a tensor of the right shape."""
     return _FOLLOWING.get()
 
 
@@ -134,7 +134,7 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.held[id(tensor)] = tensor, each
 
     def of(self, value: Any) -> int | None:
-        """How many rows of it belong to each record; None of what no record tells."""
+        """How many rows of it belong to each record; None if it depends on no record."""
         found = self.held.get(id(value))
         return None if found is None else found[1]
 
@@ -286,7 +286,7 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return bool(dims) and all(isinstance(dim, int) and dim % max(1, deepest) != 0 for dim in dims)
 
     def _looked_up(self, named: Mapping[str, Any]) -> bool:
-        """Whether a table that no record tells is looked up at each record's places, or the same columns are taken of every row."""
+        """Whether a table that depends on no record is looked up at each record's places, or every row gives the same columns."""
         table, places = named["self"], [place for place in named["indices"] if place is not None]
         if self.of(table) is None:
             there = len(places) == len(named["indices"]) or named["indices"][: len(places)] == places
@@ -294,7 +294,7 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return named["indices"][0] is None and len(places) == 1 and self.of(places[0]) is None
 
     def before(self, layer: nn.Module, args: Sequence[Any]) -> tuple[Tensor]:
-        """A layer of torch is one operation. Its input takes its type, as buckets and float64 see to."""
+        """Take a layer of torch as one operation. Its input gets the type of its weights, as it does in buckets and in float64."""
         each = self.of(args[0]) if len(args) == 1 else None
         least, most = LAYERS[type(layer)]
         if not each or not least <= args[0].dim() <= most:
@@ -312,14 +312,14 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return Mixes(type(layer).__name__)
 
     def after(self, layer: nn.Module, args: Sequence[Any], output: Any) -> None:
-        """What comes of it has the rows of its input."""
+        """The output of the layer has the rows of its input."""
         self.within -= 1
         self.mark(output, self.of(args[0]) or ALIKE)
         self.done.append((type(layer).__name__,))
 
 
 def _spread(name: str, named: Mapping[str, Any]) -> bool:
-    """Whether something that no record tells is repeated for every row."""
+    """Whether something that depends on no record is repeated for every row."""
     if name not in ("expand", "repeat"):
         return False
     value, size = named["self"], named["size" if name == "expand" else "repeats"]
@@ -342,7 +342,7 @@ def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:
 
 
 def _done(module: nn.Module, loss: Loss, like: Tensor, count: int) -> list[Any] | None:
-    """What a module and its loss do with so many rows like these; None where rows may be mixed."""
+    """The operations of a module and its loss on `count` rows like these; None where rows may be mixed."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     if any(layer._backward_hooks or layer._backward_pre_hooks for layer in module.modules()) or _hooks_of_all():
@@ -380,7 +380,7 @@ def plain(layer: nn.Module) -> bool:
 
 
 def state(module: nn.Module) -> tuple[Any, ...]:
-    """What a module may do other things by: its layers, their modes and plain attributes, and which objects the others are."""
+    """What can make a module act differently: its layers, their modes and plain attributes, and which objects its other attributes are."""
     return tuple(
         (id(layer), name, value if type(value) in PLAIN else id(value))
         for layer in module.modules()
@@ -414,9 +414,9 @@ _KNOWN: OrderedDict[tuple[Any, ...], tuple[Any, bool]] = OrderedDict()
 
 
 def row_wise(module: nn.Module, loss: Loss, rows: Tensor, lines: Any = None, own: nn.Module | None = None) -> bool:
-    """Whether a module and its loss keep rows of this shape apart, and do the same with `REFERENCE`. What is found is remembered: of
-    losses by their `lines`, what they share that were made of the same ones (None: of this one), of a module that is made anew each time by
-    its `own`."""
+    """Whether a module and its loss keep rows of this shape apart, and do the same with `REFERENCE` rows. The answer is remembered by
+    loss and module. `lines` stands for the loss, and is shared by all losses made from the same lines of code (None: only this loss); `own`
+    stands for a module that is made anew each time."""
     own = own or module
     owner = getattr(loss, "__self__", None)
     place = (id(own), module is own, state(own), id(owner), lines or loss, rows.dtype, rows.device, rows.shape)
