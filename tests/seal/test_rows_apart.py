@@ -1,6 +1,7 @@
 """Laws 12 and 47: only modules whose rows stay apart are followed by book-keeping; all others see one unit at a time."""
 
 import copy
+import threading
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from synthdp.errors import BadInput
 from synthdp.seal.callbacks import source
 from synthdp.seal.gradients import clipped_gradient_sum, per_unit_reference
 from synthdp.seal.gradients.buckets import Buckets, probed
@@ -284,6 +286,131 @@ def test_a_unit_whose_operation_fails_does_not_change_how_others_are_computed():
     for name, value in wanted.items():
         assert torch.allclose(all_[name], value, rtol=0, atol=1e-5), name
     assert np.sqrt(sum(float((all_[name] - few[name]).square().sum()) for name in wanted)) <= 0.1
+
+
+# ---- One unit at a time: each finds the module as it was.
+
+
+def moved(module, given, loss=classes, clip=0.1):
+    """What the first record moves the clipped sum by, in clips."""
+    one, other = (clipped_gradient_sum(copy.deepcopy(module), loss, rows, None, clip) for rows in (given, given[1:]))
+    return float((one.flat - other.flat).norm()) / clip
+
+
+class Keeping(Two):
+    """Divides by the largest number that it has met. `kept` says where it keeps that."""
+
+    def __init__(self, kept):
+        super().__init__()
+        self.kept, self.largest = kept, {"top": 1e-3}
+        self.register_buffer("top", torch.full((), 1e-3), persistent=False)
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64), persistent=False)
+
+    def forward(self, rows):
+        met = rows.detach().abs().amax()
+        if self.kept == "dictionary":
+            self.largest["top"] = max(self.largest["top"], float(met))
+        elif self.kept == "buffer":
+            self.top.copy_(torch.maximum(self.top, met))
+        else:
+            self.calls += 1
+        sign = -1.0 if self.calls.item() % 2 else 1.0
+        return self.last(torch.tanh(self.first(rows / self.largest["top"] / self.top) * sign))
+
+
+@pytest.mark.parametrize("kept", ["dictionary", "buffer", "whole number"])
+def test_a_unit_finds_nothing_that_a_module_kept_of_others(kept):
+    module, given = Keeping(kept), records(40) * 0.1
+    given[0] = 1.0
+    assert not row_wise(module, classes, records())
+    assert moved(module, given) <= 1
+    module = Keeping(kept)
+    clipped_gradient_sum(module, classes, given, None, 0.1)
+    assert (module.largest["top"], module.top.item(), module.calls.item()) == (1e-3, pytest.approx(1e-3), 0)
+
+
+def test_a_module_that_cannot_be_copied_is_refused():
+    module = Two(lambda rows, h: h.flip(0).flip(0))
+    module.lock = threading.Lock()
+    with pytest.raises(BadInput, match=r"Two cannot be copied \(copy.deepcopy raises TypeError\)"):
+        clipped_gradient_sum(module, classes, records(2), None, 0.1)
+
+
+class Scaled(Two):
+    """A parameter that no layer owns, hence gradients in full."""
+
+    def __init__(self, between=lambda _, h: h):
+        super().__init__(between)
+        self.scale = nn.Parameter(torch.ones(8))
+
+    def forward(self, rows):
+        return self.last(self.between(rows, torch.relu(self.first(rows)) * self.scale))
+
+
+def seeded(_, hidden):
+    return hidden * (1 + torch.randn(8, generator=torch.Generator().manual_seed(0)))
+
+
+def doubled(numbers):
+    return numbers * 2
+
+
+class Together(torch.autograd.Function):
+    """Brings its own rule for many units, and there each gets what all add up to."""
+
+    generate_vmap_rule = False
+
+    @staticmethod
+    def forward(numbers):
+        return doubled(numbers)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(_, gradient):
+        return doubled(gradient)
+
+    @staticmethod
+    def vmap(_, __, numbers):
+        return numbers * numbers.sum(), 0
+
+
+own_rule = torch.library.custom_op("synthdp_tests::doubled", doubled, mutates_args=(), schema="(Tensor numbers) -> Tensor")
+own_rule.register_vmap(lambda info, dims, numbers: (numbers * numbers.sum(), 0))
+DIFFERENT = {
+    "a seeded draw": seeded,
+    "its own rule for many units": lambda _, h: Together.apply(h),
+    "a custom operation with such a rule": lambda _, h: h + own_rule(h.detach()),
+}
+
+
+@pytest.mark.parametrize("case", DIFFERENT)
+@pytest.mark.parametrize("kind", [Two, Scaled])
+def test_a_unit_s_gradient_is_its_own_whatever_the_module_does_for_many(kind, case):
+    module, given = kind(DIFFERENT[case]), records(20)
+    given[0] = 3.0
+    assert moved(module, given) <= 1
+    sums = clipped_gradient_sum(module, classes, given, None, 0.1)
+    for name, value in per_unit_reference(module.double(), classes, given.double(), None, 0.1).items():
+        assert torch.allclose(sums[name], value, rtol=0, atol=1e-6), name
+
+
+def test_sparse_gradients_and_slow_rules_of_torch_are_taken_as_they_come():
+    class Looked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.last = nn.Embedding(10, 8, sparse=True), nn.Linear(8, 2)
+
+        def forward(self, rows):
+            found = self.table((rows[:, :5] * 9).long().clamp(0, 9)).mean(1)
+            return self.last(found + found.sort(1).values.flip(0).flip(0))
+
+    module, given = Looked(), records(5)
+    sums = clipped_gradient_sum(module, classes, given, None, 0.1)
+    for name, value in per_unit_reference(module.double(), classes, given.double(), None, 0.1).items():
+        assert torch.allclose(sums[name], value.to_dense(), rtol=0, atol=1e-6), name
 
 
 def test_hooks_of_a_module_are_not_followed():

@@ -240,19 +240,15 @@ def _groups(rule: Rule, trained: Trained) -> Layout | None:
 
 def losses(module: nn.Module, loss: Loss, records: Tensor) -> Tensor:
     """The loss of each record, (n,), as the sums see it: float64, layers checked, and without the chances of dropout, which
-    belong to no record."""
-    own, module = module, in_float64(module)
+    belong to no record. A copy of the module is asked."""
+    own = explicit.copied(module)
+    module = in_float64(own)
     survey(module)
     if module is not own:
         take_float32(module)
-    drawing = [layer for layer in module.modules() if layer.training]
-    try:
-        for layer in drawing:
-            layer.training = False
-        return loss(module, records.double() if records.is_floating_point() else records).detach()
-    finally:
-        for layer in drawing:
-            layer.training = True
+    for layer in module.modules():
+        layer.training = False
+    return loss(module, records.double() if records.is_floating_point() else records).detach()
 
 
 def add_noise(sums: Gradients, deviation: float, noise: Draws) -> Gradients:

@@ -47,13 +47,13 @@ class Failures(TorchFunctionMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         try:
-            self.look(getattr(func, "__name__", ""), args)
+            self.look(func, args)
             return func(*args, **(kwargs or {}))
         except Exception:
             self.failed = True
             raise
 
-    def look(self, name: str, args: Sequence[Any]) -> None:
+    def look(self, func: Any, args: Sequence[Any]) -> None:
         """What is looked at of each call before it is made."""
 
 
@@ -64,7 +64,8 @@ class _Calls(Failures):
         super().__init__()
         self.constants: list[str] = []
 
-    def look(self, name: str, args: Sequence[Any]) -> None:
+    def look(self, func: Any, args: Sequence[Any]) -> None:
+        name = getattr(func, "__name__", "")
         if name.startswith("register_") or name in READS:
             raise Mixes(name)
         if name in ("tensor", "as_tensor") and args and not isinstance(args[0], Tensor):
