@@ -14,7 +14,7 @@ from torch.func import functional_call, grad, vmap
 from synthdp.errors import BadInput
 from synthdp.seal.clipping import Automatic, Rule, layout
 from synthdp.seal.gradients.bound import CHUNK, FLAT, MARGIN, STEP, Batch, Bound, Sums, to_step
-from synthdp.seal.gradients.rows_apart import Failures
+from synthdp.seal.gradients.rows_apart import READS, Failures
 
 FLOATS = 1 << 25  # per-unit gradients held at a time: 128 MiB
 
@@ -44,11 +44,13 @@ def copied(module: nn.Module) -> nn.Module:
 
 
 class _Batched(Failures):
-    """Refuses operations that bring their own rule for many units, and so might mix them: `torch.autograd.Function.vmap`, custom ones."""
+    """Refuses what could see several units under vmap: an operation with its own rule for them (`torch.autograd.Function.vmap`, custom
+    ones), and what reads values."""
 
     def look(self, func: Any, args: Sequence[Any]) -> None:
         """Only torch's own operations pass."""
-        if isinstance(func, OperatorBase | OpOverloadPacket) and not str(func).startswith("aten."):
+        own = isinstance(func, OperatorBase | OpOverloadPacket) and not str(func).startswith("aten.")
+        if own or getattr(func, "__name__", "") in READS:
             raise NotImplementedError(str(func))
 
 
