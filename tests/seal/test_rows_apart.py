@@ -555,15 +555,89 @@ def test_a_unit_s_gradient_is_its_own_whatever_the_module_does_for_many(kind, ca
         assert torch.allclose(sums[name], value, rtol=0, atol=1e-6), name
 
 
+class Slope(nn.Module):
+    """Beside its outputs it returns their own gradient by the inputs: a weight is met once more, behind the layer's back."""
+
+    def __init__(self, layer, last, *shape):
+        super().__init__()
+        self.layer, self.last, self.shape = layer, last, shape
+
+    def forward(self, rows):
+        with torch.enable_grad():
+            given = rows.detach().reshape(-1, *self.shape).requires_grad_(True)
+            found = self.last(torch.tanh(self.layer(given)).flatten(1))
+            (slope,) = torch.autograd.grad(found, given, torch.ones_like(found), create_graph=True)
+        return torch.cat([found, slope.flatten(1)], 1)
+
+
+SLOPES = {
+    "linear": lambda: Slope(nn.Linear(WIDTH, 8), nn.Linear(8, 2), WIDTH),
+    "places": lambda: Slope(nn.Linear(8, 2, bias=False), nn.Linear(16, 2), 8, 8),
+    "convolution": lambda: Slope(nn.Conv2d(1, 1, 7), nn.Linear(4, 2), 1, 8, 8),
+    "norm": lambda: Slope(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2), WIDTH),
+}
+
+
+@pytest.mark.parametrize("case", SLOPES)
+def test_gradients_of_gradients_are_whole(case):
+    def steep(module, rows):
+        found = module(rows)
+        return functional.softplus(found[:, 0]) + found[:, 2:].square().sum(1)
+
+    module, given = SLOPES[case](), records(9)
+    sums = clipped_gradient_sum(module, steep, given, None, 0.1)
+    for name, value in per_unit_reference(module.double(), steep, given.double(), None, 0.1).items():
+        assert torch.allclose(sums[name], value, rtol=0, atol=1e-5), name
+
+
+def test_a_layer_s_own_weight_that_it_is_lent_changed_has_its_gradient():
+    class Tanh(Two):
+        def forward(self, rows):
+            lent = {"weight": 3 * self.first.weight.tanh()}
+            return self.last(torch.relu(torch.func.functional_call(self.first, lent, (rows,))))
+
+    module, given = Tanh(), records(9)
+    assert not row_wise(module, classes, given)
+    sums = clipped_gradient_sum(module, classes, given, None, 0.1)
+    for name, value in per_unit_reference(module.double(), classes, given.double(), None, 0.1).items():
+        assert torch.allclose(sums[name], value, rtol=0, atol=1e-5), name
+
+
+def test_what_is_used_twice_outside_its_layer_is_still_followed():
+    """Residual connections, which meet a layer's output more than once."""
+
+    class Residual(Two):
+        def forward(self, rows):
+            found = self.first(rows)
+            return self.last(found + torch.tanh(found) * found)
+
+    module, given = Residual(), records(64)
+    assert row_wise(module, classes, given)
+    assert probed(module, classes, given, Buckets(1, 128)) is not None
+
+
+def test_layers_under_autocast_take_float64():
+    class Low(Two):
+        def forward(self, rows):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return super().forward(rows).to(rows)
+
+    module, given = Low(), records(9)
+    assert probed(module, classes, records(8), Buckets(1, 128)) is None
+    sums = clipped_gradient_sum(module, classes, given, None, 0.1)
+    for name, value in per_unit_reference(module.double(), classes, given.double(), None, 0.1).items():
+        assert torch.allclose(sums[name], value, rtol=0, atol=1e-5), name
+
+
 def test_sparse_gradients_and_slow_rules_of_torch_are_taken_as_they_come():
     class Looked(nn.Module):
         def __init__(self):
             super().__init__()
-            self.table, self.last = nn.Embedding(10, 8, sparse=True), nn.Linear(8, 2)
+            self.table, self.bag, self.last = nn.Embedding(10, 8, sparse=True), nn.EmbeddingBag(10, 8), nn.Linear(8, 2)
 
         def forward(self, rows):
-            found = self.table((rows[:, :5] * 9).long().clamp(0, 9)).mean(1)
-            return self.last(found + found.sort(1).values.flip(0).flip(0))
+            places = (rows[:, :5] * 9).long().clamp(0, 9)
+            return self.last(self.table(places).mean(1) + self.bag(places))
 
     module, given = Looked(), records(5)
     sums = clipped_gradient_sum(module, classes, given, None, 0.1)

@@ -167,9 +167,11 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
         tensors = list(_tensors(named.values()))
         made = list(_tensors([found]))
         drawn = torch.Tag.nondeterministic_seeded in func.tags and (name not in CHANCE or named.get("generator"))
-        if drawn or any(self._strange(each) for each in tensors) or self._keeps(func, named, made):
+        others = [each for each in tensors if not self._seen(each)]
+        # A tensor without values that nobody saw being made may hold rows.
+        if drawn or any(map(_is_fake, others)) or self._keeps(func, named, made):
             raise Mixes(name)
-        self.constants += [each for each in tensors if not _is_fake(each) and id(each) not in self.own]
+        self.constants += [each for each in others if id(each) not in self.own]
         known = [self.of(each) for each in tensors]
         if not any(known):  # no rows, or rows that are all the same
             told = [each for each in known if each is not None]
@@ -190,13 +192,13 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.done.append((name, rows, numbers))
         return found
 
-    def _strange(self, tensor: Tensor) -> bool:
-        """Whether it may hold rows, and nobody saw where it came from."""
-        return _is_fake(tensor) and id(tensor) not in self.made and self.of(tensor) is None
+    def _seen(self, tensor: Tensor) -> bool:
+        """Whether it was made meanwhile."""
+        return id(tensor) in self.made or self.of(tensor) is not None
 
     def _keeps(self, func: Any, named: Mapping[str, Any], made: Sequence[Tensor]) -> bool:
         """Whether an operation writes into what was there before, where the next pass would find it. Views of that are noted."""
-        there = {id(each) for each in _tensors(named.values()) if not _is_fake(each)} | self.views
+        there = {id(each) for each in _tensors(named.values()) if not self._seen(each)} | self.views
         written = [each.name for each in func._schema.arguments if each.alias_info and each.alias_info.is_write]
         views = any(each.alias_info and not each.alias_info.is_write for each in func._schema.returns)
         if views and any(id(each) in there for each in _tensors(named.values())):
@@ -218,10 +220,14 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def same(self, other: "_Rows") -> bool:
         """Whether the same was done as with another number of rows, in all but that number."""
-        return len(self.done) == len(other.done) and all(
+        if len(self.done) != len(other.done) or len(self.constants) != len(other.constants):
+            return False
+        pairs = zip(self.done, other.done, strict=True)
+        numbers = all(
             (name, numbers) == (known, others) and (rows == theirs or rows * other.count == theirs * self.count)
-            for (name, rows, numbers), (known, theirs, others) in zip(self.done, other.done, strict=True)
-        ) and len(self.constants) == len(other.constants) and all(map(_equal, self.constants, other.constants))
+            for (name, rows, numbers), (known, theirs, others) in pairs
+        )
+        return numbers and all(map(_equal, self.constants, other.constants))
 
     def _kept(
         self, func: Any, name: str, named: Mapping[str, Any], tensors: Sequence[Tensor], made: Sequence[Tensor]
