@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
 from synthdp.errors import BadInput
 from synthdp.seal.callbacks import source
@@ -74,9 +75,12 @@ def take_float32(module: nn.Module) -> None:
 
 
 def _widened(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG001
-    return tuple(
-        value.double() if isinstance(value, Tensor) and value.dtype == torch.float32 else value for value in inputs
-    )
+    return tuple(value.double() if _narrow(value) else value for value in inputs)
+
+
+def _narrow(value: Any) -> bool:
+    held = value.data if isinstance(value, PackedSequence) else value
+    return isinstance(held, Tensor) and held.dtype == torch.float32
 
 
 def _twin(layer: nn.Module, made: dict[int, Any]) -> nn.Module:
