@@ -270,10 +270,10 @@ def by_its_text(rows, hidden):
 
 MIXED |= {
     "new_tensor of how many": (Two(numbered(lambda h, share: h.new_tensor(share))), classes),
-    "from_numpy of how many": (Two(numbered(lambda h, share: torch.from_numpy(np.array(share)))), classes),
-    "Tensor of how many": (Two(numbered(lambda h, share: torch.Tensor([share]))), classes),
-    "tensor by its name of how many": (Two(numbered(lambda h, share: torch.tensor(data=share))), classes),
-    "a complex number of how many": (Two(numbered(lambda h, share: (torch.ones(8) * (1j * share)).abs())), classes),
+    "from_numpy of how many": (Two(numbered(lambda _, share: torch.from_numpy(np.array(share)))), classes),
+    "Tensor of how many": (Two(numbered(lambda _, share: torch.Tensor([share]))), classes),
+    "tensor by its name of how many": (Two(numbered(lambda _, share: torch.tensor(data=share))), classes),
+    "a complex number of how many": (Two(numbered(lambda _, share: (torch.ones(8) * (1j * share)).abs())), classes),
     "places in a list of how many": (Two(lambda _, h: h[:, [len(h) % 3, 1, 2, 3, 4, 5, 6, 7]]), classes),
     "a type by how many": (Two(lambda _, h: h.to(torch.bfloat16 if len(h) > 70 else h.dtype).to(h)), classes),
     "text": (Two(by_its_text), classes),
@@ -488,7 +488,7 @@ def test_a_unit_finds_nothing_that_a_module_kept_of_others(kept):
 
 
 def test_a_module_that_cannot_be_copied_is_refused():
-    module = Two(lambda rows, h: h.flip(0).flip(0))
+    module = Two(lambda _, h: h.flip(0).flip(0))
     module.lock = threading.Lock()
     with pytest.raises(BadInput, match=r"Two cannot be copied \(copy.deepcopy raises TypeError\)"):
         clipped_gradient_sum(module, classes, records(2), None, 0.1)
@@ -535,8 +535,10 @@ class Together(torch.autograd.Function):
         return numbers * numbers.sum(), 0
 
 
-own_rule = torch.library.custom_op("synthdp_tests::doubled", doubled, mutates_args=(), schema="(Tensor numbers) -> Tensor")
-own_rule.register_vmap(lambda info, dims, numbers: (numbers * numbers.sum(), 0))
+own_rule = torch.library.custom_op(
+    "synthdp_tests::doubled", doubled, mutates_args=(), schema="(Tensor numbers) -> Tensor"
+)
+own_rule.register_vmap(lambda _, __, numbers: (numbers * numbers.sum(), 0))
 DIFFERENT = {
     "a seeded draw": seeded,
     "its own rule for many units": lambda _, h: Together.apply(h),

@@ -552,10 +552,13 @@ REFUSED = {
     "memory": (lambda: trainer(Counting()), r"writes into itself \(seen\)"),
     "old weight norm": (
         lambda: trainer(old(lambda: nn.Sequential(nn.utils.weight_norm(nn.Linear(4, 2))))),
-        "cannot be copied .* parametrizations.weight_norm",
+        "cannot be copied .*parametrizations.weight_norm",
     ),
     "a script": (lambda: trainer(old(lambda: torch.jit.script(network(4, 2)))), "give the module that was scripted"),
-    "compiled": (lambda: trainer(torch.compile(network(4, 2), backend="eager")), "give the module as it was before torch.compile"),
+    "compiled": (
+        lambda: trainer(torch.compile(network(4, 2), backend="eager")),
+        "give the module as it was before torch.compile",
+    ),
     "frozen": (lambda: trainer(network(4, 2).requires_grad_(False)), "no parameter to train"),
     "width": (lambda: trainer(network(5, 2)), r"cannot take inputs of shape \(32, 4\): mat1"),
     "classes": (lambda: trainer(network(4, 3)), r"has 2 classes, so the module must return \(rows, 2\)"),

@@ -25,6 +25,7 @@ from synthdp.seal.gradients.bound import FLAT, MARGIN, Batch, Bound, Gradients, 
 from synthdp.seal.gradients.buckets import Prepared, short
 from synthdp.seal.gradients.explicit import per_unit_reference
 from synthdp.seal.gradients.layers import Trained
+from synthdp.seal.gradients.module_state import copied
 from synthdp.seal.gradients.rows_apart import row_wise
 
 # ---- How a step's memory is kept for the next one.
@@ -245,7 +246,7 @@ def _groups(rule: Rule, trained: Trained) -> Layout | None:
 def losses(module: nn.Module, loss: Loss, records: Tensor) -> Tensor:
     """The loss of each record, (n,), as the sums see it: float64, layers checked, and without the chances of dropout, which
     belong to no record. A copy of the module is asked."""
-    own = explicit.copied(module)
+    own = copied(module)
     module = in_float64(own)
     survey(module)
     if module is not own:

@@ -26,7 +26,7 @@ from synthdp.seal.gradients.layers import (
     Visit,
     single_squares,
 )
-from synthdp.seal.gradients.rows_apart import plain
+from synthdp.seal.gradients.module_state import plain
 
 # ---- One walk over a module: what is trained, which layers can be followed, and which layers are refused by name.
 

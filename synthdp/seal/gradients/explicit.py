@@ -1,19 +1,19 @@
 """Per-unit gradients in full, for modules that book-keeping cannot follow: any layer, at a price in time and memory."""
 
 import contextlib
-import copy
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._ops import OpOverloadPacket, OperatorBase
+from torch._ops import OperatorBase, OpOverloadPacket
 from torch.func import functional_call, grad, vmap
 
 from synthdp.errors import BadInput
 from synthdp.seal.clipping import Automatic, Rule, layout
 from synthdp.seal.gradients.bound import CHUNK, FLAT, MARGIN, STEP, Batch, Bound, Sums, to_step
+from synthdp.seal.gradients.module_state import copied
 from synthdp.seal.gradients.rows_apart import READS, Failures
 
 FLOATS = 1 << 25  # per-unit gradients held at a time: 128 MiB
@@ -31,23 +31,11 @@ class Callback(nn.Module):
         return self._loss[0](self.module, records)
 
 
-def copied(module: nn.Module) -> nn.Module:
-    """A copy that shares nothing: what it keeps of the records it sees is gone with it."""
-    try:
-        return copy.deepcopy(module)
-    except Exception as error:  # of a foreign object; its text could hold what the object holds
-        kind = type(error).__name__
-    raise BadInput(
-        f"{type(module).__name__} cannot be copied (copy.deepcopy raises {kind}), so one unit could find what it kept of another: leave "
-        "locks, open files and tensors that gradients were computed for out of the module"
-    )
-
-
 class _Batched(Failures):
     """Refuses what could see several units under vmap: an operation with its own rule for them (`torch.autograd.Function.vmap`, custom
     ones), and what reads values."""
 
-    def look(self, func: Any, args: Sequence[Any]) -> None:
+    def look(self, func: Any) -> None:
         """Only torch's own operations pass."""
         own = isinstance(func, OperatorBase | OpOverloadPacket) and not str(func).startswith("aten.")
         if own or getattr(func, "__name__", "") in READS:

@@ -9,8 +9,7 @@ operations, their numbers and the constants they take must be the same. Nothing 
 number's own chance. All other modules see one unit at a time (`explicit`).
 """
 
-import copy
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -20,6 +19,8 @@ from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from synthdp.seal.gradients.module_state import PLAIN, copied, layer_state, plain, state
 
 Loss = Callable[[nn.Module, Tensor], Tensor]
 
@@ -48,20 +49,20 @@ class Failures(TorchFunctionMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         try:
-            self.look(func, args)
+            self.look(func)
             return func(*args, **(kwargs or {}))
         except Exception:
             self.failed = True
             raise
 
-    def look(self, func: Any, args: Sequence[Any]) -> None:
+    def look(self, func: Any) -> None:
         """What is looked at of each call before it is made."""
 
 
 class _Calls(Failures):
     """Refuses hooks, which may do anything to gradients, and what reads values."""
 
-    def look(self, func: Any, args: Sequence[Any]) -> None:
+    def look(self, func: Any) -> None:
         name = getattr(func, "__name__", "")
         if name.startswith("register_") or name in READS:
             raise Mixes(name)
@@ -335,7 +336,7 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise self._failure(layer)
         if isinstance(layer, nn.LayerNorm | nn.RMSNorm) and len(layer.normalized_shape) >= args[0].dim():
             raise self._failure(layer)
-        if _state(layer) != self.states[layer]:  # such as `functional_call` lends it
+        if layer_state(layer) != self.states[layer]:  # such as `functional_call` lends it
             raise self._failure(layer)
         self.within += 1
         own = next((value for value in layer._parameters.values() if value is not None), args[0])
@@ -363,7 +364,6 @@ def _spread(name: str, named: Mapping[str, Any]) -> bool:
 
 
 SHAPES = {"size", "shape", "repeats"}  # what operations call them
-PLAIN = {bool, int, float, complex, str, bytes, type(None)}
 
 
 def _plain_numbers(value: Any) -> Any:
@@ -389,7 +389,7 @@ def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:
             yield from _tensors(value)
 
 
-def _followed(module: nn.Module, loss: Loss, like: Tensor, count: int, known: _Rows | None) -> _Rows | None:
+def _tried(module: nn.Module, loss: Loss, like: Tensor, count: int, known: _Rows | None) -> _Rows | None:
     """What a module and its loss do with so many rows like these; None where rows may be mixed."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -397,13 +397,13 @@ def _followed(module: nn.Module, loss: Loss, like: Tensor, count: int, known: _R
         return None
     token = _FOLLOWING.set(True)
     try:
-        tried = copy.deepcopy(module)  # what it would keep is no tensor without values
+        tried = copied(module)  # what it would keep is no tensor without values
         calls, mode = _Calls(), _Rows(tried, count, known)
         for layer in tried.modules():
             if type(layer) in LAYERS and plain(layer):
                 layer.register_forward_pre_hook(mode.before)
                 layer.register_forward_hook(mode.after)
-                mode.states[layer] = _state(layer)
+                mode.states[layer] = layer_state(layer)
         before = state(tried)
         with (
             FakeTensorMode(allow_non_fake_inputs=True),
@@ -421,53 +421,6 @@ def _followed(module: nn.Module, loss: Loss, like: Tensor, count: int, known: _R
         return None
     finally:
         _FOLLOWING.reset(token)
-
-
-def plain(layer: nn.Module) -> bool:
-    """Whether a layer does what its type does: no hook but the house's, and no method of its own."""
-    hooks = (*layer._forward_pre_hooks.values(), *layer._forward_hooks.values())
-    house = all((getattr(hook, "__module__", None) or "").startswith("synthdp.") for hook in hooks)
-    return house and not any(map(callable, layer.__dict__.values()))
-
-
-class _Thing:
-    """An object that equals itself alone, kept so that no other gets its place."""
-
-    __slots__ = ("it",)
-
-    def __init__(self, it: Any) -> None:
-        self.it = it
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Thing) and self.it is other.it
-
-    def __hash__(self) -> int:
-        return id(self.it)
-
-
-# What torch keeps in each module and never changes in a pass.
-FIXED = vars(nn.Module()).keys() - {"training", "_parameters", "_buffers", "_modules", "_forward_hooks", "_forward_pre_hooks"}
-
-
-def _state(layer: nn.Module) -> Any:
-    return tuple([(name, _held(value)) for name, value in vars(layer).items() if name not in FIXED])
-
-
-def _held(value: Any) -> Any:
-    kind = type(value)
-    if kind in PLAIN or kind is torch.Size:
-        return value
-    if isinstance(value, dict):
-        return tuple([(_held(key), _held(each)) for key, each in value.items()]) if value else kind
-    if isinstance(value, list | tuple | deque):
-        return tuple([_held(each) for each in value])
-    return frozenset(map(_held, value)) if isinstance(value, set) else _Thing(value)
-
-
-def state(module: nn.Module) -> tuple[Any, ...]:
-    """What a module may do other things by: all attributes of its layers, in lists, dictionaries and sets their content, and which
-    objects the others are."""
-    return tuple(map(_state, module.modules()))
 
 
 def _hooks_of_all() -> bool:
@@ -502,8 +455,8 @@ def row_wise(module: nn.Module, loss: Loss, rows: Tensor, lines: Any = None, own
     owner = getattr(loss, "__self__", None)
     place = (id(own), module is own, state(own), id(owner), lines or loss, rows.dtype, rows.device, rows.shape)
     if place not in _KNOWN:
-        first = _followed(module, loss, rows, REFERENCE, None)
-        apart = first is not None and _followed(module, loss, rows, len(rows), first) is not None
+        first = _tried(module, loss, rows, REFERENCE, None)
+        apart = first is not None and _tried(module, loss, rows, len(rows), first) is not None
         _KNOWN[place] = (own, owner), apart
         while len(_KNOWN) > KEPT:
             _KNOWN.popitem(last=False)
