@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         layout,
     )
     from synthdp.seal.door import Sensitive
+    from synthdp.seal.gradients.buckets import Buckets
     from synthdp.seal.gradients.question import Counted, Gradient, Together
     from synthdp.seal.gradients.rows_apart import following, row_wise
     from synthdp.seal.history_tables import HistoryTables
@@ -54,6 +55,7 @@ _HOMES = {
     "choice": ("Dependence", "MOST_OFFSET", "MOST_RECORDS", "Misfit"),
     "clipping": ("ALLOCATIONS", "Automatic", "Flat", "PerGroup", "Rule", "adapted", "decayed", "layout"),
     "door": ("Sensitive",),
+    "gradients.buckets": ("Buckets",),
     "gradients.question": ("Counted", "Gradient", "Together"),
     "gradients.rows_apart": ("following", "row_wise"),
     "history_tables": ("HistoryTables",),
@@ -77,6 +79,7 @@ __all__ = [
     "MOST_RECORDS",
     "Automatic",
     "Batch",
+    "Buckets",
     "Confident",
     "Counted",
     "Counts",

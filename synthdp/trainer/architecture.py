@@ -22,7 +22,7 @@ def prepared(module: Any, codec: Codec, target: str | None) -> nn.Module:
     """A copy of the module on the CPU; lazy layers get their widths from made-up rows of the schema."""
     if not isinstance(module, nn.Module):
         raise BadInput(f"module must be a torch.nn.Module, got {type(module).__name__}")
-    made = copy.deepcopy(module).cpu()
+    made = _copied(module).cpu()
     if any(isinstance(parameter, nn.UninitializedParameter) for parameter in made.parameters()):
         rows = Inputs(codec, target).rows(torch.from_numpy(public_rows(codec)))
         try:
@@ -32,6 +32,21 @@ def prepared(module: Any, codec: Codec, target: str | None) -> nn.Module:
                 f"the module cannot take inputs of shape {tuple(rows.shape)}: {first_line(error)}"
             ) from error
     return made
+
+
+def _copied(module: nn.Module) -> nn.Module:
+    for layer in module.modules():
+        if isinstance(layer, torch.jit.ScriptModule):
+            raise BadInput("layers of torch.jit cannot be trained here: give the module that was scripted or traced")
+        if "_orig_mod" in layer._modules:
+            raise BadInput("torch.compile hides a module's layers: give the module as it was before torch.compile")
+    try:
+        return copy.deepcopy(module)
+    except Exception as error:  # of a foreign object
+        raise BadInput(
+            f"the module cannot be copied (copy.deepcopy raises {type(error).__name__}): leave locks, open files and tensors with a "
+            "grad_fn out of it; in place of the old torch.nn.utils.weight_norm take torch.nn.utils.parametrizations.weight_norm"
+        ) from error
 
 
 def loaded(module: nn.Module, tensors: Tensors) -> nn.Module:

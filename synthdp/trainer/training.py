@@ -24,7 +24,7 @@ from synthdp.ledger.events import Entry, Plan, Sampled
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
-from synthdp.seal import ALLOCATIONS, Sensitive, first_line, public_rows, row_wise, tried
+from synthdp.seal import ALLOCATIONS, Buckets, Sensitive, first_line, public_rows, row_wise, tried
 from synthdp.trainer.architecture import NAME, loaded
 from synthdp.trainer.inputs import Inputs
 from synthdp.trainer.losses import CLASSES, Function, check_target
@@ -165,8 +165,9 @@ class Training:
     def one_by_one(self, schema: Schema) -> bool:
         """Whether each unit goes through the module by itself, because rows of a batch may be mixed there."""
         codec, device = Codec(schema), devices.place(self.device)
-        descent = Descent(self, codec, 1.0, None, device)
-        return not row_wise(descent.module, descent.loss, torch.from_numpy(public_rows(codec)).to(device))
+        descent, rows = Descent(self, codec, 1.0, None, device), torch.from_numpy(public_rows(codec))
+        many = rows[torch.arange(Buckets.of(self.expected).size) % len(rows)]  # as many as in the fit
+        return not row_wise(descent.module, descent.loss, many.to(device))
 
     def _check_outputs(self, codec: Codec, schema: Schema) -> None:
         """Refuse a module that cannot take such inputs, or does not tell the target's classes apart."""
@@ -279,9 +280,10 @@ class Descent:
         )
 
     def loss(self, module: nn.Module, codes: Tensor) -> Tensor:
-        """One per record: the only place where records pass."""
+        """One per record: the only place where records pass. A loss with attributes is copied, so that it keeps nothing of them."""
         rows = self._inputs.rows(codes)
-        return self._function(module(rows), self._inputs.targets(codes, rows))
+        function = copy.deepcopy(self._function)
+        return function(module(rows), self._inputs.targets(codes, rows))
 
     def follow(self, sums: Any, divisor: float, rate: float) -> float:
         """One step, at this learning rate, of the optimiser along the noisy sums over the public `divisor`; the length of that."""

@@ -13,6 +13,9 @@ MANIFEST = "tests/report/test_manifest.py"
 GRADIENTS = "tests/seal/test_gradients.py"
 BUCKETS = "tests/seal/test_buckets.py"
 APART = "tests/seal/test_rows_apart.py::test_rows_that_may_be_mixed_are_not"
+CHANGED = "tests/seal/test_rows_apart.py::test_what_changes_from_pass_to_pass_is_not_followed"
+NOTHING_KEPT = "tests/seal/test_rows_apart.py::test_a_unit_finds_nothing_that_a_module_kept_of_others"
+OWN_GRADIENT = "tests/seal/test_rows_apart.py::test_a_unit_s_gradient_is_its_own_whatever_the_module_does_for_many"
 ROWS_APART = "synthdp.seal.gradients.rows_apart"
 HISTORY_TABLES = "tests/seal/test_history_tables.py"
 COUNTED, COUNTED_TESTS = "synthdp.seal.counted_histories", "tests/seal/test_counted_histories.py"
@@ -135,13 +138,13 @@ CLIPPING = (
             (
                 "any number of rows",
                 f"{ROWS_APART}:row_wise",
-                "one is not None and one == other",
-                "other is not None",
+                "first is not None and _tried(module, loss, rows, len(rows), first) is not None",
+                "_tried(module, loss, rows, len(rows), None) is not None",
                 ("how many", "a layer for many"),
             ),
             (
                 "gradients of its own",
-                f"{ROWS_APART}:_done",
+                f"{ROWS_APART}:_tried",
                 "not _own_gradients(losses)",
                 "True",
                 ("a gradient of its own",),
@@ -154,6 +157,34 @@ CLIPPING = (
                 ("a hook",),
             ),
         )
+    ),
+    Mutant(
+        "units draw by their place",
+        "synthdp.seal.gradients.explicit:add",
+        "vmap(grad(unit_loss), in_dims=(None, 0, 0), randomness='error')",
+        "vmap(grad(unit_loss), in_dims=(None, 0, 0), randomness='different')",
+        (f"{OWN_GRADIENT}[Scaled-a seeded draw]",),
+    ),
+    Mutant(
+        "a unit finds what the module kept of others",
+        "synthdp.seal.gradients.explicit:add",
+        "_alone(copied(module), loss, unit, slots, trained)",
+        "_alone(module, loss, unit, slots, trained)",
+        tuple(f"{NOTHING_KEPT}[{kept}]" for kept in ("dictionary", "buffer", "whole number")),
+    ),
+    Mutant(
+        "private attributes may change from pass to pass",
+        "synthdp.seal.gradients.module_state:layer_state",
+        "name not in FIXED",
+        "name[0] != '_'",
+        (f"{CHANGED}[Warm-a private attribute]",),
+    ),
+    Mutant(
+        "lists may change from pass to pass",
+        "synthdp.seal.gradients.module_state:_held",
+        "isinstance(value, list | tuple | deque)",
+        "isinstance(value, tuple)",
+        (f"{CHANGED}[Warm-a list]",),
     ),
     Mutant(
         "rows that are not padded",

@@ -1,6 +1,8 @@
 """Laws 12 and 47: only modules whose rows stay apart are followed by book-keeping; all others see one unit at a time."""
 
 import copy
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from synthdp.errors import BadInput
 from synthdp.seal.callbacks import source
 from synthdp.seal.gradients import clipped_gradient_sum, per_unit_reference
 from synthdp.seal.gradients.buckets import Buckets, probed
@@ -126,6 +129,9 @@ APART = {
         classes,
     ),
     "repeated": (Two(lambda _, h: torch.tril(h.unsqueeze(1).repeat(1, 8, 1)).sum(1)), classes),
+    "a constant": (Two(lambda _, h: h * torch.tensor([0.5, 1.0]).repeat(4) + torch.from_numpy(np.ones(8))), classes),
+    "written into its own": (Two(lambda _, h: h.add_(torch.ones(8)).relu_().mul(torch.zeros(8).fill_(2))), classes),
+    "as wide as there are rows": (Two(lambda _, h: h + torch.zeros(ROWS)[:8] + torch.ones(ROWS, 8).tril()[7]), classes),
     "a table": (Two(lambda rows, h: h + torch.arange(80.0).view(10, 8)[(rows[:, 0] * 9).long()]), classes),
 }  # fmt: skip
 MIXED = {
@@ -179,15 +185,153 @@ MIXED |= {
 }
 
 
-class Warm(Two):
-    """Does something else from its third pass on."""
+# ---- Ways past what is looked at.
 
-    calls = 0
+
+def numbered(made):
+    """Losses that are the same whatever `made` returns, with gradients that are not."""
+
+    def between(_, hidden):
+        number = made(hidden, 1.0 / len(hidden))
+        return hidden * number + (hidden - hidden * number).detach()
+
+    return between
+
+
+def far(rows):
+    """Whether a row is one that no other is, (rows, 1)."""
+    return (rows[:, :1] > 0.99).to(rows)
+
+
+THREAD = ThreadPoolExecutor(1)
+
+
+def in_a_thread(rows, hidden):
+    return hidden * (1 - 2 * THREAD.submit(lambda: far(rows).amax()).result())
+
+
+class Lent(Two):
+    """A layer of torch is lent the rows as its weight, so that its outputs are of all of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.like = nn.Linear(1, 1, bias=False).requires_grad_(False)
 
     def forward(self, rows):
-        self.calls += 1
+        found = torch.func.functional_call(self.like, {"weight": far(rows)}, (torch.ones_like(far(rows)),))
+        return self.last(torch.relu(self.first(rows)) * (1 - 2 * found.amax(1, keepdim=True)))
+
+
+class Own(Two):
+    """A layer of torch has a method of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.filter = nn.Conv1d(1, 1, 1, bias=False).requires_grad_(False)
+        self.filter._conv_forward = lambda rows, *_: rows * (1 - 2 * far(rows[:, 0]).amax())
+
+    def forward(self, rows):
+        found = self.filter(torch.cat([rows, torch.relu(self.first(rows))], 1).unsqueeze(1)).squeeze(1)
+        return self.last(found[:, WIDTH:])
+
+
+class Stuck(Two):
+    """A layer of torch that fails halfway, so that what follows would count as its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.scaled = nn.InstanceNorm1d(3, affine=True).requires_grad_(False)
+
+    def forward(self, rows):
+        found = self.first(rows)
+        try:
+            self.scaled(found.unsqueeze(1))
+        except ValueError:
+            found = found.sub_(found.mean(0).detach())
+        return self.last(found)
+
+
+def unpacked(rows, hidden):
+    with torch.autograd.graph.saved_tensors_hooks(lambda kept: kept, lambda kept: kept * (1 - 2 * far(rows).amax())):
+        return hidden * hidden.sigmoid()
+
+
+def brightest(rows: torch.Tensor) -> torch.Tensor:
+    return rows * (1 - 2 * far(rows).amax())
+
+
+foreign = torch.library.custom_op("synthdp_tests::positive", brightest, mutates_args=())
+foreign.register_fake(torch.empty_like)
+
+
+def by_its_text(rows, hidden):
+    return hidden * 2 if "0.99" in str(rows) or "0.99" in f"{rows[0, 0]}" else hidden
+
+
+MIXED |= {
+    "new_tensor of how many": (Two(numbered(lambda h, share: h.new_tensor(share))), classes),
+    "from_numpy of how many": (Two(numbered(lambda _, share: torch.from_numpy(np.array(share)))), classes),
+    "Tensor of how many": (Two(numbered(lambda _, share: torch.Tensor([share]))), classes),
+    "tensor by its name of how many": (Two(numbered(lambda _, share: torch.tensor(data=share))), classes),
+    "a complex number of how many": (Two(numbered(lambda _, share: (torch.ones(8) * (1j * share)).abs())), classes),
+    "places in a list of how many": (Two(lambda _, h: h[:, [len(h) % 3, 1, 2, 3, 4, 5, 6, 7]]), classes),
+    "a type by how many": (Two(lambda _, h: h.to(torch.bfloat16 if len(h) > 70 else h.dtype).to(h)), classes),
+    "text": (Two(by_its_text), classes),
+    "another thread": (Two(in_a_thread), classes),
+    "a layer that is lent rows": (Lent(), classes),
+    "a layer's own method": (Own(), classes),
+    "a layer that fails halfway": (Stuck(), classes),
+    "what is kept for the gradient": (Two(unpacked), classes),
+    "an operation that is not torch's": (
+        Two(lambda rows, h: h * foreign(torch.cat([rows, torch.ones_like(rows)], 1))[:, WIDTH : WIDTH + 1]),
+        classes,
+    ),
+}
+
+
+class Warm(Two):
+    """Does something else from its third pass on. `counted` says where it counts them."""
+
+    def __init__(self, counted):
+        super().__init__()
+        self.counted, self.calls, self._calls, self.listed, self.named = counted, 0, 0, [0], {"calls": (0,)}
+        for name in ("written", "made", "seen"):
+            self.register_buffer(name, torch.zeros(()))
+
+    def forward(self, rows):
         found = torch.relu(self.first(rows))
-        return self.last(found if self.calls < 3 else found.flip(0))
+        return self.last(found if self.count() < 3 else found.flip(0))
+
+    def count(self):
+        if self.counted == "an attribute":
+            self.calls += 1
+        elif self.counted == "a private attribute":
+            self._calls += 1
+        elif self.counted == "a list":
+            self.listed[0] += 1
+        elif self.counted == "a dictionary":
+            self.named["calls"] = (self.named["calls"][0] + 1,)
+        return self.calls + self._calls + self.listed[0] + self.named["calls"][0]
+
+
+class Slower(Warm):
+    """Counts in a tensor, whose value is looked at by none but other tensors."""
+
+    def forward(self, rows):
+        if self.counted == "a buffer":
+            self.written += 1
+        elif self.counted == "another buffer":
+            self.made = self.made + 1 + 0
+        else:
+            self.seen.data[None].add_(1)
+        late = torch.where(self.written + self.made + self.seen < 3, 1.0, -1.0)
+        return self.last(torch.relu(self.first(rows)) * late)
+
+
+PLACES = {
+    Warm: ("an attribute", "a private attribute", "a list", "a dictionary"),
+    Slower: ("a buffer", "another buffer", "a view"),
+}
 
 
 def records(count=ROWS, seed=0):
@@ -224,10 +368,26 @@ def test_a_module_that_mixes_rows_sees_one_unit_at_a_time(case):
     assert moved <= 0.1
 
 
-def test_what_changes_from_pass_to_pass_is_not_followed():
-    module = Warm()
+@pytest.mark.parametrize(("kind", "counted"), [(kind, counted) for kind in PLACES for counted in PLACES[kind]])
+def test_what_changes_from_pass_to_pass_is_not_followed(kind, counted):
+    module = kind(counted)
     assert not row_wise(module, classes, records())
-    assert module.calls == 0, "it was tried on a copy"
+    assert module.count() <= 1, "it was tried on a copy"
+    assert module.written + module.made + module.seen == 0
+    module, given = kind(counted), records(70)
+    assert moved(module, given) <= 1
+    whole, parts = (clipped_gradient_sum(module, classes, given, None, 0.1, microbatch=size) for size in (70, 10))
+    assert torch.allclose(whole.flat, parts.flat, rtol=0, atol=1e-9)
+
+
+def test_another_attribute_s_place_in_memory_does_not_make_a_module_known():
+    module = Two(lambda _, h: h)
+    assert row_wise(module, classes, records(), source(classes))
+    for _ in range(20):
+        module.between = lambda _, h: h - h.mean(0) + h.mean(0).detach()
+        assert not row_wise(module, classes, records(), source(classes))
+        module.between = lambda _, h: h
+        assert row_wise(module, classes, records(), source(classes))
 
 
 def test_a_module_that_was_changed_is_looked_at_anew():
@@ -284,6 +444,207 @@ def test_a_unit_whose_operation_fails_does_not_change_how_others_are_computed():
     for name, value in wanted.items():
         assert torch.allclose(all_[name], value, rtol=0, atol=1e-5), name
     assert np.sqrt(sum(float((all_[name] - few[name]).square().sum()) for name in wanted)) <= 0.1
+
+
+# ---- One unit at a time: each finds the module as it was.
+
+
+def moved(module, given, loss=classes, clip=0.1):
+    """What the first record moves the clipped sum by, in clips."""
+    one, other = (clipped_gradient_sum(copy.deepcopy(module), loss, rows, None, clip) for rows in (given, given[1:]))
+    return float((one.flat - other.flat).norm()) / clip
+
+
+class Keeping(Two):
+    """Divides by the largest number that it has met. `kept` says where it keeps that."""
+
+    def __init__(self, kept):
+        super().__init__()
+        self.kept, self.largest = kept, {"top": 1e-3}
+        self.register_buffer("top", torch.full((), 1e-3), persistent=False)
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64), persistent=False)
+
+    def forward(self, rows):
+        met = rows.detach().abs().amax()
+        if self.kept == "dictionary":
+            self.largest["top"] = max(self.largest["top"], float(met))
+        elif self.kept == "buffer":
+            self.top.copy_(torch.maximum(self.top, met))
+        else:
+            self.calls += 1
+        sign = -1.0 if self.calls.item() % 2 else 1.0
+        return self.last(torch.tanh(self.first(rows / self.largest["top"] / self.top) * sign))
+
+
+@pytest.mark.parametrize("kept", ["dictionary", "buffer", "whole number"])
+def test_a_unit_finds_nothing_that_a_module_kept_of_others(kept):
+    module, given = Keeping(kept), records(40) * 0.1
+    given[0] = 1.0
+    assert not row_wise(module, classes, records())
+    assert moved(module, given) <= 1
+    module = Keeping(kept)
+    clipped_gradient_sum(module, classes, given, None, 0.1)
+    assert (module.largest["top"], module.top.item(), module.calls.item()) == (1e-3, pytest.approx(1e-3), 0)
+
+
+def test_a_module_that_cannot_be_copied_is_refused():
+    module = Two(lambda _, h: h.flip(0).flip(0))
+    module.lock = threading.Lock()
+    with pytest.raises(BadInput, match=r"Two cannot be copied \(copy.deepcopy raises TypeError\)"):
+        clipped_gradient_sum(module, classes, records(2), None, 0.1)
+
+
+class Scaled(Two):
+    """A parameter that no layer owns, hence gradients in full."""
+
+    def __init__(self, between=lambda _, h: h):
+        super().__init__(between)
+        self.scale = nn.Parameter(torch.ones(8))
+
+    def forward(self, rows):
+        return self.last(self.between(rows, torch.relu(self.first(rows)) * self.scale))
+
+
+def seeded(_, hidden):
+    return hidden * (1 + torch.randn(8, generator=torch.Generator().manual_seed(0)))
+
+
+def doubled(numbers):
+    return numbers * 2
+
+
+class Together(torch.autograd.Function):
+    """Brings its own rule for many units, and there each gets what all add up to."""
+
+    generate_vmap_rule = False
+
+    @staticmethod
+    def forward(numbers):
+        return doubled(numbers)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(_, gradient):
+        return doubled(gradient)
+
+    @staticmethod
+    def vmap(_, __, numbers):
+        return numbers * numbers.sum(), 0
+
+
+own_rule = torch.library.custom_op(
+    "synthdp_tests::doubled", doubled, mutates_args=(), schema="(Tensor numbers) -> Tensor"
+)
+own_rule.register_vmap(lambda _, __, numbers: (numbers * numbers.sum(), 0))
+DIFFERENT = {
+    "a seeded draw": seeded,
+    "its own rule for many units": lambda _, h: Together.apply(h),
+    "a custom operation with such a rule": lambda _, h: h + own_rule(h.detach()),
+}
+
+
+@pytest.mark.parametrize("case", DIFFERENT)
+@pytest.mark.parametrize("kind", [Two, Scaled])
+def test_a_unit_s_gradient_is_its_own_whatever_the_module_does_for_many(kind, case):
+    module, given = kind(DIFFERENT[case]), records(20)
+    given[0] = 3.0
+    assert moved(module, given) <= 1
+    sums = clipped_gradient_sum(module, classes, given, None, 0.1)
+    for name, value in per_unit_reference(module.double(), classes, given.double(), None, 0.1).items():
+        assert torch.allclose(sums[name], value, rtol=0, atol=1e-6), name
+
+
+class Slope(nn.Module):
+    """Beside its outputs it returns their own gradient by the inputs: a weight is met once more, behind the layer's back."""
+
+    def __init__(self, layer, last, *shape):
+        super().__init__()
+        self.layer, self.last, self.shape = layer, last, shape
+
+    def forward(self, rows):
+        with torch.enable_grad():
+            given = rows.detach().reshape(-1, *self.shape).requires_grad_(True)
+            found = self.last(torch.tanh(self.layer(given)).flatten(1))
+            (slope,) = torch.autograd.grad(found, given, torch.ones_like(found), create_graph=True)
+        return torch.cat([found, slope.flatten(1)], 1)
+
+
+SLOPES = {
+    "linear": lambda: Slope(nn.Linear(WIDTH, 8), nn.Linear(8, 2), WIDTH),
+    "places": lambda: Slope(nn.Linear(8, 2, bias=False), nn.Linear(16, 2), 8, 8),
+    "convolution": lambda: Slope(nn.Conv2d(1, 1, 7), nn.Linear(4, 2), 1, 8, 8),
+    "norm": lambda: Slope(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2), WIDTH),
+}
+
+
+@pytest.mark.parametrize("case", SLOPES)
+def test_gradients_of_gradients_are_whole(case):
+    def steep(module, rows):
+        found = module(rows)
+        return functional.softplus(found[:, 0]) + found[:, 2:].square().sum(1)
+
+    module, given = SLOPES[case](), records(9)
+    sums = clipped_gradient_sum(module, steep, given, None, 0.1)
+    for name, value in per_unit_reference(module.double(), steep, given.double(), None, 0.1).items():
+        assert torch.allclose(sums[name], value, rtol=0, atol=1e-5), name
+
+
+def test_a_layer_s_own_weight_that_it_is_lent_changed_has_its_gradient():
+    class Tanh(Two):
+        def forward(self, rows):
+            lent = {"weight": 3 * self.first.weight.tanh()}
+            return self.last(torch.relu(torch.func.functional_call(self.first, lent, (rows,))))
+
+    module, given = Tanh(), records(9)
+    assert not row_wise(module, classes, given)
+    sums = clipped_gradient_sum(module, classes, given, None, 0.1)
+    for name, value in per_unit_reference(module.double(), classes, given.double(), None, 0.1).items():
+        assert torch.allclose(sums[name], value, rtol=0, atol=1e-5), name
+
+
+def test_what_is_used_twice_outside_its_layer_is_still_followed():
+    """Residual connections, which meet a layer's output more than once."""
+
+    class Residual(Two):
+        def forward(self, rows):
+            found = self.first(rows)
+            return self.last(found + torch.tanh(found) * found)
+
+    module, given = Residual(), records(64)
+    assert row_wise(module, classes, given)
+    assert probed(module, classes, given, Buckets(1, 128)) is not None
+
+
+def test_layers_under_autocast_take_float64():
+    class Low(Two):
+        def forward(self, rows):
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return super().forward(rows).to(rows)
+
+    module, given = Low(), records(9)
+    assert probed(module, classes, records(8), Buckets(1, 128)) is None
+    sums = clipped_gradient_sum(module, classes, given, None, 0.1)
+    for name, value in per_unit_reference(module.double(), classes, given.double(), None, 0.1).items():
+        assert torch.allclose(sums[name], value, rtol=0, atol=1e-5), name
+
+
+def test_sparse_gradients_and_slow_rules_of_torch_are_taken_as_they_come():
+    class Looked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.bag, self.last = nn.Embedding(10, 8, sparse=True), nn.EmbeddingBag(10, 8), nn.Linear(8, 2)
+
+        def forward(self, rows):
+            places = (rows[:, :5] * 9).long().clamp(0, 9)
+            return self.last(self.table(places).mean(1) + self.bag(places))
+
+    module, given = Looked(), records(5)
+    sums = clipped_gradient_sum(module, classes, given, None, 0.1)
+    for name, value in per_unit_reference(module.double(), classes, given.double(), None, 0.1).items():
+        assert torch.allclose(sums[name], value.to_dense(), rtol=0, atol=1e-6), name
 
 
 def test_hooks_of_a_module_are_not_followed():

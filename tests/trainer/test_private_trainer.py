@@ -4,6 +4,7 @@ import contextlib
 import copy
 import json
 import math
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -31,6 +32,7 @@ from synthdp.seal.resume import Checkpoint
 from synthdp.trainer import array_schema, load, verify
 from synthdp.trainer.architecture import own_code
 from synthdp.trainer.inputs import Inputs, framed, settled
+from synthdp.trainer.training import Descent
 
 ANY, FREE, TIGHT = math.inf, Budget(math.inf, 1e-5), Budget(3.0, 1e-5)
 ROWS = 600
@@ -238,7 +240,9 @@ def test_only_trained_weights_leave():
 
     module = Late()
     module.register_buffer("fixed", torch.ones(2, dtype=torch.float64))
-    found = weights(trainer(module, batch=ROWS).fit(arrays(), seed=1))
+    with pytest.warns(UserWarning, match="each unit goes through it by itself"):
+        made = trainer(module, batch=ROWS)
+    found = weights(made.fit(arrays(), seed=1))
     assert found["seen"] == 0
     assert (found["fixed"] == 1).all()
     assert (found["linear.weight"] != module.linear.weight.detach().numpy()).any()
@@ -448,6 +452,63 @@ def test_a_module_that_may_mix_rows_is_trained_one_unit_at_a_time_and_says_so():
     assert all(distance <= sensitivity for distance, sensitivity in moved.movements)
 
 
+class Bent(nn.Module):
+    """A layer, and what `bend` does to its inputs."""
+
+    def __init__(self, bend):
+        super().__init__()
+        self.linear, self.bend = nn.Linear(4, 2), bend
+
+    def forward(self, rows):
+        return self.linear(self.bend(rows))
+
+
+def test_the_warning_is_of_as_many_rows_as_the_fit_has():
+    """A batch of 100 has buckets of 128 rows."""
+    trainer(Bent(lambda rows: rows + torch.zeros(128)[:4]))
+    with pytest.warns(UserWarning, match="each unit goes through it by itself"):
+        trainer(Bent(lambda rows: rows * 2 if len(rows) > 100 else rows))
+
+
+def test_a_loss_keeps_nothing_of_what_it_sees():
+    class Largest:
+        """Divides by the largest loss that it has met."""
+
+        def __init__(self):
+            self.met = [1.0]
+
+        def __call__(self, outputs, targets):
+            losses = functional.cross_entropy(outputs, targets, reduction="none")
+            self.met[0] = max(self.met[0], 100 * float(losses.detach().max()))
+            return losses / self.met[0]
+
+    def held(outputs, targets):
+        return functional.cross_entropy(outputs, targets, reduction="none") + 0 * keeping.met[0]
+
+    keeping = Largest()
+    descent = Descent(trainer(loss=held).training, Codec(numbers()), 1.0, None, torch.device("cpu"))
+    descent._function = keeping
+    rows = torch.from_numpy(public_rows(Codec(numbers())))
+    assert torch.equal(descent.loss(descent.module, rows), descent.loss(descent.module, rows))
+    assert keeping.met == [1.0]
+
+
+def test_packed_sequences_are_trained_one_unit_at_a_time():
+    class Packed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.steps, self.last = nn.LSTM(1, 3, batch_first=True), nn.Linear(3, 2)
+
+        def forward(self, rows):
+            lengths = (rows > 0.5).sum(1).clamp_min(1).cpu()
+            packed = nn.utils.rnn.pack_padded_sequence(rows[:, :, None], lengths, True, enforce_sorted=False)
+            return self.last(self.steps(packed)[1][0][-1])
+
+    with pytest.warns(UserWarning, match="each unit goes through it by itself"):
+        made = trainer(Packed(), batch=5, epochs=0.01)
+    assert made.fit(arrays(), seed=1).predict(arrays()[0]).shape == (ROWS,)
+
+
 class Counting(nn.Module):
     """Keeps a sum of the records that it sees."""
 
@@ -474,6 +535,13 @@ class Gated(nn.Module):
         return self.last(held + self.gate(held.amax(0, keepdim=True).expand_as(held)))
 
 
+def old(make):
+    """A module made by what torch advises against."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make()
+
+
 WITH_LEARN = {"columns": {"sex": {"kind": "categorical", "categories": "learn"}}}
 REFUSED = {
     "batch norm": (lambda: trainer(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))), "BatchNorm1d"),
@@ -482,6 +550,15 @@ REFUSED = {
         r"Dropout \(layer '0'\) draws random numbers",
     ),
     "memory": (lambda: trainer(Counting()), "changes its own 'seen' while"),
+    "old weight norm": (
+        lambda: trainer(old(lambda: nn.Sequential(nn.utils.weight_norm(nn.Linear(4, 2))))),
+        "cannot be copied .*parametrizations.weight_norm",
+    ),
+    "a script": (lambda: trainer(old(lambda: torch.jit.script(network(4, 2)))), "give the module that was scripted"),
+    "compiled": (
+        lambda: trainer(torch.compile(network(4, 2), backend="eager")),
+        "give the module as it was before torch.compile",
+    ),
     "frozen": (lambda: trainer(network(4, 2).requires_grad_(False)), "no parameter to train"),
     "width": (lambda: trainer(network(5, 2)), r"cannot take inputs of shape \(32, 4\): mat1"),
     "classes": (lambda: trainer(network(4, 3)), r"has 2 classes, so the module must return \(rows, 2\)"),

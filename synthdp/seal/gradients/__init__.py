@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 
 from synthdp.errors import BadInput
 from synthdp.seal.callbacks import source
@@ -24,6 +25,7 @@ from synthdp.seal.gradients.bound import FLAT, MARGIN, Batch, Bound, Gradients, 
 from synthdp.seal.gradients.buckets import Prepared, short
 from synthdp.seal.gradients.explicit import per_unit_reference
 from synthdp.seal.gradients.layers import Trained
+from synthdp.seal.gradients.module_state import copied
 from synthdp.seal.gradients.rows_apart import row_wise
 
 # ---- How a step's memory is kept for the next one.
@@ -74,9 +76,12 @@ def take_float32(module: nn.Module) -> None:
 
 
 def _widened(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG001
-    return tuple(
-        value.double() if isinstance(value, Tensor) and value.dtype == torch.float32 else value for value in inputs
-    )
+    return tuple(value.double() if _narrow(value) else value for value in inputs)
+
+
+def _narrow(value: Any) -> bool:
+    held = value.data if isinstance(value, PackedSequence) else value
+    return isinstance(held, Tensor) and held.dtype == torch.float32
 
 
 def _twin(layer: nn.Module, made: dict[int, Any]) -> nn.Module:
@@ -240,19 +245,15 @@ def _groups(rule: Rule, trained: Trained) -> Layout | None:
 
 def losses(module: nn.Module, loss: Loss, records: Tensor) -> Tensor:
     """The loss of each record, (n,), as the sums see it: float64, layers checked, and without the chances of dropout, which
-    belong to no record."""
-    own, module = module, in_float64(module)
+    belong to no record. A copy of the module is asked."""
+    own = copied(module)
+    module = in_float64(own)
     survey(module)
     if module is not own:
         take_float32(module)
-    drawing = [layer for layer in module.modules() if layer.training]
-    try:
-        for layer in drawing:
-            layer.training = False
-        return loss(module, records.double() if records.is_floating_point() else records).detach()
-    finally:
-        for layer in drawing:
-            layer.training = True
+    for layer in module.modules():
+        layer.training = False
+    return loss(module, records.double() if records.is_floating_point() else records).detach()
 
 
 def add_noise(sums: Gradients, deviation: float, noise: Draws) -> Gradients:

@@ -26,7 +26,7 @@ from synthdp.seal.gradients.layers import (
     Visit,
     single_squares,
 )
-from synthdp.seal.gradients.rows_apart import plain
+from synthdp.seal.gradients.module_state import plain
 
 # ---- One walk over a module: what is trained, which layers can be followed, and which layers are refused by name.
 
@@ -103,7 +103,8 @@ def add(
 ) -> bool:
     """Add the clipped gradients of a batch to `sums`; False, and nothing added, where the module cannot be followed.
 
-    That is where a layer is called twice, a parameter is used outside its layer, or an input is changed in place.
+    That is where a layer is called twice, a parameter is used outside its layer, an input is changed in place, or a layer's output has
+    another type than its parameters (autocast).
     """
     if len(batch.rows) == 0:
         bound.count(torch.zeros(batch.units))
@@ -139,7 +140,8 @@ def backward(
 
     def keep(layer: nn.Module, args: tuple[Any, ...], output: Any) -> None:
         node = output.grad_fn  # kept now: what an in-place operation makes of the output later is not the layer's
-        followed = bool(args) and node is not None
+        own = layer._parameters[next(iter(layers[layer]))]
+        followed = bool(args) and node is not None and own is not None and output.dtype == own.dtype
         seen = args[0] if followed else output
         visits.append(Visit(layer, seen, seen._version, GradientEdge(node, output.output_nr) if followed else None))
 
@@ -185,24 +187,19 @@ def _followed(losses: Tensor, rows: int, layers: Owners, visits: list[Visit]) ->
     called = {visit.layer for visit in visits}
     if len(called) < len(visits) or not all(_plain(visit, rows) for visit in visits):
         return False
-    uses: list[int] = []
-    known: set[Any] = set()
-    waiting: list[Any] = [losses.grad_fn]
+    trained = {id(layer._parameters[short]) for layer, mine in layers.items() for short in mine}
+    # Their gradients are those of the outputs. So no way from the losses, or from a layer's input on, leads to a trained parameter but
+    # through an output.
+    known: set[Any] = {visit.edge.node for visit in visits if visit.edge is not None}
+    waiting: list[Any] = [losses.grad_fn, *(visit.input.grad_fn for visit in visits)]
     while waiting:
         node = waiting.pop()
-        if node is None:
-            continue
-        if type(node) is _LEAF:
-            uses.append(id(node.variable))
-        elif node not in known:
+        if type(node) is _LEAF and id(node.variable) in trained:
+            return False
+        if node is not None and node not in known:
             known.add(node)
             waiting += [following for following, _ in node.next_functions]
-    # Once is the layer's own call.
-    return all(
-        uses.count(id(layer._parameters[short])) <= (layer in called)
-        for layer, mine in layers.items()
-        for short in mine
-    )
+    return True
 
 
 def _plain(visit: Visit, rows: int) -> bool:

@@ -51,8 +51,9 @@ from synthdp.seal.clipping import Automatic, Layout, Rule
 from synthdp.seal.gradients import bookkeeping, explicit
 from synthdp.seal.gradients.bound import MARGIN, Bound, Gradients
 from synthdp.seal.gradients.layers import Owners, Seen, Trained
+from synthdp.seal.gradients.module_state import state
 from synthdp.seal.gradients.rows import Contributions, Lookup
-from synthdp.seal.gradients.rows_apart import row_wise, state
+from synthdp.seal.gradients.rows_apart import row_wise
 from synthdp.seal.to_device import moved
 
 Loss = Callable[[nn.Module, Tensor], Tensor]

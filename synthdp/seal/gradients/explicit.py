@@ -1,16 +1,20 @@
 """Per-unit gradients in full, for modules that book-keeping cannot follow: any layer, at a price in time and memory."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._ops import OperatorBase, OpOverloadPacket
 from torch.func import functional_call, grad, vmap
 
 from synthdp.errors import BadInput
 from synthdp.seal.clipping import Automatic, Rule, layout
 from synthdp.seal.gradients.bound import CHUNK, FLAT, MARGIN, STEP, Batch, Bound, Sums, to_step
-from synthdp.seal.gradients.rows_apart import Failures
+from synthdp.seal.gradients.module_state import copied
+from synthdp.seal.gradients.rows_apart import READS, Failures
 
 FLOATS = 1 << 25  # per-unit gradients held at a time: 128 MiB
 
@@ -27,6 +31,17 @@ class Callback(nn.Module):
         return self._loss[0](self.module, records)
 
 
+class _Batched(Failures):
+    """Refuses what could see several units under vmap: an operation with its own rule for them (`torch.autograd.Function.vmap`, custom
+    ones), and what reads values."""
+
+    def look(self, func: Any) -> None:
+        """Only torch's own operations pass."""
+        own = isinstance(func, OperatorBase | OpOverloadPacket) and not str(func).startswith("aten.")
+        if own or getattr(func, "__name__", "") in READS:
+            raise NotImplementedError(str(func))
+
+
 def add(
     module: nn.Module,
     loss: Callable[[nn.Module, Tensor], Tensor],
@@ -35,34 +50,39 @@ def add(
     trained: Mapping[str, Tensor],
     sums: Sums,
 ) -> None:
-    """Add the clipped gradients of a batch to `sums`: `torch.func.vmap`, or one unit at a time where that cannot go."""
+    """Add the clipped gradients of a batch to `sums`: `torch.func.vmap`, or one unit at a time where that cannot go.
+
+    Each pass is through a copy of the module. Under vmap nothing may draw chance: a draw would be one unit's by its place.
+    """
     if len(batch.rows) == 0:
         bound.count(torch.zeros(batch.units))
         return
-    callback = Callback(module, loss)
-    parameters = {f"module.{name}": parameter.detach() for name, parameter in trained.items()}
     records, held = _slots(batch)
     full = held.any(1)
 
     def unit_loss(parameters: dict[str, Tensor], records: Tensor, held: Tensor) -> Tensor:
-        losses = functional_call(callback, parameters, (records,))
+        losses = functional_call(callback, parameters, (records,))  # that of the chunk
         if losses.shape != held.shape:
             raise BadInput(f"loss must return one value per record, of shape (n,); got {losses.dim()} dimensions")
         return torch.where(held, losses, 0.0).sum()
 
-    many = vmap(grad(unit_loss), in_dims=(None, 0, 0), randomness="different")
+    many = vmap(grad(unit_loss), in_dims=(None, 0, 0), randomness="error")
     chunk = max(1, min(CHUNK, FLOATS // max(1, sum(parameter.numel() for parameter in trained.values()))))
     step = min(STEP, chunk)
     for start in range(0, len(records), chunk):
         part, mask = records[start : start + chunk], held[start : start + chunk]
+        callback = Callback(copied(module), loss)
+        parameters = {f"module.{name}": value.detach() for name, value in _named(callback.module, trained).items()}
         gradients: dict[str, Tensor] | None = None
-        failures = Failures()
-        with contextlib.suppress(RuntimeError), failures:  # an operation without a batching rule, or what reads values
+        failures = _Batched()
+        # An operation without a batching rule, or what reads values, raises RuntimeError; a slow rule of torch's warns.
+        with warnings.catch_warnings(), contextlib.suppress(RuntimeError), failures:
+            warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)
             found = many(parameters, to_step(part, step), to_step(mask, step))
             if not failures.failed:  # of one unit, such as a matrix that cannot be decomposed, which all would hear of
                 gradients = {name: found[f"module.{name}"][: len(part)] for name in trained}
         if gradients is None:
-            each = [_alone(module, loss, unit, slots, trained) for unit, slots in zip(part, mask, strict=True)]
+            each = [_alone(copied(module), loss, unit, slots, trained) for unit, slots in zip(part, mask, strict=True)]
             gradients = {name: torch.stack([unit[name] for unit in each]) for name in trained}
         own = None if batch.counts is None else batch.counts[start : start + chunk]
         _add_clipped({name: _of(full[start : start + chunk], gradients[name]) for name in trained}, own, bound, sums)
@@ -73,16 +93,23 @@ def _alone(
     loss: Callable[[nn.Module, Tensor], Tensor],
     records: Tensor,
     held: Tensor,
-    trained: Mapping[str, Tensor],
+    names: Collection[str],
 ) -> dict[str, Tensor]:
-    """The gradient of one unit, by ordinary autograd."""
+    """The gradient of one unit by these parameters, by ordinary autograd."""
+    trained = _named(module, names)
     with torch.enable_grad():
         total = torch.where(held, loss(module, records), 0.0).sum()
     zeros = {name: torch.zeros_like(parameter) for name, parameter in trained.items()}
     if total.grad_fn is None:
         return zeros
     found = torch.autograd.grad(total, list(trained.values()), allow_unused=True)
-    return {name: zeros[name] if each is None else each for name, each in zip(trained, found, strict=True)}
+    dense = [each.to_dense() if each is not None and each.is_sparse else each for each in found]
+    return {name: zeros[name] if each is None else each for name, each in zip(trained, dense, strict=True)}
+
+
+def _named(module: nn.Module, names: Collection[str]) -> dict[str, Tensor]:
+    own = dict(module.named_parameters())
+    return {name: own[name] for name in names}
 
 
 def _of(full: Tensor, gradient: Tensor) -> Tensor:

@@ -4,11 +4,11 @@ Book-keeping assumes that row i of every layer belongs to record i, and that one
 not show this. A module that sorts its rows and puts them back, or calls a layer twice if any record needs it, gives every record the loss
 that it would have alone; yet its layers see other records' rows (law 12). So before any record goes through a module, it is run once on
 tensors that have a shape and no values. Whatever reads a value fails there, so at this shape the operations are the same whatever the
-records hold; and each operation must be known to keep rows apart. A loss may not depend on how many rows there are: with another number of
-rows, the operations and their arguments must be the same. The module may not change. All others see one unit at a time (`explicit`).
+records hold; and each operation must be torch's own, and known to keep rows apart. A loss may not depend on how many rows there are: with
+another number of rows, the operations, their numbers and the constants they take must be the same. Nothing of the module may change, and
+nothing is drawn but dropout's chance for each number. All others see one unit at a time (`explicit`).
 """
 
-import copy
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from synthdp.seal.gradients.module_state import PLAIN, copied, layer_state, plain, state
 
 Loss = Callable[[nn.Module, Tensor], Tensor]
 
@@ -47,31 +49,30 @@ class Failures(TorchFunctionMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         try:
-            self.look(getattr(func, "__name__", ""), args)
+            self.look(func)
             return func(*args, **(kwargs or {}))
         except Exception:
             self.failed = True
             raise
 
-    def look(self, name: str, args: Sequence[Any]) -> None:
+    def look(self, func: Any) -> None:
         """What is looked at of each call before it is made."""
 
 
 class _Calls(Failures):
-    """Refuses hooks, which may do anything to gradients, and what reads values; and keeps constants."""
+    """Refuses hooks, which may do anything to gradients, and what reads values."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.constants: list[str] = []
-
-    def look(self, name: str, args: Sequence[Any]) -> None:
+    def look(self, func: Any) -> None:
+        name = getattr(func, "__name__", "")
         if name.startswith("register_") or name in READS:
             raise Mixes(name)
-        if name in ("tensor", "as_tensor") and args and not isinstance(args[0], Tensor):
-            self.constants.append(str(args[0]))
 
 
-READS = {"numpy", "tolist", "__array__", "data_ptr", "untyped_storage", "storage"}  # past all operations
+# Past all operations.
+READS = {
+    "numpy", "tolist", "__array__", "__dlpack__", "data_ptr", "untyped_storage", "storage", "__repr__", "__str__", "__format__",
+    "__reduce_ex__",
+}  # fmt: skip
 REFERENCE = 67  # rows: a number that no width is likely to be a multiple of
 ALIKE = 0  # of tensors whose rows are all the same, such as zeros; else how many rows of a tensor belong to each record
 # Shapes alone tell whether rows stay apart: in the order of numbers, each record's lie together.
@@ -121,13 +122,18 @@ LAYERS: dict[type[nn.Module], tuple[int, int]] = {
 
 
 class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Follows the rows of `count` records through operations."""
+    """Follows the rows of `count` records through the operations of a module. `known` did that for another number of them."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, module: nn.Module, count: int, known: "_Rows | None") -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.count, self.within, self.failed = count, 0, False
+        self.count, self.known, self.within, self.failed = count, known, 0, False
+        self.own = {id(each) for each in (*module.parameters(), *module.buffers())}
+        self.states: dict[nn.Module, Any] = {}  # of the layers of torch
         self.made: dict[int, Tensor] = {}  # all of them, so that none comes from elsewhere
         self.held: dict[int, tuple[Tensor, int]] = {}  # tensors with rows, kept so that no other gets their place
+        self.views: set[int] = set()  # those made that show what there was before
+        self.alike: set[int] = set()  # after how many steps tensors were made whose rows are all the same
+        self.constants: list[Tensor] = []  # with values, and not the module's
         self.done: list[Any] = []  # what was done
 
     def mark(self, tensor: Tensor, each: int) -> None:
@@ -152,48 +158,77 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _followed(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         found = func(*args, **kwargs)
         space, _, name = func._schema.name.partition("::")
+        if space not in ("aten", "prim"):
+            raise Mixes(func._schema.name)
         if self.within or space == "prim" or name.startswith("sym_"):
             return found
         wanted = func._schema.arguments
         named = {each.name: each.default_value for each in wanted if each.has_default_value()}
         named |= dict(zip((each.name for each in wanted), args, strict=False)) | dict(kwargs)
         tensors = list(_tensors(named.values()))
-        if any(self._strange(each) for each in tensors):
-            raise Mixes(name)
-        known = [self.of(each) for each in tensors]
         made = list(_tensors([found]))
+        drawn = torch.Tag.nondeterministic_seeded in func.tags and (name not in CHANCE or named.get("generator"))
+        others = [each for each in tensors if not self._seen(each)]
+        # A tensor without values that nobody saw being made may hold rows.
+        if drawn or any(map(_is_fake, others)) or self._keeps(func, named, made):
+            raise Mixes(name)
+        self.constants += [each for each in others if id(each) not in self.own]
+        known = [self.of(each) for each in tensors]
         if not any(known):  # no rows, or rows that are all the same
             told = [each for each in known if each is not None]
             if told and not (len(told) == len(known) and (torch.Tag.pointwise in func.tags or name in COPIES)):
                 raise Mixes(name)
-            if told or name in MADE_ALIKE or _spread(name, named):
+            alike = told or name in MADE_ALIKE or _spread(name, named)
+            # A width may happen to be a multiple of the rows: of another number of rows it was none.
+            if alike and (self.known is None or len(self.done) in self.known.alike):
                 for each in made:
                     if each.dim() and each.shape[0] % self.count == 0:
+                        self.alike.add(len(self.done))
                         self.mark(each, ALIKE)
         else:
             rows = self._kept(func, name, named, tensors, made)
             for each in made:
                 self.mark(each, rows)
-        self.done.append((name, self._numbers(name, named)))
+        rows, numbers = self._numbers(name, named)
+        self.done.append((name, rows, numbers))
         return found
 
-    def _strange(self, tensor: Tensor) -> bool:
-        """Whether it may hold rows, and nobody saw where it came from."""
-        seen = id(tensor) in self.made or self.of(tensor) is not None
-        return not seen and _is_fake(tensor) and tensor.dim() > 0 and tensor.shape[0] % self.count == 0
+    def _seen(self, tensor: Tensor) -> bool:
+        """Whether it was made meanwhile."""
+        return id(tensor) in self.made or self.of(tensor) is not None
 
-    def _numbers(self, name: str, named: Mapping[str, Any]) -> list[Any]:
-        """All numbers of an operation; the first one of a shape in multiples of the number of records."""
-        shapes = name in VIEWS | MADE_ALIKE | {"expand", "repeat"}
-        found: list[Any] = []
-        named = {each: value for each, value in named.items() if (name, each) != ("native_group_norm", "N")}  # of rows
-        for value in named.values():
-            if isinstance(value, bool | int | float | str):
-                found.append(value)
-            elif isinstance(value, list | tuple) and all(isinstance(each, int) for each in value):
-                own = shapes and value and value[0] % self.count == 0
-                found.append([(value[0] // self.count,), *value[1:]] if own else list(value))
-        return found
+    def _keeps(self, func: Any, named: Mapping[str, Any], made: Sequence[Tensor]) -> bool:
+        """Whether an operation writes into what was there before, where the next pass would find it. Views of that are noted."""
+        there = {id(each) for each in _tensors(named.values()) if not self._seen(each)} | self.views
+        written = [each.name for each in func._schema.arguments if each.alias_info and each.alias_info.is_write]
+        views = any(each.alias_info and not each.alias_info.is_write for each in func._schema.returns)
+        if views and any(id(each) in there for each in _tensors(named.values())):
+            self.views |= set(map(id, made))
+        return any(id(each) in there for each in _tensors(named[name] for name in written))
+
+    def _numbers(self, name: str, named: Mapping[str, Any]) -> tuple[int, list[Any]]:
+        """The number that may be one of rows, 0 if there is none, and all other numbers of an operation."""
+        rows, found = 0, []
+        for each, value in named.items():
+            if (name, each) == ("native_group_norm", "N"):
+                rows = value
+            elif each in SHAPES and name in VIEWS | MADE_ALIKE | {"expand", "repeat"} and value:
+                rows, *others = value
+                found.append(others)
+            elif not isinstance(value, Tensor):
+                found.append(_plain_numbers(value))
+        return rows, found
+
+    def same(self, other: "_Rows") -> bool:
+        """Whether the same was done as with another number of rows, in all but that number."""
+        if len(self.done) != len(other.done) or len(self.constants) != len(other.constants):
+            return False
+        pairs = zip(self.done, other.done, strict=True)
+        numbers = all(
+            (name, numbers) == (known, others) and (rows == theirs or rows * other.count == theirs * self.count)
+            for (name, rows, numbers), (known, theirs, others) in pairs
+        )
+        return numbers and all(map(_equal, self.constants, other.constants))
 
     def _kept(
         self, func: Any, name: str, named: Mapping[str, Any], tensors: Sequence[Tensor], made: Sequence[Tensor]
@@ -301,6 +336,8 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
             raise self._failure(layer)
         if isinstance(layer, nn.LayerNorm | nn.RMSNorm) and len(layer.normalized_shape) >= args[0].dim():
             raise self._failure(layer)
+        if layer_state(layer) != self.states[layer]:  # such as `functional_call` lends it
+            raise self._failure(layer)
         self.within += 1
         own = next((value for value in layer._parameters.values() if value is not None), args[0])
         given: Tensor = args[0].to(own.dtype) if args[0].is_floating_point() else args[0]
@@ -315,7 +352,7 @@ class _Rows(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The output of the layer has the rows of its input."""
         self.within -= 1
         self.mark(output, self.of(args[0]) or ALIKE)
-        self.done.append((type(layer).__name__,))
+        self.done.append((type(layer).__name__, 0, []))
 
 
 def _spread(name: str, named: Mapping[str, Any]) -> bool:
@@ -326,7 +363,18 @@ def _spread(name: str, named: Mapping[str, Any]) -> bool:
     return bool(value.dim() < len(size) or value.shape[0] == 1) and (name == "expand" or value.dim() < len(size))
 
 
-PLAIN = {bool, int, float, str, type(None)}
+SHAPES = {"size", "shape", "repeats"}  # what operations call them
+
+
+def _plain_numbers(value: Any) -> Any:
+    """What can be compared of an argument."""
+    if isinstance(value, list | tuple):
+        return [_plain_numbers(each) for each in value]
+    return value if type(value) in PLAIN or isinstance(value, torch.dtype) else type(value)
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    return one is other or (one.dtype == other.dtype and torch.equal(one, other))
 
 
 def _is_fake(tensor: Tensor) -> bool:
@@ -341,52 +389,38 @@ def _tensors(values: Iterable[Any]) -> Iterable[Tensor]:
             yield from _tensors(value)
 
 
-def _done(module: nn.Module, loss: Loss, like: Tensor, count: int) -> list[Any] | None:
+def _tried(module: nn.Module, loss: Loss, like: Tensor, count: int, known: _Rows | None) -> _Rows | None:
     """The operations of a module and its loss on `count` rows like these; None where rows may be mixed."""
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     if any(layer._backward_hooks or layer._backward_pre_hooks for layer in module.modules()) or _hooks_of_all():
         return None
-    token, calls, mode = _FOLLOWING.set(True), _Calls(), _Rows(count)
+    token = _FOLLOWING.set(True)
     try:
-        tried = copy.deepcopy(module)  # what it would keep is no tensor without values
-        before = state(tried)
+        tried = copied(module)  # what it would keep is no tensor without values
+        calls, mode = _Calls(), _Rows(tried, count, known)
         for layer in tried.modules():
             if type(layer) in LAYERS and plain(layer):
                 layer.register_forward_pre_hook(mode.before)
                 layer.register_forward_hook(mode.after)
-        with FakeTensorMode(allow_non_fake_inputs=True), torch.enable_grad():
+                mode.states[layer] = layer_state(layer)
+        before = state(tried)
+        with (
+            FakeTensorMode(allow_non_fake_inputs=True),
+            torch.enable_grad(),
+            torch.autograd.graph.disable_saved_tensors_hooks("they may mix rows"),
+        ):
             rows = torch.empty((count, *like.shape[1:]), dtype=like.dtype, device=like.device)
             mode.mark(rows, 1)
             with calls, mode:
                 losses = loss(tried, rows)
         kept = mode.of(losses) == 1 and losses.shape == (count,) and not _own_gradients(losses)
+        whole = not (calls.failed or mode.failed or mode.within) and state(tried) == before
+        return mode if kept and whole and (known is None or known.same(mode)) else None
     except Exception:  # whatever it is that fails without values
         return None
     finally:
         _FOLLOWING.reset(token)
-    return (
-        [*mode.done, *calls.constants]
-        if kept and not (calls.failed or mode.failed) and state(tried) == before
-        else None
-    )
-
-
-def plain(layer: nn.Module) -> bool:
-    """Whether a layer does what its type does: no hook but the house's, and no method of its own."""
-    hooks = (*layer._forward_pre_hooks.values(), *layer._forward_hooks.values())
-    house = all((getattr(hook, "__module__", None) or "").startswith("synthdp.") for hook in hooks)
-    return house and "forward" not in layer.__dict__
-
-
-def state(module: nn.Module) -> tuple[Any, ...]:
-    """What can make a module act differently: its layers, their modes and plain attributes, and which objects its other attributes are."""
-    return tuple(
-        (id(layer), name, value if type(value) in PLAIN else id(value))
-        for layer in module.modules()
-        for name, value in layer.__dict__.items()
-        if name[0] != "_"
-    )
 
 
 def _hooks_of_all() -> bool:
@@ -421,8 +455,9 @@ def row_wise(module: nn.Module, loss: Loss, rows: Tensor, lines: Any = None, own
     owner = getattr(loss, "__self__", None)
     place = (id(own), module is own, state(own), id(owner), lines or loss, rows.dtype, rows.device, rows.shape)
     if place not in _KNOWN:
-        one, other = (_done(module, loss, rows, count) for count in (REFERENCE, len(rows)))
-        _KNOWN[place] = (own, owner), one is not None and one == other
+        first = _tried(module, loss, rows, REFERENCE, None)
+        apart = first is not None and _tried(module, loss, rows, len(rows), first) is not None
+        _KNOWN[place] = (own, owner), apart
         while len(_KNOWN) > KEPT:
             _KNOWN.popitem(last=False)
     return _KNOWN[place][1]
