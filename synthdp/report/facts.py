@@ -181,9 +181,10 @@ def _columns(held: Held) -> bool:
     """Every column with the items that the schema has for it, each either declared or bought, and bought ones paid for."""
     known = {column.name: facts_of(column) for column, _ in once(held.schema)}
     said = held.statement.columns
-    if len(said) == len(held.schema.columns):  # older ones tell each place of a column below visits
+    names = [column["name"] for column in said]
+    if names == list(held.schema.names):  # older ones tell each place of a column below visits
         known = {column.name: facts_of(column) for column in held.schema.columns}
-    if [column["name"] for column in said] != list(known):
+    if names != list(known):
         return False
     for column in said:
         declared, bought = column["declared"], column["bought"]

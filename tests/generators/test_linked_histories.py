@@ -24,7 +24,7 @@ from synthdp.ledger.ledger import Ledger
 from synthdp.planning import planned
 from synthdp.report import information_loss, promise
 from synthdp.schema.codec import Codec
-from synthdp.schema.history_view import View
+from synthdp.schema.history_view import FIRST, GAP, View
 from synthdp.seal import Sensitive
 from synthdp.seal.charging import Account
 from synthdp.seal.replay import Recorder
@@ -429,6 +429,7 @@ NUMBERS = {  # tables below visits by what their columns are, whose first one is
         "previous level of value": {"kind": "boolean"},
         "value": {"kind": "integer", "bounds": [0, 9]},
         "last": {"kind": "ordinal", "categories": ["low", "high"]},
+        "so far": {"kind": "categorical", "categories": ["a", "b", "c", "d", "e"]},
     },
 }
 
@@ -756,3 +757,28 @@ def test_a_diagnosis_comes_again_at_the_next_visit():
     sample = made.sample_tables(3000, seed=0)
     assert again(sample) > 0.45
     assert sample["diagnosis"].duplicated().mean() < 0.05
+
+
+def test_a_release_of_tables_with_a_single_row_of_each_visit_is_read_back(tmp_path):
+    """As many names as places was taken for an older statement, which names each place of a column."""
+    declared = schema(units=60, tables={"diagnosis": {"max_rows": 1}})
+    made = fitted(Budget(1.0, 1e-5), clinic(60), HistoriesSettings(rounds=1, iterations=3, pairs=1), declared, seed=1)
+    sample = made.sample_tables(20, seed=0)
+    for name, frame in load(made.save(tmp_path / "release")).sample_tables(20, seed=0).items():
+        pd.testing.assert_frame_equal(frame, sample[name])
+
+
+def test_gains_that_no_fit_gives_are_refused(release):
+    """What stays gains, a code that a visit already has loses, and only columns with a table of their previous values have gains."""
+    declared, tensors = release.schema, release.model.tensors()
+    stays = [name for name in tensors if name.endswith(".stay")]
+    (repeats,) = [name for name in tensors if name.endswith(".repeat")]
+    drawn = View.of(Codec(declared)).drawn
+    for name, sign in ((stays[0], -1.0), (repeats, 1.0)):
+        with pytest.raises(BadInput, match="altered"):
+            history_model.restored(declared, {**tensors, name: tensors[name] * 0 + sign})
+    for column in (FIRST, GAP, "visit.ward"):
+        place = drawn.index(column)
+        size = tensors[f"record.{place}.alone"].shape
+        with pytest.raises(BadInput, match="altered"):
+            history_model.restored(declared, {**tensors, f"record.{place}.stay": np.ones(size)})

@@ -217,8 +217,12 @@ def fit(
     sloped = mass * (noisy - noisy.sum(1, keepdims=True) * margin) / full @ lines.v
     known = start is not None and start.cliques == tuple(cliques)
     noisy_tables = {each[0]: each[1:] for each in zip(cliques, tables, deviations, strict=True)}
-    chances = start.probabilities(cells, sizes) if known and before and start is not None else None
+    several = (
+        known and start is not None and bool(before) and cells[before].ndim > 1
+    )  # rows of which some have several codes before
+    chances = start.probabilities(cells, sizes) if several and start is not None else None
     stay = Stay.of(before, cells, weights, noisy_tables, margin, chances)
+    del chances
     noise, slope_noise = noise * mass / held, lines.sums((noise * mass / full)[:, 0] ** 2 * (lines.v @ lines.v), 2)
     told = mass * (margin * (1 - margin))[None, :]
     spreads = np.repeat(np.broadcast_to(spread, len(tables)), lengths)[:, None]

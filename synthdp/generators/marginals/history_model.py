@@ -569,7 +569,8 @@ class HistoryModel:
             for place, conditional in enumerate(conditionals.values()):
                 arrays |= {f"{kind}.{place}": conditional.theta, f"{kind}.{place}.alone": conditional.margin}
                 for column, gains in conditional.gains.items():
-                    arrays[f"{kind}.{place}.{'repeat' if column.endswith(SO_FAR) else 'stay'}"] = gains
+                    what = "stay" if column.startswith(PREVIOUS) else "repeat"
+                    arrays[f"{kind}.{place}.{what}"] = gains
                 told = [[names.index(name) for name in clique] for clique in conditional.cliques]
                 arrays[f"{kind}.{place}.by"] = np.array(
                     [[*each, -1, -1][:MOST_BY] for each in told], np.float64
@@ -656,12 +657,17 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
             if not by_code or any(not clique or not set(clique) <= set(allowed) for clique in cliques):
                 raise BadInput("the model's columns do not fit its schema; the release was altered")
             shapes |= {key: (cells, sizes[name]), f"{key}.alone": (sizes[name],), f"{key}.by": by.shape}
-            gains = {}
-            told = {"stay": PREVIOUS + name} | ({} if of is None else {"repeat": of.table + SO_FAR})
-            for what, column in told.items() if kind == "record" else ():
+            gains, may = {}, dict[str, tuple[str, int]]()  # by what: the column, and the sign
+            if kind == "record" and (PREVIOUS + name,) in cliques and name not in view.alike:
+                may["stay"] = (PREVIOUS + name, 1)
+            if of is not None and name == of.code and (of.table + LAST,) in cliques:
+                may["repeat"] = (of.table + SO_FAR, -1)
+            for what, (column, sign) in may.items():
                 if f"{key}.{what}" in tensors:
                     shapes[f"{key}.{what}"] = (sizes[name],)
                     gains[column] = np.asarray(tensors[f"{key}.{what}"], np.float64)
+                    if (sign * gains[column] < 0).any():
+                        raise BadInput("the model's gains do not fit its schema; the release was altered")
             alone, theta = (np.asarray(tensors.get(each, np.zeros(0)), np.float64) for each in (f"{key}.alone", key))
             found[kind][name] = Conditional(alone, cliques, theta, gains)
     check_tensors(tensors, shapes)

@@ -18,7 +18,8 @@ Clique = tuple[str, ...]
 LEAST_CHANCE = 1e-300  # so that nothing is divided by zero
 LEAST_TOLD = 1.0  # the least variance of a count, in records, that noise is divided by
 LIKELY_STAY = 3.0  # the deviation that is expected of the parameter for being as before
-LEAST_STAY, MOST_STAY = 0.01, 0.95  # bounds on a code's share that stays beyond chance; its gain follows from that
+MOST_STAY = 0.999  # the largest share of a code that stays beyond chance
+LEAST_LIKELY, MOST_LIKELY = 0.01, 0.95  # bounds on that share where the gain of a code follows from it
 LEAST_STAYING = 1e-4  # the least chance of a code, in its gain
 LEAST_OFTEN = 1e-3  # the least number of records that had a code, which noise is divided by
 NEARLY_ALL = 1 - 1e-6  # a column that is nearly constant has no parameter for staying
@@ -41,11 +42,11 @@ def as_before(before: Whole, codes: int) -> tuple[Whole, Whole]:
 @dataclass(frozen=True)
 class Stay:
     """The parameter for being as before, if a table says how often that is so. It multiplies `gains` (codes,): a rare code gains more,
-    because the same share of it stays as of a common one. `places` are the flat positions in (rows, codes) where the row had the code
+    because the same share of it stays as of a common one. `places` are rows, and the codes that they had
     before, and `gained` the gains there. `target`, `penalty` and `scale` have one entry, or none if there is no parameter."""
 
     before: str
-    places: Whole
+    places: tuple[Whole, Whole]
     gained: Array
     gains: Array
     target: Array
@@ -69,19 +70,22 @@ class Stay:
         stays does not depend on how much else there was. The drawn rows show how a sum of means relates to a sum over whole rows. Noise
         hides most of what a single code shows, so its share that stays beyond chance is drawn towards that of all codes: see `shrunk`.
         """
-        if (before,) not in tables or margin @ margin > NEARLY_ALL:
-            nothing, none = np.zeros(0), np.zeros(0, np.int64)
-            return cls(before, none, nothing, nothing, nothing, nothing, nothing)
-        codes, (table, noise) = len(margin), tables[before,]
-        held = cells[before] if cells[before].ndim > 1 else cells[before][:, None]
-        rows, had = as_before(held, codes)
+        held = cells[before] if before in cells else np.zeros((0, 1), np.int64)
+        rows, had = as_before(held, len(margin))
         rows, had = rows[margin[had] > 0], had[margin[had] > 0]  # not the code of none
-        shares = weights[rows] / (held >= 0).sum(1)[rows]
-        often = shares.sum() * margin  # had each code before: the drawn rows tell that better than a noisy table
-        most = np.maximum(often * (1 - margin), LEAST_OFTEN)
-        stayed, of_noise = shrunk((table.diagonal() - often * margin) / most, noise / most)
-        stayed = np.clip(stayed, LEAST_STAY, MOST_STAY)
-        odds = stayed / (1 - stayed) * (margin > 0)
+        if not len(rows) or (before,) not in tables or margin @ margin > NEARLY_ALL:
+            nothing = np.zeros(0)
+            return cls(before, (rows[:0], had[:0]), nothing, nothing, nothing, nothing, nothing)
+        table, noise = tables[before,]
+        table, held = table[: len(margin)], held if held.ndim > 1 else held[:, None]
+        shares = weights[rows] * (held[rows] == had[:, None]).sum(1) / (held >= 0).sum(1)[rows]
+        often = shares.sum() * margin  # had each code before
+        heard = _heard(shares.sum(), table[margin > 0], noise)
+        possible, noise = np.maximum(often * (1 - margin), LEAST_OFTEN), noise * heard
+        stayed, of_noise = shrunk((table.diagonal() * heard - often * margin) / possible, noise / possible)
+        stayed = np.minimum(stayed, MOST_STAY)
+        likely = np.clip(stayed, LEAST_LIKELY, MOST_LIKELY)
+        odds = likely / (1 - likely) * (margin > 0)
         gains = np.log1p(odds / np.maximum(margin, LEAST_STAYING))
         gains /= margin @ gains
         if known is None:
@@ -89,12 +93,12 @@ class Stay:
         else:
             chances = gains[had] * known[rows, had]
         whole = float(weights[rows] @ chances) / max(float(shares @ chances), LEAST_CHANCE)
-        target = whole * (gains * often) @ (margin + stayed * (1 - margin))
-        target_noise = whole * np.linalg.norm(of_noise(gains * most) * noise / most)
+        target = whole * gains @ (often * margin + stayed * possible)
+        target_noise = whole * np.linalg.norm(of_noise(gains * possible) * noise / possible)
         told = weights[rows] @ (gains**2 * margin)[had]
         penalty = (1 + float(target_noise) ** 2 / max(float(told), LEAST_TOLD)) / LIKELY_STAY**2
         found = (np.array([each]) for each in (target, penalty, 1 / math.sqrt(penalty + 3 * told)))
-        return cls(before, rows * codes + had, gains[had], gains, *found)
+        return cls(before, (rows, had), gains[had], gains, *found)
 
     @property
     def count(self) -> int:
@@ -108,11 +112,19 @@ class Stay:
     def add(self, logits: Array, same: Array) -> None:
         """What it changes, in place."""
         if self.count:
-            logits.reshape(-1)[self.places] += same[0] * self.gained
+            logits[self.places] += same[0] * self.gained
 
     def sums(self, chances: Array) -> Array:
         """(parameters,) the sum of what it multiplies, over weighted chances (rows, codes)."""
-        return np.full(self.count, chances.reshape(-1)[self.places] @ self.gained if self.count else 0.0)
+        return np.full(self.count, chances[self.places] @ self.gained if self.count else 0.0)
+
+
+def _heard(drawn: float, table: Array, noise: float) -> float:
+    """By what to multiply a noisy table so that it is of as many rows as were drawn, as far as noise does not explain that they differ
+    (James & Stein 1961)."""
+    lacking = float(table.sum()) - drawn
+    clear = max(0.0, 1 - noise**2 * table.size / max(lacking**2, LEAST_CHANCE))
+    return drawn / max(drawn + clear * lacking, LEAST_OFTEN)
 
 
 def shrunk(found: Array, deviations: Array) -> tuple[Array, Callable[[Array], Array]]:
