@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -105,12 +106,12 @@ class UNet(nn.Module):
         kept = []
         for place, block in enumerate(self.down):
             if place:
-                hidden = functional.avg_pool3d(hidden, (1, 2, 2), ceil_mode=True)
+                hidden = _each_picture(functional.avg_pool2d, hidden, 2, ceil_mode=True)
             hidden = block(hidden, embedded)
             kept.append(hidden)
         hidden = self.middle(hidden, embedded)
         for block, skipped in zip(reversed(self.up), reversed(kept), strict=True):
-            hidden = functional.interpolate(hidden, skipped.shape[2:], mode="nearest")
+            hidden = _each_picture(functional.interpolate, hidden, skipped.shape[3:], mode="nearest")
             hidden = block(torch.cat([hidden, skipped], 1), embedded)
         found: Tensor = self.out(functional.silu(_groups_normalised(hidden))).permute(0, 2, 3, 4, 1).flatten(2)
         return found @ self._basis.to(found) if isinstance(self._basis, Tensor) else found
@@ -136,6 +137,12 @@ class Block(nn.Module):
 
 def _convolution(inner: int, outer: int) -> nn.Conv3d:
     return nn.Conv3d(inner, outer, (1, 3, 3), padding=(0, 1, 1))
+
+
+def _each_picture(scaled: Callable[..., Tensor], hidden: Tensor, *settings: Any, **named: Any) -> Tensor:
+    """(rows, channels, K, height, width), scaled in two dimensions: for three no GPU has a deterministic backward pass."""
+    found = scaled(hidden.flatten(1, 2), *settings, **named)
+    return found.reshape(*hidden.shape[:3], *found.shape[2:])
 
 
 def _groups_normalised(hidden: Tensor) -> Tensor:

@@ -66,6 +66,14 @@ CLIPS = (2.0**-20, 2.0**20)
 LEAST_GAMMA = 2.0**-64
 WORTH = 4  # numbers in a linear layer's explicit rows for each that they are made of: beyond, float64 pairs of positions are faster
 EXPLICIT = 1 << 26  # numbers in the explicit rows of a bucket, at most: 256 MiB
+EXPLICIT_ON_GPU = 1 << 29  # and there rows are formed whatever they are made of
+FAST_DOUBLES = {
+    (6, 0),
+    (7, 0),
+    (8, 0),
+    (9, 0),
+    (10, 0),
+}  # compute capabilities of GPUs that take float64 at half the rate of float32
 
 
 def short(clip: float, rule: Rule, groups: Layout | None) -> bool:
@@ -247,8 +255,8 @@ def probed(module: nn.Module, loss: Loss, rows: Tensor, buckets: Buckets) -> Pre
     themselves in turn and in another order, padding, and rows whose activations and losses are not finite, huge or denormal. Rows that
     are mixed of them, a bucketful for each of several weights, change places at random.
 
-    None where buckets are not for this module: a layer without a rule or in float64, or explicit rows of more than `EXPLICIT`
-    numbers. Raises `Moved` where bits do move.
+    None where buckets are not for this module: a layer without a rule or in float64, explicit rows of more than `EXPLICIT`
+    numbers, or none at all on a GPU that is good at float64. Raises `Moved` where bits do move.
     """
     trained, layers = bookkeeping.survey(module)
     if layers is None or len(rows) == 0 or any(each.dtype != torch.float32 for each in trained.values()):
@@ -285,8 +293,8 @@ def prepared(module: nn.Module, loss: Loss, expected: float, rows: Tensor | None
             found = probed(module, loss, rows, Buckets.of(expected))
         except Moved:
             moves = True
-        except RuntimeError:  # a loss that cannot take a module in float32
-            found = None
+        except RuntimeError as error:  # a loss that cannot take a module in float32, or what no GPU does in one order
+            moves = "deterministic" in str(error)
         _PROBES[key] = (module, found, moves)
         while len(_PROBES) > KEPT:
             _PROBES.popitem(last=False)
@@ -307,7 +315,7 @@ def _tried(made: Prepared, module: nn.Module, loss: Loss, every: Tensor) -> bool
     place = torch.arange(size, device=rows.device)
     others = place[place % 3 != 1]
     own = made.seen(module, loss, rows[place % len(rows)], known=False)
-    if own is None or not _fit(own, size):
+    if own is None or not _fit(own, size, rows.device):
         return False
 
     def values(asked: Loss, bucket: Tensor, kept: Tensor = place) -> list[Tensor]:
@@ -386,20 +394,26 @@ class _Spoiled:
         return value.index_put((self._rows,), put.view(-1, *(1,) * (value.dim() - 1)).expand(-1, *value.shape[1:]))
 
 
-def _fit(seen: Seen, size: int) -> bool:
+def _fit(seen: Seen, size: int, device: torch.device) -> bool:
     """Whether rows in float32 are worth their memory and time, by shapes alone. An embedding that is asked at several places has no
     rule."""
-    numbers = 0
+    gpu = device.type == "cuda"
+    most, numbers = EXPLICIT_ON_GPU if gpu else EXPLICIT, 0
     for visit, gradient in seen:
         layer, width = visit.layer, math.prod(visit.input.shape[1:])
         if gradient is None:
             continue
         if isinstance(layer, nn.Embedding):
-            numbers += 0 if width == 1 else EXPLICIT
+            numbers += 0 if width == 1 else most
         elif not isinstance(layer, nn.Linear):
             numbers += sum(parameter.numel() for parameter in layer.parameters(recurse=False))
         elif width > layer.in_features:
             places = width // layer.in_features
             worth = layer.weight.numel() <= WORTH * places * (layer.in_features + layer.out_features)
-            numbers += layer.weight.numel() if worth else EXPLICIT
-    return numbers * size <= EXPLICIT
+            numbers += layer.weight.numel() if worth or gpu else most
+    return numbers * size <= most and not (gpu and numbers == 0 and _fast_doubles(device))
+
+
+def _fast_doubles(device: torch.device) -> bool:
+    """Whether a batch at once in float64 is as fast as its buckets one by one."""
+    return torch.cuda.get_device_capability(device) in FAST_DOUBLES

@@ -34,7 +34,11 @@ Seen = list[
     tuple[Visit, Tensor | None]
 ]  # with the gradient of the summed losses by the layer's output; None: it has no part in them
 
-BLOCK = 1 << 20  # numbers in one block of explicit products
+
+def at_once(device: torch.device) -> int:
+    """Numbers in one block of explicit products or unfolded inputs. A CPU gives such blocks back after each step and needs no longer ones;
+    a GPU waits for each."""
+    return 1 << (26 if device.type == "cuda" else 20)
 
 
 class Linear:
@@ -106,7 +110,7 @@ def position_squares(a: Tensor, g: Tensor, bias: float) -> Tensor:
     """
     units, places, width = a.shape
     pairs = 2 * places * (width + g.shape[2]) <= width * g.shape[2]
-    block = max(1, BLOCK // (places * places if pairs else width * g.shape[2]))
+    block = max(1, at_once(a.device) // (places * places if pairs else width * g.shape[2]))
     found = []
     for start in range(0, units, block):
         left, right = a[start : start + block], g[start : start + block]
@@ -133,7 +137,7 @@ class Embedding:
         g = self._batch.padded(self._g).reshape(units, -1, self._g.shape[-1])
         if index.shape[1] == 1:
             return square_norms(g), None
-        block = max(1, BLOCK // index.shape[1] ** 2)
+        block = max(1, at_once(g.device) // index.shape[1] ** 2)
         found = []
         for start in range(0, units, block):
             part, wide = index[start : start + block], g[start : start + block].double()
@@ -193,7 +197,6 @@ def normalised(layer: Any, a: Tensor) -> Tensor:
 # gradient of the weighted output gradients for the sum.
 
 
-CONVOLUTION_BLOCK = 1 << 20  # numbers in one block of explicit products or unfolded inputs
 WEIGHT_GRADIENTS: dict[int, Callable[..., Tensor]] = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
 
 
@@ -216,7 +219,7 @@ class Convolution:
             a = F.pad(a, layer._reversed_padding_repeated_twice)
         kernel = layer.weight[0].numel()
         per_row = max(layer.weight.numel(), layer.groups * kernel * g.shape[2])
-        block = max(1, CONVOLUTION_BLOCK // per_row // batch.size)
+        block = max(1, at_once(g.device) // per_row // batch.size)
         found, spread = [], []
         for start in range(0, batch.units, block):
             rows = slice(start * batch.size, (start + block) * batch.size)

@@ -13,11 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from synthdp.seal.gradients.bound import TINY, Batch, Bound, without
-from synthdp.seal.gradients.layers import Convolution, Owners, Scale, Seen
-
-BLOCK = (
-    1 << 20
-)  # numbers in one block of explicit rows: blocks stay below what the allocator gives back after each step
+from synthdp.seal.gradients.layers import Convolution, Owners, Scale, Seen, at_once
 
 
 class Outer:
@@ -84,7 +80,7 @@ def _linear(layer: nn.Linear, a: Tensor, g: Tensor, names: Mapping[str, str]) ->
     a, g = a.flatten(1, -2), g.flatten(1, -2)
     found: list[Part] = []
     if "weight" in names:
-        step = max(1, BLOCK // (a.shape[-1] * g.shape[-1]))
+        step = max(1, at_once(a.device) // (a.shape[-1] * g.shape[-1]))
         blocks = [
             torch.bmm(right.mT, left) for left, right in zip(torch.split(a, step), torch.split(g, step), strict=True)
         ]
@@ -109,7 +105,7 @@ def _convolution(layer: Any, a: Tensor, g: Tensor, names: Mapping[str, str]) -> 
     whole = Convolution(layer, a, g, Batch(len(a), 1, a, None), names)
     found: list[Part] = []
     if "weight" in names:
-        found.append(Explicit(names["weight"], list(whole.rows(BLOCK))))
+        found.append(Explicit(names["weight"], list(whole.rows(at_once(g.device)))))
     if "bias" in names:
         found.append(Explicit(names["bias"], [g.flatten(2).sum(2)]))
     return found
