@@ -70,7 +70,7 @@ def measure(case: Case) -> dict[str, Any]:
     """One row of the table."""
     rows = torch.randn(case.batch, *case.shape, generator=torch.Generator().manual_seed(1)).to("cuda")
     keys = np.random.default_rng(3).integers(0, 2**64, case.batch, dtype=np.uint64)
-    found: list[str] = []
+    found: list[str] = []  # how a fit takes it
 
     def plain() -> Callable[[], None]:
         module = case.network().to("cuda")
@@ -89,7 +89,7 @@ def measure(case: Case) -> dict[str, Any]:
         optimiser = torch.optim.SGD(parameters, lr=RATE_OF_LEARNING)
         prepared = None if double else buckets.prepared(module, loss, case.batch, rows[:4])
         if not double:
-            found.append("float64" if prepared is None else f"{prepared.buckets.count} buckets")
+            found.append("float64" if prepared is None else _number(prepared.buckets.count))
 
         def step() -> None:
             sums = gradients.clipped_gradient_sum(module, loss, rows, None, CLIP, keys=keys, prepared=prepared)
@@ -141,6 +141,10 @@ def fits() -> list[dict[str, Any]]:
     return rows
 
 
+def _number(buckets: int) -> str:
+    return "1 bucket" if buckets == 1 else f"{buckets} buckets"
+
+
 def table(result: dict[str, Any]) -> str:
     """The report, in words."""
     names = (FIT, HARDENED, DOUBLE)
@@ -165,7 +169,11 @@ One DP-SGD step over one plain step (forward, backward, update) of the same netw
 rounds. "As a fit" is what fits use there: buckets in float32 for networks with convolutions, and for others float64 where the GPU is
 good at it, as this one. Hardened noise is drawn on the CPU; the GPU's own noise is not fit for a release.
 
+## One step
+
 {chr(10).join(lines)}
+
+## Whole fits
 
 {chr(10).join(whole)}
 
