@@ -47,8 +47,6 @@ from synthdp.schema.history_view import (
     GAP,
     LAST,
     LEFT,
-    LEVEL,
-    LEVELS,
     MANY,
     MOST_EARLIER,
     NUMBER,
@@ -65,6 +63,7 @@ from synthdp.schema.history_view import (
 )
 from synthdp.schema.learned import nearest_counts
 from synthdp.schema.linked_tables import Table, held
+from synthdp.schema.number_levels import LEVEL, LEVELS, starts_of
 from synthdp.schema.schema import Schema
 from synthdp.seal import HistoryTables
 
@@ -219,7 +218,7 @@ class HistoriesSettings:
                 answers.append(_Asked.of(data, asking(for_numbers, noises[below.table + NUMBERS])))
                 for name in numbers:
                     shares[name] = _shares(answers[-1], below, name)
-                found = {LEVEL + name: _levels(shares[name], end) for name, end in below.leveled}
+                found = {LEVEL + name: starts_of(shares[name], end) for name, end in below.leveled}
                 starts = tuple((name, tuple(map(tuple, each.tolist()))) for name, each in found.items())
                 answers.append(_Asked.of(data, asking(for_levels, noises[below.table + OF_LEVELS], levels=starts)))
                 levels |= found
@@ -284,15 +283,6 @@ def _shares(asked: _Asked, below: Below, name: str) -> Array:
     found = expected + clear * (table - expected)
     shares: Array = np.array([nearest_counts(*each) for each in zip(found, total[:, 0], strict=True)]) / total
     return shares if held is None else np.pad(shares, ((0, 0), (0, 1)))
-
-
-def _levels(shares: Array, end: int) -> Whole:
-    """Where the parts of each code's numbers begin, (codes, LEVELS), so that about as many rows lie in each; the last part are all that
-    stand in no order."""
-    held = shares[:, :end] + LEAST_SHARE / end
-    middle = (np.cumsum(held, 1) - held / 2) / held.sum(1, keepdims=True)
-    starts = (middle[:, None, :] < (np.arange(1, LEVELS) / LEVELS)[None, :, None]).sum(2)
-    return np.column_stack([starts, np.full(len(starts), end)])
 
 
 def _pairs(view: View, asked: _Asked, most: int) -> list[Clique]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.schema import linked_tables
 from synthdp.schema.columns import MICROSECONDS, Boolean, Continuous, Datetime, Ignored, Integer
+from synthdp.schema.number_levels import LEVEL, LEVELS, earlier, level
 from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ Whole = NDArray[np.int64]
 
 NUMBER, PLACE, LEFT, FIRST, GAP = "number of records", "place", "records left", "first", "gap"
 PACE, WEEKDAY, ALIKE, MANY = "pace", "weekday", "as before", "many or few"
-PREVIOUS, EARLIER, LEVEL = "previous ", "earlier ", "level of "
-LEVELS = 5  # of a number below visits: in which part of its code's numbers it lies
+PREVIOUS, EARLIER = "previous ", "earlier "
 LONGEST = 2  # times max_records_per_unit: the most records that a drawn unit has
 EXACT_GAPS, MOST_GAPS = 8, 20  # gaps of so few steps are told apart; codes of gaps beside these
 MOST_RECORDS = 10_000  # max_records_per_unit
@@ -498,32 +498,6 @@ def check_counted(schema: Schema, engine: str) -> None:
             f"histories are counted in a database if order is a date, and column {order.name!r} is {order.kind}: give data.engine=memory, "
             "which reads the table"
         )
-
-
-def level(starts: Whole, codes: Whole, values: Whole) -> Whole:
-    """In which part of its code's numbers each value lies: `starts` (codes, LEVELS) are the least values of all parts but the first."""
-    found: Whole = (values[:, None] >= starts[codes]).sum(1)
-    return found
-
-
-def earlier(owner: Whole, record: Whole, code: Whole) -> Whole:
-    """Of rows record by record: the place of the first row of the owner's last record before this one that has the same code, or -1."""
-    rank = np.lexsort((np.arange(len(code)), code, owner))
-    starts = np.ones(len(code), np.bool_)  # of those of one owner and code
-    starts[1:] = (np.diff(owner[rank]) != 0) | (np.diff(code[rank]) != 0)
-    first = starts.copy()  # of those of one record, too
-    first[1:] |= np.diff(record[rank]) != 0
-    every = np.arange(len(code))
-    here = np.maximum.accumulate(np.where(first, every, 0))
-    found = np.full(len(code), -1)
-    found[rank] = np.where(starts[here], -1, rank[here[here - 1]])
-    return found
-
-
-def levels_of(starts: Whole, values: int) -> Whole:
-    """(codes, values): the level of each of so many values of each code, as `level`."""
-    found: Whole = (np.arange(values)[None, :, None] >= starts[:, None, :]).sum(2)
-    return found
 
 
 def grid(first: int, exact: int, last: int, most: int) -> tuple[int, ...]:

@@ -15,10 +15,11 @@ from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian
 from synthdp.ledger.ledger import Ledger
-from synthdp.schema import cells, history_view
+from synthdp.schema import cells
 from synthdp.schema.codec import Codec
-from synthdp.schema.history_view import LEVELS, View
+from synthdp.schema.history_view import View
 from synthdp.schema.joined_tables import joined
+from synthdp.schema.number_levels import LEVELS, earlier
 from synthdp.schema.schema import CLAMPED_BELOW, clamping
 from synthdp.schema.trees import Tree
 from synthdp.seal import HistoryTables, Sensitive
@@ -292,9 +293,9 @@ def test_the_last_level_of_a_code_is_that_of_a_plain_loop(seed):
     count = rng.integers(0, 5, 60)
     record = np.repeat(np.arange(60), count)
     owner, code = np.sort(rng.integers(0, 9, 60))[record], rng.integers(0, 3, len(record))
-    assert history_view.earlier(owner, record, code).tolist() == of_loop(owner, record, code)
+    assert earlier(owner, record, code).tolist() == of_loop(owner, record, code)
     nothing = np.zeros(0, np.int64)
-    assert history_view.earlier(nothing, nothing, nothing).tolist() == []
+    assert earlier(nothing, nothing, nothing).tolist() == []
 
 
 def of_loop(owner, record, code):

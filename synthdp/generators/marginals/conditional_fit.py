@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.generators.marginals.staying import LEAST_CHANCE, LEAST_TOLD, Stay, as_before
-from synthdp.schema.history_view import LEVEL, PREVIOUS, cell
+from synthdp.schema.history_view import PREVIOUS, cell
+from synthdp.schema.number_levels import LEVEL
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -21,7 +21,7 @@ from synthdp.generators.marginals.conditional_fit import (
 )
 from synthdp.generators.marginals.history_times import LEAST_SHARE, PointShares, Spans, crowded
 from synthdp.generators.marginals.staying import LEAST_CHANCE
-from synthdp.schema import history_view, linked_tables
+from synthdp.schema import linked_tables
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import MICROSECONDS, Datetime
 from synthdp.schema.history_view import (
@@ -31,8 +31,6 @@ from synthdp.schema.history_view import (
     GAP,
     LAST,
     LEFT,
-    LEVEL,
-    LEVELS,
     LONGEST,
     MANY,
     MOST_LEFT,
@@ -49,6 +47,7 @@ from synthdp.schema.history_view import (
     View,
 )
 from synthdp.schema.linked_tables import Table
+from synthdp.schema.number_levels import LEVEL, LEVELS, Last, ascend, levels_of
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import People
 from synthdp.schema.where import people as condition
@@ -77,38 +76,11 @@ def draw(
     return drawn(np.tile(softmax(conditional.margin[None, :]), (rows, 1)), rng)
 
 
-@dataclass
-class Last:
-    """The last value of each key, all of them whole numbers."""
-
-    keys: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
-    values: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
-
-    def find(self, keys: Whole) -> Whole:
-        """Their values, or -1."""
-        place, known = self._place(keys)
-        found = np.full(len(keys), -1)
-        found[known] = self.values[place[known]]
-        return found
-
-    def keep(self, keys: Whole, values: Whole) -> None:
-        """From now on these are the last ones, of different keys in ascending order."""
-        place, known = self._place(keys)
-        self.values[place[known]] = values[known]
-        self.keys, self.values = (
-            np.insert(held, place[~known], new[~known]) for held, new in ((self.keys, keys), (self.values, values))
-        )
-
-    def _place(self, keys: Whole) -> tuple[Whole, NDArray[np.bool_]]:
-        place = np.searchsorted(self.keys, keys)
-        return place, np.append(self.keys, -1)[place] == keys
-
-
 @dataclass(frozen=True)
 class HistoryModel:
     """Conditionals of a unit's columns and of a record's, in the order in which they are drawn. Where records lie: how often one that
     follows another lies in each of the order column's codes, and any on each day of the week, as multiples of an even share. `levels`: see
-    `history_view.level`; older models have none."""
+    `number_levels.level`; older models have none."""
 
     schema: Schema
     of_unit: dict[str, Conditional]
@@ -131,10 +103,7 @@ class HistoryModel:
     def in_levels(self) -> dict[str, Whole]:
         """Of each column of levels (codes, values): the level of every value of its number, by the row's code."""
         sizes = self.view.sizes
-        return {
-            name: history_view.levels_of(starts, sizes[name.removeprefix(LEVEL)])
-            for name, starts in self.levels.items()
-        }
+        return {name: levels_of(starts, sizes[name.removeprefix(LEVEL)]) for name, starts in self.levels.items()}
 
     def held_levels(self, name: str) -> NDArray[np.bool_]:
         """(codes, levels): in which levels numbers of each code lie at all, by what the model has of that number. Where a code has few
@@ -318,7 +287,7 @@ class HistoryModel:
         points: Whole,
         units: Whole,
         spans: Spans,
-        last: Mapping[str, "Last"],
+        last: Mapping[str, Last],
         rng: np.random.Generator,
     ) -> None:
         """Draw the rows below records into `cells`, (records, places) each, and the points of their dates. A row is left out where there is
@@ -685,13 +654,7 @@ def _levels(view: View, tensors: Tensors) -> dict[str, Whole]:
     for below in view.below:
         for name, end in below.leveled:
             starts = np.asarray(tensors.get(f"levels.{len(found)}", np.zeros(0)))
-            if starts.shape != (below.none, LEVELS) or starts.dtype.kind not in "fiu" or not _ascend(starts, end):
+            if starts.shape != (below.none, LEVELS) or starts.dtype.kind not in "fiu" or not ascend(starts, end):
                 raise BadInput("the levels of the model do not fit its schema; the release was altered")
             found[LEVEL + name] = starts.astype(np.int64)
     return found
-
-
-def _ascend(starts: Array, end: int) -> bool:
-    """Whether these are whole numbers that ascend from 0 or more to `end`, the first code that stands in no order."""
-    whole = (starts == np.floor(starts)).all() and (starts[:, -1] == end).all()
-    return bool(whole and (np.diff(starts, prepend=0) >= 0).all())
