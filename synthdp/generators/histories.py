@@ -45,7 +45,6 @@ from synthdp.schema.history_view import (
     EARLIER,
     FIRST,
     GAP,
-    LAST,
     LEFT,
     MANY,
     MOST_EARLIER,
@@ -53,17 +52,15 @@ from synthdp.schema.history_view import (
     PACE,
     PLACE,
     PREVIOUS,
-    ROWS,
-    SO_FAR,
     UNIT_WEIGHT,
     WEEK,
     WEEKDAY,
-    Below,
     View,
 )
 from synthdp.schema.learned import nearest_counts
 from synthdp.schema.linked_tables import Table, held
 from synthdp.schema.number_levels import LEVEL, LEVELS, starts_of
+from synthdp.schema.rows_below import LAST, ROWS, SO_FAR, Below
 from synthdp.schema.schema import Schema
 from synthdp.seal import HistoryTables
 

@@ -21,7 +21,6 @@ from synthdp.schema.history_view import (
     EARLIER,
     FIRST,
     GAP,
-    LAST,
     LEFT,
     MANY,
     MOST_EARLIER,
@@ -30,17 +29,15 @@ from synthdp.schema.history_view import (
     PACE,
     PLACE,
     PREVIOUS,
-    ROW,
-    ROWS,
     THURSDAY,
     WEEK,
     WEEKDAY,
-    Below,
     View,
 )
 from synthdp.schema.joined_tables import ranks
 from synthdp.schema.linked_tables import Table as LinkedTable
 from synthdp.schema.linked_tables import held
+from synthdp.schema.rows_below import LAST, ROW, ROWS, Below
 from synthdp.schema.schema import Schema
 from synthdp.tables import coded, source
 

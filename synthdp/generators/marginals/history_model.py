@@ -29,7 +29,6 @@ from synthdp.schema.history_view import (
     EARLIER,
     FIRST,
     GAP,
-    LAST,
     LEFT,
     LONGEST,
     MANY,
@@ -38,16 +37,13 @@ from synthdp.schema.history_view import (
     PACE,
     PLACE,
     PREVIOUS,
-    ROW,
-    ROWS,
-    SO_FAR,
     WEEK,
     WEEKDAY,
-    Below,
     View,
 )
 from synthdp.schema.linked_tables import Table
 from synthdp.schema.number_levels import LEVEL, LEVELS, Last, ascend, levels_of
+from synthdp.schema.rows_below import LAST, ROW, ROWS, SO_FAR, Below
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import People
 from synthdp.schema.where import people as condition
