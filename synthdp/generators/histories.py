@@ -51,7 +51,6 @@ from synthdp.schema.history_view import (
     NUMBER,
     PACE,
     PLACE,
-    PREVIOUS,
     UNIT_WEIGHT,
     WEEK,
     WEEKDAY,
@@ -60,7 +59,7 @@ from synthdp.schema.history_view import (
 from synthdp.schema.learned import nearest_counts
 from synthdp.schema.linked_tables import Table, held
 from synthdp.schema.number_levels import LEVEL, LEVELS, starts_of
-from synthdp.schema.rows_below import LAST, ROWS, SO_FAR, Below
+from synthdp.schema.rows_below import LAST, PREVIOUS, ROWS, SO_FAR, Below
 from synthdp.schema.schema import Schema
 from synthdp.seal import HistoryTables
 
@@ -577,7 +576,7 @@ class _Work:
         """Rows below drawn records and what they weigh; of very many some, evenly."""
         names = dict.fromkeys(name for clique in cliques for name in clique)
         names |= dict.fromkeys([below.table + SO_FAR] if below.table + LAST in names else [])
-        found, record = self.view.rows(cells, below, [below.code, *below.levels, *names], self.levels, self.owner)
+        found, record = below.rows(cells, self.view.sizes, [below.code, *below.levels, *names], self.levels, self.owner)
         weights = (weights / np.maximum(cells[below.table + ROWS], 1))[record]
         step = max(1, -(-len(record) * size // CHANCES))
         return {name: values[::step] for name, values in found.items()}, weights[::step] * step

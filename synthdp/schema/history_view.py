@@ -16,19 +16,18 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.schema import linked_tables
 from synthdp.schema.columns import MICROSECONDS, Boolean, Datetime
-from synthdp.schema.number_levels import LEVEL, LEVELS, earlier, level
-from synthdp.schema.rows_below import EXACT_GAPS, LAST, MOST_GAPS, ROW, ROWS, SO_FAR, Below, bags_of, below_of, grid
+from synthdp.schema.number_levels import LEVEL, LEVELS
+from synthdp.schema.rows_below import EXACT_GAPS, LAST, MOST_GAPS, PREVIOUS, ROW, ROWS, Below, Cells, grid
 from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
     from synthdp.schema.codec import Codec
 
-Cells = Mapping[str, NDArray[Any]]
 Whole = NDArray[np.int64]
 
 NUMBER, PLACE, LEFT, FIRST, GAP = "number of records", "place", "records left", "first", "gap"
 PACE, WEEKDAY, ALIKE, MANY = "pace", "weekday", "as before", "many or few"
-PREVIOUS, EARLIER = "previous ", "earlier "
+EARLIER = "earlier "
 LONGEST = 2  # times max_records_per_unit: the most records that a drawn unit has
 MOST_RECORDS = 10_000  # max_records_per_unit
 MOST_LEFT = 2  # from which on records to come are no longer counted
@@ -81,7 +80,7 @@ class View:
         check(schema)
         codes = dict(zip(codec.names, codec.sizes, strict=True))
         order = str(schema.order)
-        below = tuple(below_of(codec, table) for table in schema.tables[2:])
+        below = tuple(Below.of(codec, table) for table in schema.tables[2:])
         placed = {f"{name} {at + 1}" for each in below for name in each.columns for at in range(each.places)}
         own = [name for name in codes if name not in (*schema.per_unit, *placed) and name != order]
         own += [each.table + ROWS for each in below]
@@ -130,11 +129,7 @@ class View:
         sizes |= {WEEKDAY: WEEK} if self.period else {}
         sizes |= {PREVIOUS + name: codes[name] + 1 for name in self.own}
         for each in self.below:
-            sizes |= {each.code: each.none + 1, PREVIOUS + each.code: each.none + 1, each.table + LAST: each.none + 1}
-            sizes |= {each.table + ROW: each.places}
-            dates = {name: len(starts) + 1 for name, starts in each.starts}
-            sizes |= {name: dates.get(name) or codes[f"{name} 1"] for name in each.further}
-            sizes |= {PREVIOUS + name: sizes[name] + 1 for name in each.further}
+            sizes |= each.sizes(codes)
         sizes |= {f"{EARLIER}{name} {code}": MOST_EARLIER + 1 for name, code in self.counted}
         sizes |= {ALIKE: 2 ** len(self.alike) + 1} if self.alike else {}
         sizes |= {MANY: len(self.classes)}  # new columns stand last: models know columns by their places
@@ -285,50 +280,6 @@ class View:
             found[() if alone else tuple(sorted(set(clique) - told))] += 1
         return dict(found)
 
-    def rows(
-        self,
-        cells: Cells,
-        below: Below,
-        names: Iterable[str],
-        levels: Mapping[str, Whole] | None = None,
-        owner: Whole | None = None,
-    ) -> tuple[dict[str, Whole], Whole]:
-        """Some columns of every row of a table below records, (rows,) each, and whose record's it is. `t so far` are the codes of the rows
-        before it, (rows, places). Levels need the starts of `levels` (see `level`), previous ones whose each record is, too: they are
-        those of the first row of the last of these records, before this one, that has the row's code."""
-        codes = cells[below.code]
-        record, place = np.nonzero((codes >= 0) & (codes < below.none))
-        found: dict[str, Whole] = {}
-        for name in names:
-            if name in below.columns:
-                found[name] = cells[name][record, place]
-            elif name == below.table + ROW:
-                found[name] = place
-            elif name == below.table + LAST:
-                found[name] = np.where(place > 0, codes[record, np.maximum(place - 1, 0)], below.none)
-            elif name == below.table + SO_FAR:
-                found[name] = np.where(np.arange(below.places) < place[:, None], codes[record], -1)
-            elif name.removeprefix(PREVIOUS) in below.further:
-                found[name] = self.before_at(cells, below, name, record, codes[record, place])
-            elif levels is not None and name.removeprefix(PREVIOUS) in levels:
-                own, code = name.removeprefix(PREVIOUS), codes[record, place]
-                values = cells[own.removeprefix(LEVEL)][record, place]
-                found[name] = level(levels[own], code, values)
-                if name != own:
-                    if owner is None:
-                        raise ValueError("previous levels need whose each record is")
-                    before = earlier(owner[record], record, code)
-                    found[name] = np.where(before < 0, LEVELS + 1, found[name][before])
-            else:
-                found[name] = cells[name][record]
-        return found, record
-
-    def before_at(self, cells: Cells, below: Below, name: str, record: Whole, code: Whole) -> Whole:
-        """What a value was in the first row of the previous record that has this code; the last code where there is none."""
-        same = cells[PREVIOUS + below.code][record] == code[:, None]
-        held = cells[name][record, same.argmax(1)]
-        return np.where(same.any(1), held, self.sizes[name] - 1)
-
     def number(self, count: Whole) -> Whole:
         """Codes of numbers of records."""
         found: Whole = np.searchsorted(self.numbers, count, side="right") - 1
@@ -359,10 +310,7 @@ class View:
         for name in (*self.own, self.order):
             found[PREVIOUS + name] = np.where(later, found[name][before], sizes[PREVIOUS + name] - 1)
         for each in self.below:
-            for name in each.columns:
-                held = np.where(later[:, None], found[name][before], -1)
-                held[:, 0] = np.where(later, held[:, 0], each.none if name == each.code else -1)
-                found[PREVIOUS + name] = held
+            found |= each.before(found, before, later)
         for name, code in self.counted:
             held = found[name] == code
             so_far = np.cumsum(held) - held
@@ -382,7 +330,7 @@ class View:
         """The columns of the rows below records, and how many there are: see `cells`."""
         found: dict[str, Whole] = {}
         for each in self.below:
-            found |= bags_of(each, coded, [name for name, _ in self.codes], points * self.period, dates)
+            found |= each.bags(coded, [name for name, _ in self.codes], points * self.period, dates)
         return found
 
     def told_apart(self, coded: NDArray[Any], bags: Mapping[str, Whole]) -> list[str]:
@@ -392,10 +340,7 @@ class View:
         columns = [names.index(name) for name in plain if name in names]
         found = [",".join(map(str, row)) for row in coded[:, columns].tolist()]
         for each in self.below:
-            held = np.stack([bags[name] for name in each.columns], 2)
-            for record, rows in enumerate(held.tolist()):
-                there = (",".join(map(str, row)) for row in rows if 0 <= row[0] < each.none)
-                found[record] += "|" + "".join(f"{row};" for row in there)
+            found = [f"{text}|{rows}" for text, rows in zip(found, each.texts(bags), strict=True)]
         return found
 
     def gap(self, steps: Whole) -> Whole:

@@ -36,6 +36,12 @@ def earlier(owner: Whole, record: Whole, code: Whole) -> Whole:
     return found
 
 
+def level_before(levels: Whole, owner: Whole, record: Whole, code: Whole) -> Whole:
+    """The level that `earlier` finds for each row, or one code more where there is none."""
+    before = earlier(owner, record, code)
+    return np.where(before < 0, LEVELS + 1, levels[before])
+
+
 def levels_of(starts: Whole, values: int) -> Whole:
     """(codes, values): the level of each of so many values of each code, as `level`."""
     found: Whole = (np.arange(values)[None, :, None] >= starts[:, None, :]).sum(2)

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
-from synthdp.schema.history_view import MOST_PAIRED, PREVIOUS, UNIT_WEIGHT, View, hindrance
+from synthdp.schema.history_view import MOST_PAIRED, UNIT_WEIGHT, View, hindrance
 from synthdp.schema.number_levels import LEVEL
-from synthdp.schema.rows_below import LAST, ROW
+from synthdp.schema.rows_below import LAST, PREVIOUS, ROW
 from synthdp.schema.schema import Schema
 from synthdp.seal.database import ALONE, MOST_CELLS, TOGETHER, CountedTable
 from synthdp.seal.history_statements import Making, keyed, label

@@ -28,7 +28,6 @@ from synthdp.schema.history_view import (
     NUMBER,
     PACE,
     PLACE,
-    PREVIOUS,
     THURSDAY,
     WEEK,
     WEEKDAY,
@@ -37,7 +36,7 @@ from synthdp.schema.history_view import (
 from synthdp.schema.joined_tables import ranks
 from synthdp.schema.linked_tables import Table as LinkedTable
 from synthdp.schema.linked_tables import held
-from synthdp.schema.rows_below import LAST, ROW, ROWS, Below
+from synthdp.schema.rows_below import LAST, PREVIOUS, ROW, ROWS, Below
 from synthdp.schema.schema import Schema
 from synthdp.tables import coded, source
 

@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.generators.marginals.staying import LEAST_CHANCE, LEAST_TOLD, Stay, as_before
-from synthdp.schema.history_view import PREVIOUS, cell
+from synthdp.schema.history_view import cell
 from synthdp.schema.number_levels import LEVEL
+from synthdp.schema.rows_below import PREVIOUS
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

@@ -36,14 +36,13 @@ from synthdp.schema.history_view import (
     NUMBER,
     PACE,
     PLACE,
-    PREVIOUS,
     WEEK,
     WEEKDAY,
     View,
 )
 from synthdp.schema.linked_tables import Table
 from synthdp.schema.number_levels import LEVEL, LEVELS, Last, ascend, levels_of
-from synthdp.schema.rows_below import LAST, ROW, ROWS, SO_FAR, Below
+from synthdp.schema.rows_below import LAST, PREVIOUS, ROW, ROWS, SO_FAR, Below
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import People
 from synthdp.schema.where import people as condition
@@ -304,7 +303,7 @@ class HistoryModel:
                 row[below.code] = draw(self.of_record[below.code], row, sizes, len(chosen), rng)
                 cells[below.code][chosen, place] = row[below.code]
                 for name in below.further:
-                    before = view.before_at(row, below, PREVIOUS + name, np.arange(len(chosen)), row[below.code])
+                    before = below.before_at(row, sizes, PREVIOUS + name, np.arange(len(chosen)), row[below.code])
                     known = row | {PREVIOUS + name: before}
                     if name in dict(below.starts):
                         drawn_at = self._date(below, name, known, points[chosen], units[chosen], spans, rng)
@@ -319,7 +318,7 @@ class HistoryModel:
                     cells[name][chosen, place] = row[name]
             self._packed(cells, below)
             if any(name in self.levels for name in below.levels):
-                found, record = view.rows(cells, below, [below.code, *below.levels], self.levels)
+                found, record = below.rows(cells, sizes, [below.code, *below.levels], self.levels)
                 keys, first = np.unique(units[record] * below.none + found[below.code], return_index=True)
                 for name in below.levels:
                     last[name].keep(keys, found[name][first])
@@ -567,7 +566,7 @@ def _below(
     schema, view = model.schema, model.view
     below = next(each for each in view.below if each.table == table.name)
     dates = [name for name, _ in below.starts]
-    found, visit = view.rows(cells, below, below.columns)
+    found, visit = below.rows(cells, view.sizes, below.columns)
     there = (cells[below.code] >= 0) & (cells[below.code] < below.none)
     codec = Codec(linked_tables.of_table(schema, table))
     short = {name: name.partition(".")[2] for name in below.columns}
