@@ -16,7 +16,7 @@ from synthdp.generators import Progress
 from synthdp.generators.marginals import mixed_model_fit
 from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, fit, halfway
 from synthdp.generators.marginals.history_model import MOST_UNITS, HistoryModel, draw
-from synthdp.generators.marginals.history_times import LEAST_SHARE
+from synthdp.generators.marginals.history_times import LEAST_SHARE, Spans, first_offsets, gap_offsets
 from synthdp.generators.marginals.staying import LEAST_CHANCE, repeats
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
@@ -150,7 +150,7 @@ class Work:
 
     def _draw(self, rng: np.random.Generator) -> tuple[dict[str, Whole], Array]:
         """Histories by the model so far, and what each record weighs; days are then nearer to the tables'."""
-        self.spans = self.model.spans(self.people, rng)
+        self.spans = Spans.of(self.view, self.codec, self.people, rng)
         drawn_histories = self.model.histories(self.number, rng, self.people, self.spans)
         cells, weights, self.before = self._weighed(*drawn_histories)
         self._adjust_days(cells)
@@ -276,10 +276,13 @@ class Work:
             offset = np.zeros((there.sum(), size))
             offset[:, -1] = CLOSED
             owner, spans = self.owner[there], self.spans
-            offset[:, :-1] = self.model.first_offsets(spans.low[owner], spans.high[owner], self.left[there])
+            offset[:, :-1] = first_offsets(
+                self.model.point_shares(), size - 1, spans.low[owner], spans.high[owner], self.left[there]
+            )
             offset[:, :-1][spans.closed(owner)] = CLOSED
         else:
-            offset = self.model.gap_offsets(self.before[there], self.spans.high[self.owner[there]], self.left[there])
+            high = self.spans.high[self.owner[there]]
+            offset = gap_offsets(self.model.point_shares(), self.view.gaps, self.before[there], high, self.left[there])
         tables = [np.where((offset <= CLOSED).all(0), 0.0, table) for table in tables]
         return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)
 

@@ -19,7 +19,7 @@ from synthdp.generators.marginals.conditional_fit import (
     drawn,
     softmax,
 )
-from synthdp.generators.marginals.history_times import LEAST_SHARE, PointShares, Spans, crowded
+from synthdp.generators.marginals.history_times import LARGEST, POINTS, PointShares, Spans, first_offsets, gap_offsets
 from synthdp.generators.marginals.staying import LEAST_CHANCE
 from synthdp.schema import linked_tables
 from synthdp.schema.codec import Codec
@@ -37,7 +37,6 @@ from synthdp.schema.history_view import (
     PACE,
     PLACE,
     WEEK,
-    WEEKDAY,
     View,
 )
 from synthdp.schema.linked_tables import Table
@@ -53,12 +52,9 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 MOST_UNITS = 50_000  # drawn while a model is fitted
 BATCH = 100_000  # rows drawn at a time
-POINTS = "points of "  # dates below visits, as drawn
-MOST_POINTS = 100_000  # of the order column's grid, of which some are likelier than others
 MOST_BY = 3  # columns that tell one together
 LEAST_TRIED, MOST_TRIED = 1_000, 1_000  # people drawn at a time, and for each that a condition asks for
 MOST_EMPTY = 20  # how often people are drawn anew for whose records there is no time, before they are taken
-LARGEST = 1 << 62  # no gap is larger
 LEAST_HELD = 1e-9  # of a code's numbers: in a level with fewer there are none
 
 
@@ -109,49 +105,9 @@ class HistoryModel:
         found: NDArray[np.bool_] = np.stack(sums, 1) > LEAST_HELD
         return found
 
-    def point_shares(self) -> "PointShares | None":
-        """How often records lie on each point; None where there are too many points, or some that stand apart."""
-        view, codec = self.view, self.codec
-        low, high = codec.numeric(view.order).span
-        if high - low >= MOST_POINTS or len(codec.atoms(view.order)):
-            return None
-        points = np.arange(low, high + 1)
-        codes = np.asarray(codec.numeric(view.order).coded(points), np.int64)
-        shares = self.days[view.calendar(points)[WEEKDAY]] if view.period else np.ones(len(points))
-        starts = low + np.searchsorted(codes, np.arange(len(self.seasons) + 1))
-        return PointShares(
-            low, np.append(0, shares.cumsum()), np.append(0, (shares * self.seasons[codes]).cumsum()), starts
-        )
-
-    def first_offsets(self, low: Whole, high: Whole, left: Whole) -> Array:
-        """(rows, codes): logarithms of how many ways the `left` records that come after a first one in each of the order column's codes
-        have to lie up to `high`, against those that they have from `low` on; 0 where points have no shares."""
-        on_points = self.point_shares()
-        if on_points is None:
-            return np.zeros((len(left), len(self.seasons)))
-        low, high = low[:, None], np.maximum(low, high)[:, None]
-        first, last = np.maximum(on_points.starts[:-1], low), np.minimum(on_points.starts[1:] - 1, high)
-        middle = np.clip(first + (last - first) // 2, low, high)
-        return crowded(on_points.sum(middle, high) / np.maximum(on_points.sum(low, high), LEAST_SHARE), left)
-
-    def gap_offsets(self, points: Whole, high: Whole, left: Whole) -> Array:
-        """(rows, codes): logarithms of how often a record lies where a gap of each code leads from these points, against an even share, if
-        the `left` records that come after it lie anywhere up to `high`: they fit in as many ways as the time that is left for each allows.
-        `CLOSED` for a gap that leads past the end, and for the code that says there is none."""
-        view, on_points = self.view, self.point_shares()
-        starts, ends = np.array(view.gaps)[None, :], np.array([*view.gaps[1:], LARGEST])[None, :]
-        points, high = points[:, None], high[:, None]
-        far = starts > high - points
-        first, last = points + np.where(far, 0, starts), points + np.minimum(ends - 1, high - points)
-        last = np.maximum(first, last)
-        middle = first + (last - first) // 2
-        if on_points is None:
-            found, room = np.zeros(far.shape), (high - middle + 1) / (high - points + 1)
-        else:
-            found = np.log(np.maximum(on_points.share(first, last, far), LEAST_SHARE))
-            room = on_points.sum(middle, high) / np.maximum(on_points.sum(points, high), LEAST_SHARE)
-        found += crowded(room, left)
-        return np.column_stack([np.full(len(points), CLOSED), np.where(far, CLOSED, found)])
+    def point_shares(self) -> PointShares | None:
+        """How often records lie on each point, if there are not too many."""
+        return PointShares.of(self.view, self.codec, self.seasons, self.days)
 
     def people(self, units: int, rng: np.random.Generator) -> dict[str, Whole]:
         """The columns of `units` units."""
@@ -159,26 +115,6 @@ class HistoryModel:
         for name in view.of_unit:
             found[name] = draw(self.of_unit[name], found, view.sizes, units, rng)
         return found
-
-    def spans(self, people: Mapping[str, Whole], rng: np.random.Generator) -> Spans:
-        """When records of these units may lie; dates of units that limit it are drawn here, unless `people` has their points."""
-        view, codec = self.view, self.codec
-        order, units = codec.numeric(view.order), len(people[NUMBER])
-        (low, high), points = (np.full(units, end) for end in order.span), dict[str, Whole]()
-        missing: dict[str, NDArray[np.bool_]] = {}
-        for name in dict.fromkeys((*view.since, *view.until, *view.ends)):
-            coder, column = codec.numeric(name), self.schema.column(name)
-            inside, gone = coder.known(people[name].astype(np.int32))
-            points[name] = people[POINTS + name] if POINTS + name in people else coder.draw(inside, rng)
-            missing[name] = gone
-            period = MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 0
-            if name in view.since:
-                low = np.where(gone, low, np.maximum(low, -(-points[name] * period // view.period)))
-            if name in view.until:
-                high = np.where(gone, high, np.minimum(high, points[name] * period // view.period))
-        first, last = (np.asarray(order.coded(each), np.int64) for each in (low, high))
-        limited = bool(view.since or view.until)
-        return Spans(low, high, first, last, view.sizes[view.order], points, missing, limited)
 
     def histories(
         self,
@@ -193,7 +129,7 @@ class HistoryModel:
         sizes, order = view.sizes, codec.numeric(view.order)
         people = self.people(units, rng) if people is None else people
         people = {**people, MANY: view.many(people[NUMBER])}
-        spans = self.spans(people, rng) if spans is None else spans
+        spans = Spans.of(view, codec, people, rng) if spans is None else spans
         if spans.empty.any():
             people = {**people, NUMBER: np.where(spans.empty, 0, people[NUMBER])}
         most = self.schema.max_records_per_unit * LONGEST
@@ -216,7 +152,9 @@ class HistoryModel:
             cells[LEFT] = np.minimum(number[alive] - place - 1, MOST_LEFT)
             if place == 0:
                 offset = np.zeros((len(alive), sizes[FIRST]))
-                offset[:, :-1] = self.first_offsets(spans.low[alive], spans.high[alive], number[alive] - 1)
+                offset[:, :-1] = first_offsets(
+                    on_points, len(self.seasons), spans.low[alive], spans.high[alive], number[alive] - 1
+                )
                 chances = self.of_record[FIRST].probabilities(cells, sizes, offset)[:, :-1]
                 cells[FIRST] = drawn(np.where(spans.closed(alive), 0, np.maximum(chances, LEAST_CHANCE)), rng)
                 if on_points is not None:
@@ -230,7 +168,7 @@ class HistoryModel:
                 cells[FIRST] = np.full(len(alive), sizes[FIRST] - 1)
                 cells[PACE] = view.pace(points[alive], number[alive] - place)
                 left = spans.high[alive] - points[alive]
-                offset = self.gap_offsets(points[alive], spans.high[alive], number[alive] - place - 1)
+                offset = gap_offsets(on_points, view.gaps, points[alive], spans.high[alive], number[alive] - place - 1)
                 chances = np.maximum(self.of_record[GAP].probabilities(cells, sizes, offset), LEAST_CHANCE)
                 codes = drawn(np.where(offset <= CLOSED, 0, chances), rng) - 1
                 ends = np.array([*view.gaps[1:], LARGEST])
@@ -456,7 +394,8 @@ class HistoryModel:
 
     def _people(self, people: dict[str, Whole], rng: np.random.Generator) -> "tuple[Spans, pd.DataFrame]":
         """When records of these people may lie, and a frame that has their columns among others."""
-        spans, codec = self.spans(people, rng), self.codec
+        codec = self.codec
+        spans = Spans.of(self.view, codec, people, rng)
         codes = np.zeros((len(people[NUMBER]), len(codec.names)), np.int32)
         for name in self.view.unit:
             codes[:, codec.names.index(name)] = people[name]
@@ -495,7 +434,7 @@ class HistoryModel:
             found.append({name: values[chosen] for name, values in people.items()})
             frames.append(whole.iloc[chosen])
         people = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
-        spans = self.spans(people, rng)
+        spans = Spans.of(self.view, self.codec, people, rng)
         return {name: people[name] for name in self.view.of_unit}, spans, pd.concat(frames, ignore_index=True)
 
     def _tables(

@@ -1,12 +1,21 @@
 """When the records of drawn histories lie: between which points, and on which of them how often."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from synthdp.generators.marginals.conditional_fit import CLOSED
+from synthdp.schema.codec import Codec
+from synthdp.schema.columns import MICROSECONDS, Datetime
+from synthdp.schema.history_view import NUMBER, WEEKDAY, View
+
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
+POINTS = "points of "  # dates below visits, as drawn
+MOST_POINTS = 100_000  # of the order column's grid, of which some are likelier than others
+LARGEST = 1 << 62  # no gap is larger
 LEAST_SHARE = 1e-4  # of a point, against an even share
 LEAST_ROOM = 1e-9  # of the time, for records to come
 MOST_CROWDED = -300.0  # logarithm of the least chance that records to come leave to a gap
@@ -25,6 +34,26 @@ class Spans:
     points: dict[str, Whole]
     gone: dict[str, NDArray[np.bool_]]
     limited: bool
+
+    @classmethod
+    def of(cls, view: View, codec: Codec, people: Mapping[str, Whole], rng: np.random.Generator) -> "Spans":
+        """When records of these units may lie; dates of units that limit it are drawn here, unless `people` has their points."""
+        order, units = codec.numeric(view.order), len(people[NUMBER])
+        (low, high), points = (np.full(units, end) for end in order.span), dict[str, Whole]()
+        missing: dict[str, NDArray[np.bool_]] = {}
+        for name in dict.fromkeys((*view.since, *view.until, *view.ends)):
+            coder, column = codec.numeric(name), codec.schema.column(name)
+            inside, gone = coder.known(people[name].astype(np.int32))
+            points[name] = people[POINTS + name] if POINTS + name in people else coder.draw(inside, rng)
+            missing[name] = gone
+            period = MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 0
+            if name in view.since:
+                low = np.where(gone, low, np.maximum(low, -(-points[name] * period // view.period)))
+            if name in view.until:
+                high = np.where(gone, high, np.minimum(high, points[name] * period // view.period))
+        first, last = (np.asarray(order.coded(each), np.int64) for each in (low, high))
+        limited = bool(view.since or view.until)
+        return cls(low, high, first, last, view.sizes[view.order], points, missing, limited)
 
     @property
     def empty(self) -> NDArray[np.bool_]:
@@ -48,6 +77,19 @@ class PointShares:
     firsts: Array
     laters: Array
     starts: Whole
+
+    @classmethod
+    def of(cls, view: View, codec: Codec, seasons: Array, days: Array) -> "PointShares | None":
+        """How often records lie on each point, by the shares of the order column's codes and of days of the week; None where there are too
+        many points, or some that stand apart."""
+        low, high = codec.numeric(view.order).span
+        if high - low >= MOST_POINTS or len(codec.atoms(view.order)):
+            return None
+        points = np.arange(low, high + 1)
+        codes = np.asarray(codec.numeric(view.order).coded(points), np.int64)
+        shares = days[view.calendar(points)[WEEKDAY]] if view.period else np.ones(len(points))
+        starts = low + np.searchsorted(codes, np.arange(len(seasons) + 1))
+        return cls(low, np.append(0, shares.cumsum()), np.append(0, (shares * seasons[codes]).cumsum()), starts)
 
     def share(self, first: Whole, last: Whole, none: NDArray[np.bool_]) -> Array:
         """The mean share of the points from `first` to `last`, 0 where there are none."""
@@ -79,3 +121,33 @@ def crowded(room: Array, left: Whole) -> Array:
     """Logarithms of the chance that so many records, each anywhere, lie in a share of the time, (rows, codes)."""
     found: Array = np.maximum(left[:, None] * np.log(np.clip(room, LEAST_ROOM, 1)), MOST_CROWDED)
     return found
+
+
+def first_offsets(on_points: PointShares | None, codes: int, low: Whole, high: Whole, left: Whole) -> Array:
+    """(rows, codes): logarithms of how many ways the `left` records that come after a first one in each of the order column's codes
+    have to lie up to `high`, against those that they have from `low` on; 0 where points have no shares."""
+    if on_points is None:
+        return np.zeros((len(left), codes))
+    low, high = low[:, None], np.maximum(low, high)[:, None]
+    first, last = np.maximum(on_points.starts[:-1], low), np.minimum(on_points.starts[1:] - 1, high)
+    middle = np.clip(first + (last - first) // 2, low, high)
+    return crowded(on_points.sum(middle, high) / np.maximum(on_points.sum(low, high), LEAST_SHARE), left)
+
+
+def gap_offsets(on_points: PointShares | None, gaps: Sequence[int], points: Whole, high: Whole, left: Whole) -> Array:
+    """(rows, codes): logarithms of how often a record lies where a gap of each code leads from these points, against an even share, if
+    the `left` records that come after it lie anywhere up to `high`: they fit in as many ways as the time that is left for each allows.
+    `CLOSED` for a gap that leads past the end, and for the code that says there is none."""
+    starts, ends = np.array(gaps)[None, :], np.array([*gaps[1:], LARGEST])[None, :]
+    points, high = points[:, None], high[:, None]
+    far = starts > high - points
+    first, last = points + np.where(far, 0, starts), points + np.minimum(ends - 1, high - points)
+    last = np.maximum(first, last)
+    middle = first + (last - first) // 2
+    if on_points is None:
+        found, room = np.zeros(far.shape), (high - middle + 1) / (high - points + 1)
+    else:
+        found = np.log(np.maximum(on_points.share(first, last, far), LEAST_SHARE))
+        room = on_points.sum(middle, high) / np.maximum(on_points.sum(points, high), LEAST_SHARE)
+    found += crowded(room, left)
+    return np.column_stack([np.full(len(points), CLOSED), np.where(far, CLOSED, found)])
