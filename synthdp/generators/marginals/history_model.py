@@ -19,11 +19,18 @@ from synthdp.generators.marginals.conditional_fit import (
     drawn,
     softmax,
 )
-from synthdp.generators.marginals.history_times import LARGEST, POINTS, PointShares, Spans, first_offsets, gap_offsets
+from synthdp.generators.marginals.history_times import (
+    LARGEST,
+    POINTS,
+    PointShares,
+    Spans,
+    draw_date,
+    first_offsets,
+    gap_offsets,
+)
 from synthdp.generators.marginals.staying import LEAST_CHANCE
 from synthdp.schema import linked_tables
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import MICROSECONDS, Datetime
 from synthdp.schema.history_view import (
     ALIKE,
     EARLIER,
@@ -225,7 +232,7 @@ class HistoryModel:
     ) -> None:
         """Draw the rows below records into `cells`, (records, places) each, and the points of their dates. A row is left out where there is
         no time for its dates."""
-        view, sizes = self.view, self.view.sizes
+        view, codec, sizes = self.view, self.codec, self.view.sizes
         for below in view.below:
             shape = (len(points), below.places)
             for name in below.columns:
@@ -244,8 +251,11 @@ class HistoryModel:
                     before = below.before_at(row, sizes, PREVIOUS + name, np.arange(len(chosen)), row[below.code])
                     known = row | {PREVIOUS + name: before}
                     if name in dict(below.starts):
-                        drawn_at = self._date(below, name, known, points[chosen], units[chosen], spans, rng)
-                        row[name], row[POINTS + name] = drawn_at
+                        conditional, at, unit = self.of_record[name], points[chosen], units[chosen]
+                        low, high = spans.of_date(view, codec, below, name, known, at, unit)
+                        row[name], row[POINTS + name] = draw_date(
+                            conditional, view, below, name, known, at, low, high, rng
+                        )
                         cells[POINTS + name][chosen, place] = row[POINTS + name]
                     elif LEVEL + name in self.levels:
                         before = last[LEVEL + name].find(units[chosen] * below.none + row[below.code])
@@ -277,49 +287,6 @@ class HistoryModel:
             chances = np.maximum(self.of_record[name].probabilities(part, sizes), LEAST_CHANCE)
             numbers[some] = drawn(np.where(in_levels[codes] == part[level][:, None], chances, 0), rng)
         return levels, numbers
-
-    def _date(
-        self,
-        below: Below,
-        name: str,
-        row: Mapping[str, Whole],
-        visits: Whole,
-        units: Whole,
-        spans: Spans,
-        rng: np.random.Generator,
-    ) -> tuple[Whole, Whole]:
-        """Codes and points of a date of rows, which keeps its column's bounds and the orders; -1 where there is no time for it."""
-        view, codec = self.view, self.codec
-        starts, period = np.array(dict(below.starts)[name]), dict(below.periods)[name]
-        low, high = (np.full(len(visits), end) for end in codec.numeric(f"{name} 1").span)
-        for own, since, other in below.orders:
-            if own != name:
-                continue
-            if other == view.order:
-                at, gone = visits * view.period, np.zeros(len(visits), np.bool_)
-            elif other in spans.points:
-                column = self.schema.column(other)
-                step = MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 0
-                at, gone = spans.points[other][units] * step, spans.gone[other][units]
-            elif POINTS + other in row and row[other].ndim == 1:  # of the same row, and drawn before
-                at, gone = row[POINTS + other] * dict(below.periods)[other], row[other] >= view.sizes[other] - 1
-            else:
-                continue
-            low = np.where(since & ~gone, np.maximum(low, -(-at // period)), low)
-            high = np.where(~np.bool_(since) & ~gone, np.minimum(high, at // period), high)
-        base = visits * view.period // period
-        least, most = starts[None, :] + base[:, None], np.append(starts[1:] - 1, LARGEST)[None, :]
-        most = np.where(most < LARGEST, most + base[:, None], LARGEST)
-        least[:, 0] = -LARGEST
-        closed = (least > high[:, None]) | (most < low[:, None])
-        closed = np.column_stack([closed, np.full(len(visits), name not in below.optional)])
-        chances = np.maximum(self.of_record[name].probabilities(row, view.sizes), LEAST_CHANCE)
-        codes = np.where(closed.all(1), -1, drawn(np.where(closed, 0, chances), rng)) if len(visits) else visits
-        dated = (codes >= 0) & (codes < len(starts))
-        at, every = np.where(dated, codes, 0), np.arange(len(visits))
-        first, last = np.maximum(least[every, at], low), np.minimum(most[every, at], high)
-        points = np.where(dated, rng.integers(np.where(dated, first, 0), np.where(dated, last, 0) + 1), 0)
-        return codes, points
 
     def _packed(self, cells: dict[str, Whole], below: Below) -> None:
         """Leave out rows without a time for a date, move the others together, and count them."""

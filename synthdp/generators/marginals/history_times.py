@@ -1,4 +1,4 @@
-"""When the records of drawn histories lie: between which points, and on which of them how often."""
+"""When the records of drawn histories lie, and dates of rows below them: between which points, and on which of them how often."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,10 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.generators.marginals.conditional_fit import CLOSED
+from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, drawn
+from synthdp.generators.marginals.staying import LEAST_CHANCE
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import MICROSECONDS, Datetime
 from synthdp.schema.history_view import NUMBER, WEEKDAY, View
+from synthdp.schema.rows_below import Below
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -59,6 +61,29 @@ class Spans:
     def empty(self) -> NDArray[np.bool_]:
         """Units for whose records there is no time."""
         return self.low > self.high
+
+    def of_date(
+        self, view: View, codec: Codec, below: Below, name: str, row: Mapping[str, Whole], visits: Whole, units: Whole
+    ) -> tuple[Whole, Whole]:
+        """The first and the last point of a date of rows, by its column's bounds and the orders that it keeps."""
+        period = dict(below.periods)[name]
+        low, high = (np.full(len(visits), end) for end in codec.numeric(f"{name} 1").span)
+        for own, since, other in below.orders:
+            if own != name:
+                continue
+            if other == view.order:
+                at, gone = visits * view.period, np.zeros(len(visits), np.bool_)
+            elif other in self.points:
+                column = codec.schema.column(other)
+                step = MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 0
+                at, gone = self.points[other][units] * step, self.gone[other][units]
+            elif POINTS + other in row and row[other].ndim == 1:  # of the same row, and drawn before
+                at, gone = row[POINTS + other] * dict(below.periods)[other], row[other] >= view.sizes[other] - 1
+            else:
+                continue
+            low = np.where(since & ~gone, np.maximum(low, -(-at // period)), low)
+            high = np.where(~np.bool_(since) & ~gone, np.minimum(high, at // period), high)
+        return low, high
 
     def closed(self, units: Whole) -> NDArray[np.bool_]:
         """(rows, codes): the order column's codes that lie outside, of these units."""
@@ -151,3 +176,31 @@ def gap_offsets(on_points: PointShares | None, gaps: Sequence[int], points: Whol
         room = on_points.sum(middle, high) / np.maximum(on_points.sum(points, high), LEAST_SHARE)
     found += crowded(room, left)
     return np.column_stack([np.full(len(points), CLOSED), np.where(far, CLOSED, found)])
+
+
+def draw_date(
+    conditional: Conditional,
+    view: View,
+    below: Below,
+    name: str,
+    row: Mapping[str, Whole],
+    visits: Whole,
+    low: Whole,
+    high: Whole,
+    rng: np.random.Generator,
+) -> tuple[Whole, Whole]:
+    """Codes and points of a date of rows, between these points; -1 where there is no time for it."""
+    starts, period = np.array(dict(below.starts)[name]), dict(below.periods)[name]
+    base = visits * view.period // period
+    least, most = starts[None, :] + base[:, None], np.append(starts[1:] - 1, LARGEST)[None, :]
+    most = np.where(most < LARGEST, most + base[:, None], LARGEST)
+    least[:, 0] = -LARGEST
+    closed = (least > high[:, None]) | (most < low[:, None])
+    closed = np.column_stack([closed, np.full(len(visits), name not in below.optional)])
+    chances = np.maximum(conditional.probabilities(row, view.sizes), LEAST_CHANCE)
+    codes = np.where(closed.all(1), -1, drawn(np.where(closed, 0, chances), rng)) if len(visits) else visits
+    dated = (codes >= 0) & (codes < len(starts))
+    at, every = np.where(dated, codes, 0), np.arange(len(visits))
+    first, last = np.maximum(least[every, at], low), np.minimum(most[every, at], high)
+    points = np.where(dated, rng.integers(np.where(dated, first, 0), np.where(dated, last, 0) + 1), 0)
+    return codes, points
