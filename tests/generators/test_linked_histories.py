@@ -776,9 +776,9 @@ def test_gains_that_no_fit_gives_are_refused(release):
     drawn = View.of(Codec(declared)).drawn
     for name, sign in ((stays[0], -1.0), (repeats, 1.0)):
         with pytest.raises(BadInput, match="altered"):
-            history_model.restored(declared, {**tensors, name: tensors[name] * 0 + sign})
+            histories.restored(declared, {**tensors, name: tensors[name] * 0 + sign})
     for column in (FIRST, GAP, "visit.ward"):
         place = drawn.index(column)
         size = tensors[f"record.{place}.alone"].shape
         with pytest.raises(BadInput, match="altered"):
-            history_model.restored(declared, {**tensors, f"record.{place}.stay": np.ones(size)})
+            histories.restored(declared, {**tensors, f"record.{place}.stay": np.ones(size)})

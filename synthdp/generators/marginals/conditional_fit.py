@@ -79,6 +79,15 @@ class Conditional:
         return found
 
 
+def draw(
+    conditional: Conditional, cells: Mapping[str, Whole], sizes: Mapping[str, int], rows: int, rng: np.random.Generator
+) -> Whole:
+    """Codes of a column for each row; of one that nothing tells, from its distribution."""
+    if conditional.cliques:
+        return conditional.draw(cells, sizes, rng)
+    return drawn(np.tile(softmax(conditional.margin[None, :]), (rows, 1)), rng)
+
+
 def halfway(one: Conditional, other: Conditional) -> Conditional:
     """The conditional between two of the same cliques."""
     gains = {name: (one.gains.get(name, found) + found) / 2 for name, found in other.gains.items()}

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from synthdp.generators import Progress
 from synthdp.generators.marginals import mixed_model_fit
-from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, fit, halfway
-from synthdp.generators.marginals.history_model import MOST_UNITS, HistoryModel, draw
+from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, draw, fit, halfway
+from synthdp.generators.marginals.history_model import MOST_UNITS, HistoryModel
 from synthdp.generators.marginals.history_times import LEAST_SHARE, Spans, first_offsets, gap_offsets
 from synthdp.generators.marginals.staying import LEAST_CHANCE, repeats
 from synthdp.schema import history_view

@@ -1,6 +1,5 @@
 """A model of histories: conditionals of a unit's columns and of a record's, and what is drawn of them (`histories`)."""
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.generators import Tensors, check_tensors
+from synthdp.generators import Tensors
 from synthdp.generators.marginals.conditional_fit import (
     CHANCES,
     CLOSED,
     Conditional,
     Whole,
+    draw,
     drawn,
     softmax,
 )
@@ -43,11 +43,10 @@ from synthdp.schema.history_view import (
     NUMBER,
     PACE,
     PLACE,
-    WEEK,
     View,
 )
 from synthdp.schema.linked_tables import Table
-from synthdp.schema.number_levels import LEVEL, LEVELS, Last, ascend, levels_of
+from synthdp.schema.number_levels import LEVEL, LEVELS, Last, levels_of
 from synthdp.schema.rows_below import LAST, PREVIOUS, ROW, ROWS, SO_FAR, Below
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import People
@@ -63,15 +62,6 @@ MOST_BY = 3  # columns that tell one together
 LEAST_TRIED, MOST_TRIED = 1_000, 1_000  # people drawn at a time, and for each that a condition asks for
 MOST_EMPTY = 20  # how often people are drawn anew for whose records there is no time, before they are taken
 LEAST_HELD = 1e-9  # of a code's numbers: in a level with fewer there are none
-
-
-def draw(
-    conditional: Conditional, cells: Mapping[str, Whole], sizes: Mapping[str, int], rows: int, rng: np.random.Generator
-) -> Whole:
-    """Codes of a column for each row; of one that nothing tells, from its distribution."""
-    if conditional.cliques:
-        return conditional.draw(cells, sizes, rng)
-    return drawn(np.tile(softmax(conditional.margin[None, :]), (rows, 1)), rng)
 
 
 @dataclass(frozen=True)
@@ -498,64 +488,3 @@ def _below(
 def _within(edges: Whole, codes: Whole, rng: np.random.Generator) -> Whole:
     """A whole number of each code's range, edges[code] <= number < edges[code + 1]."""
     return rng.integers(edges[codes], edges[codes + 1])
-
-
-def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
-    """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit the schema."""
-    view = View.of(Codec(schema))
-    sizes = view.sizes
-    names = list(sizes)
-    shapes: dict[str, tuple[int, ...]] = {"seasons": (sizes[view.order],), "days": (WEEK,)}
-    found: dict[str, dict[str, Conditional]] = {"unit": {}, "record": {}}
-    levels, drawn_of_record = _levels(view, tensors), view.drawn
-    shapes |= {f"levels.{place}": starts.shape for place, starts in enumerate(levels.values())}
-    if not levels:  # older models
-        drawn_of_record = tuple(name for name in view.drawn if not any(name in each.levels for each in view.below))
-    for kind, drawn_columns in (("unit", view.of_unit), ("record", drawn_of_record)):
-        for place, name in enumerate(drawn_columns):
-            key = f"{kind}.{place}"
-            by: Any = tensors.get(f"{key}.by", np.zeros((0, MOST_BY)))
-            if by.ndim != 2 or by.shape[1] != MOST_BY or not np.isin(by, np.arange(-1, len(names))).all():
-                raise BadInput("the model's columns do not fit its schema; the release was altered")
-            cliques = tuple(tuple(names[int(i)] for i in row if i >= 0) for row in by)
-            cells = sum(math.prod(sizes[each] for each in clique) for clique in cliques) or 1
-            allowed = view.of_unit[:place] if kind == "unit" else view.before(name, leveled=bool(levels))
-            if kind == "record" and name == view.target:
-                allowed = (*allowed, MANY)
-            of = view.of_row(name)
-            by_code = of is None or LEVEL + name not in levels or cliques[:1] == ((of.code,),)  # which tells its levels
-            if not by_code or any(not clique or not set(clique) <= set(allowed) for clique in cliques):
-                raise BadInput("the model's columns do not fit its schema; the release was altered")
-            shapes |= {key: (cells, sizes[name]), f"{key}.alone": (sizes[name],), f"{key}.by": by.shape}
-            gains, may = {}, dict[str, tuple[str, int]]()  # by what: the column, and the sign
-            if kind == "record" and (PREVIOUS + name,) in cliques and name not in view.alike:
-                may["stay"] = (PREVIOUS + name, 1)
-            if of is not None and name == of.code and (of.table + LAST,) in cliques:
-                may["repeat"] = (of.table + SO_FAR, -1)
-            for what, (column, sign) in may.items():
-                if f"{key}.{what}" in tensors:
-                    shapes[f"{key}.{what}"] = (sizes[name],)
-                    gains[column] = np.asarray(tensors[f"{key}.{what}"], np.float64)
-                    if (sign * gains[column] < 0).any():
-                        raise BadInput("the model's gains do not fit its schema; the release was altered")
-            alone, theta = (np.asarray(tensors.get(each, np.zeros(0)), np.float64) for each in (f"{key}.alone", key))
-            found[kind][name] = Conditional(alone, cliques, theta, gains)
-    check_tensors(tensors, shapes)
-    seasons, days = (np.asarray(tensors[name], np.float64) for name in ("seasons", "days"))
-    if min(seasons.min(), days.min()) <= 0:
-        raise BadInput("the model's shares do not fit its schema; the release was altered")
-    return HistoryModel(schema, found["unit"], found["record"], seasons, days, levels)
-
-
-def _levels(view: View, tensors: Tensors) -> dict[str, Whole]:
-    """The starts of all levels; none of an older model, which has no numbers by levels."""
-    found: dict[str, Whole] = {}
-    if not any(name.startswith("levels.") for name in tensors):
-        return found
-    for below in view.below:
-        for name, end in below.leveled:
-            starts = np.asarray(tensors.get(f"levels.{len(found)}", np.zeros(0)))
-            if starts.shape != (below.none, LEVELS) or starts.dtype.kind not in "fiu" or not ascend(starts, end):
-                raise BadInput("the levels of the model do not fit its schema; the release was altered")
-            found[LEVEL + name] = starts.astype(np.int64)
-    return found
