@@ -16,7 +16,7 @@ from synthdp.generators import Progress
 from synthdp.generators.marginals import mixed_model_fit
 from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, draw, fit, halfway
 from synthdp.generators.marginals.history_model import MOST_UNITS, HistoryModel
-from synthdp.generators.marginals.history_times import LEAST_SHARE, Spans, first_offsets, gap_offsets
+from synthdp.generators.marginals.history_times import LEAST_SHARE, Spans, adjust_shares, first_offsets, gap_offsets
 from synthdp.generators.marginals.staying import LEAST_CHANCE, repeats
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
@@ -50,7 +50,6 @@ Tables = dict[Clique, Array]
 CHANCES = 6_000_000  # of codes of rows below visits that a fit looks at: of more rows, some tell
 BY_CODE = 4.0  # times `spread`: what codes and numbers of rows of a visit tell of its rows; tried on a made-up hospital
 SETTLED = 4  # how often a later round begins with days and gaps fitted in turns, and ends with fits of the target
-MOST_SHARE = 50.0  # of a point, against an even share
 LEAST_DEVIATION = 1e-3  # of tables without noise, of which rounding is all that is left
 CLEAR = 3.0  # deviations of noise that `other` must stand above, where categories are learned
 
@@ -158,7 +157,7 @@ class Work:
 
     def _adjust_days(self, cells: Mapping[str, Whole]) -> None:
         """Let as many records lie on each day as the tables say: those that follow others in each code of the order column, and all on each
-        day of the week. Differences that the noise explains change nothing (James & Stein 1961)."""
+        day of the week."""
         view, later = self.view, cells[PLACE] > 0
         for name, share, moved in (
             (view.order, self.model.seasons, later),
@@ -170,14 +169,10 @@ class Work:
             weights = self.weights[self.answers.index(asked)]
             wanted, deviation = _counts([asked], name)
             here, stay = (
-                np.bincount(cells[name][chosen], weights=weights[chosen], minlength=len(share))
+                np.bincount(cells[name][chosen], weights[chosen], len(share)).astype(np.float64)
                 for chosen in (moved, ~moved)
             )
-            lacking = wanted - stay - here
-            clear = max(0.0, 1 - len(share) * deviation**2 / max(1.0, float(lacking @ lacking)))
-            share *= np.maximum(1 + clear * lacking / np.maximum(here + deviation, 1), LEAST_SHARE)
-            share /= np.average(share, weights=here + 1)
-            np.clip(share, LEAST_SHARE, MOST_SHARE, out=share)
+            adjust_shares(share, wanted - stay - here, here, deviation)
 
     @cached_property
     def ordered(self) -> dict[str, tuple[int, int]]:

@@ -10,24 +10,8 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors
-from synthdp.generators.marginals.conditional_fit import (
-    CHANCES,
-    CLOSED,
-    Conditional,
-    Whole,
-    draw,
-    drawn,
-    softmax,
-)
-from synthdp.generators.marginals.history_times import (
-    LARGEST,
-    POINTS,
-    PointShares,
-    Spans,
-    draw_date,
-    first_offsets,
-    gap_offsets,
-)
+from synthdp.generators.marginals.conditional_fit import CHANCES, Conditional, Whole, draw, drawn, softmax
+from synthdp.generators.marginals.history_times import POINTS, PointShares, Spans, draw_date, draw_first, draw_gap
 from synthdp.generators.marginals.staying import LEAST_CHANCE
 from synthdp.schema import linked_tables
 from synthdp.schema.codec import Codec
@@ -130,7 +114,8 @@ class HistoryModel:
         if spans.empty.any():
             people = {**people, NUMBER: np.where(spans.empty, 0, people[NUMBER])}
         most = self.schema.max_records_per_unit * LONGEST
-        number = _within(np.array([*view.numbers, most + 1]), people[NUMBER], rng)
+        edges = np.array([*view.numbers, most + 1])
+        number = rng.integers(edges[people[NUMBER]], edges[people[NUMBER] + 1])
         alive, place = np.flatnonzero(number > 0), 0
         parts: list[dict[str, Whole]] = []
         owners: list[Whole] = []
@@ -146,35 +131,19 @@ class HistoryModel:
         while len(alive) or not parts:
             cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
             cells[PLACE] = np.full(len(alive), int(view.place(np.array([place]))[0]))
-            cells[LEFT] = np.minimum(number[alive] - place - 1, MOST_LEFT)
+            left = number[alive] - place - 1
+            cells[LEFT] = np.minimum(left, MOST_LEFT)
             if place == 0:
-                offset = np.zeros((len(alive), sizes[FIRST]))
-                offset[:, :-1] = first_offsets(
-                    on_points, len(self.seasons), spans.low[alive], spans.high[alive], number[alive] - 1
+                cells[FIRST], points[alive] = draw_first(
+                    self.of_record[FIRST], view, codec, on_points, spans, alive, cells, left, rng
                 )
-                chances = self.of_record[FIRST].probabilities(cells, sizes, offset)[:, :-1]
-                cells[FIRST] = drawn(np.where(spans.closed(alive), 0, np.maximum(chances, LEAST_CHANCE)), rng)
-                if on_points is not None:
-                    points[alive] = on_points.start(cells[FIRST], spans.low[alive], spans.high[alive], rng)
-                elif spans.limited:
-                    points[alive] = order.between(cells[FIRST], spans.low[alive], spans.high[alive], rng)
-                else:
-                    points[alive] = order.draw(cells[FIRST].astype(np.int32), rng)
                 cells[GAP] = cells[PACE] = np.zeros(len(alive), np.int64)
             else:
                 cells[FIRST] = np.full(len(alive), sizes[FIRST] - 1)
-                cells[PACE] = view.pace(points[alive], number[alive] - place)
-                left = spans.high[alive] - points[alive]
-                offset = gap_offsets(on_points, view.gaps, points[alive], spans.high[alive], number[alive] - place - 1)
-                chances = np.maximum(self.of_record[GAP].probabilities(cells, sizes, offset), LEAST_CHANCE)
-                codes = drawn(np.where(offset <= CLOSED, 0, chances), rng) - 1
-                ends = np.array([*view.gaps[1:], LARGEST])
-                starts = np.array(view.gaps)
-                least, most_steps = starts[codes], np.minimum(ends[codes] - 1, left)
-                if on_points is None:
-                    steps = rng.integers(least, most_steps + 1)
-                else:
-                    steps = on_points.draw(points[alive] + least, points[alive] + most_steps, rng) - points[alive]
+                cells[PACE] = view.pace(points[alive], left + 1)
+                steps = draw_gap(
+                    self.of_record[GAP], view, on_points, points[alive], spans.high[alive], cells, left, rng
+                )
                 points[alive] += steps
                 cells[GAP] = view.gap(steps)
             cells[view.order] = np.asarray(order.coded(points[alive]), np.int64)
@@ -483,8 +452,3 @@ def _below(
         else:
             made[key] = pd.array(of_visits[key][visit], dtype="str")
     return pd.DataFrame({**made, **{name: rows[name].array for name in short.values()}})
-
-
-def _within(edges: Whole, codes: Whole, rng: np.random.Generator) -> Whole:
-    """A whole number of each code's range, edges[code] <= number < edges[code + 1]."""
-    return rng.integers(edges[codes], edges[codes + 1])

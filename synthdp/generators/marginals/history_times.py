@@ -10,7 +10,7 @@ from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, dr
 from synthdp.generators.marginals.staying import LEAST_CHANCE
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import MICROSECONDS, Datetime
-from synthdp.schema.history_view import NUMBER, WEEKDAY, View
+from synthdp.schema.history_view import FIRST, NUMBER, WEEKDAY, View
 from synthdp.schema.rows_below import Below
 
 Array = NDArray[np.float64]
@@ -19,6 +19,7 @@ POINTS = "points of "  # dates below visits, as drawn
 MOST_POINTS = 100_000  # of the order column's grid, of which some are likelier than others
 LARGEST = 1 << 62  # no gap is larger
 LEAST_SHARE = 1e-4  # of a point, against an even share
+MOST_SHARE = 50.0  # of a point, against an even share
 LEAST_ROOM = 1e-9  # of the time, for records to come
 MOST_CROWDED = -300.0  # logarithm of the least chance that records to come leave to a gap
 
@@ -142,6 +143,15 @@ class PointShares:
         return np.clip(found, first, last)
 
 
+def adjust_shares(share: Array, lacking: Array, here: Array, deviation: float) -> None:
+    """Change the shares (codes,) of drawn records in place: `here` is how many were drawn on each code, weighted, and `lacking` how many
+    more are wanted. Differences that noise of this deviation explains change nothing (James & Stein 1961)."""
+    clear = max(0.0, 1 - len(share) * deviation**2 / max(1.0, float(lacking @ lacking)))
+    share *= np.maximum(1 + clear * lacking / np.maximum(here + deviation, 1), LEAST_SHARE)
+    share /= np.average(share, weights=here + 1)
+    np.clip(share, LEAST_SHARE, MOST_SHARE, out=share)
+
+
 def crowded(room: Array, left: Whole) -> Array:
     """Logarithms of the chance that so many records, each anywhere, lie in a share of the time, (rows, codes)."""
     found: Array = np.maximum(left[:, None] * np.log(np.clip(room, LEAST_ROOM, 1)), MOST_CROWDED)
@@ -176,6 +186,51 @@ def gap_offsets(on_points: PointShares | None, gaps: Sequence[int], points: Whol
         room = on_points.sum(middle, high) / np.maximum(on_points.sum(points, high), LEAST_SHARE)
     found += crowded(room, left)
     return np.column_stack([np.full(len(points), CLOSED), np.where(far, CLOSED, found)])
+
+
+def draw_first(
+    conditional: Conditional,
+    view: View,
+    codec: Codec,
+    on_points: PointShares | None,
+    spans: Spans,
+    units: Whole,
+    cells: Mapping[str, Whole],
+    left: Whole,
+    rng: np.random.Generator,
+) -> tuple[Whole, Whole]:
+    """The order column's codes and points of the first records of these units, which `left` more records follow."""
+    order, low, high = codec.numeric(view.order), spans.low[units], spans.high[units]
+    offset = np.zeros((len(units), view.sizes[FIRST]))
+    offset[:, :-1] = first_offsets(on_points, view.sizes[view.order], low, high, left)
+    chances = conditional.probabilities(cells, view.sizes, offset)[:, :-1]
+    codes = drawn(np.where(spans.closed(units), 0, np.maximum(chances, LEAST_CHANCE)), rng)
+    if on_points is not None:
+        return codes, on_points.start(codes, low, high, rng)
+    if spans.limited:
+        return codes, order.between(codes, low, high, rng)
+    return codes, order.draw(codes.astype(np.int32), rng)
+
+
+def draw_gap(
+    conditional: Conditional,
+    view: View,
+    on_points: PointShares | None,
+    points: Whole,
+    high: Whole,
+    cells: Mapping[str, Whole],
+    left: Whole,
+    rng: np.random.Generator,
+) -> Whole:
+    """How many steps after these points the next records lie, which `left` more records follow up to `high`."""
+    offset = gap_offsets(on_points, view.gaps, points, high, left)
+    chances = np.maximum(conditional.probabilities(cells, view.sizes, offset), LEAST_CHANCE)
+    codes = drawn(np.where(offset <= CLOSED, 0, chances), rng) - 1
+    starts, ends = np.array(view.gaps), np.array([*view.gaps[1:], LARGEST])
+    least, most = starts[codes], np.minimum(ends[codes] - 1, high - points)
+    if on_points is None:
+        return rng.integers(least, most + 1)
+    return on_points.draw(points + least, points + most, rng) - points
 
 
 def draw_date(
