@@ -14,6 +14,7 @@ Whole = NDArray[np.int64]
 LEVEL = "level of "
 LEVELS = 5  # of a number below visits: in which part of its code's numbers it lies
 LEAST_SHARE = 1e-4  # of a number among those of its code, against an even share
+LEAST_HELD = 1e-9  # of a code's numbers: in a level with fewer there are none
 
 
 def level(starts: Whole, codes: Whole, values: Whole) -> Whole:
@@ -45,6 +46,14 @@ def level_before(levels: Whole, owner: Whole, record: Whole, code: Whole) -> Who
 def levels_of(starts: Whole, values: int) -> Whole:
     """(codes, values): the level of each of so many values of each code, as `level`."""
     found: Whole = (np.arange(values)[None, :, None] >= starts[:, None, :]).sum(2)
+    return found
+
+
+def held_levels(in_levels: Whole, shares: Array) -> NDArray[np.bool_]:
+    """(codes, levels): in which levels numbers of each code lie at all. `in_levels` (codes, values) are those of `levels_of`, `shares` how
+    often a code has each value. Where a code has few different numbers, some levels have none."""
+    sums = [np.where(in_levels == each, shares, 0).sum(1) for each in range(LEVELS + 1)]
+    found: NDArray[np.bool_] = np.stack(sums, 1) > LEAST_HELD
     return found
 
 

@@ -30,7 +30,7 @@ from synthdp.schema.history_view import (
     View,
 )
 from synthdp.schema.linked_tables import Table
-from synthdp.schema.number_levels import LEVEL, LEVELS, Last, levels_of
+from synthdp.schema.number_levels import LEVEL, LEVELS, Last, held_levels, levels_of
 from synthdp.schema.rows_below import LAST, PREVIOUS, ROW, ROWS, SO_FAR, Below
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import People
@@ -45,7 +45,6 @@ BATCH = 100_000  # rows drawn at a time
 MOST_BY = 3  # columns that tell one together
 LEAST_TRIED, MOST_TRIED = 1_000, 1_000  # people drawn at a time, and for each that a condition asks for
 MOST_EMPTY = 20  # how often people are drawn anew for whose records there is no time, before they are taken
-LEAST_HELD = 1e-9  # of a code's numbers: in a level with fewer there are none
 
 
 @dataclass(frozen=True)
@@ -78,13 +77,9 @@ class HistoryModel:
         return {name: levels_of(starts, sizes[name.removeprefix(LEVEL)]) for name, starts in self.levels.items()}
 
     def held_levels(self, name: str) -> NDArray[np.bool_]:
-        """(codes, levels): in which levels numbers of each code lie at all, by what the model has of that number. Where a code has few
-        different numbers, some levels have none."""
+        """(codes, levels): in which levels numbers of each code lie at all, by what the model has of that number."""
         in_levels, conditional = self.in_levels[LEVEL + name], self.of_record[name]
-        shares = softmax(conditional.margin + conditional.theta[: len(in_levels)])
-        sums = [np.where(in_levels == each, shares, 0).sum(1) for each in range(LEVELS + 1)]
-        found: NDArray[np.bool_] = np.stack(sums, 1) > LEAST_HELD
-        return found
+        return held_levels(in_levels, softmax(conditional.margin + conditional.theta[: len(in_levels)]))
 
     def point_shares(self) -> PointShares | None:
         """How often records lie on each point, if there are not too many."""
