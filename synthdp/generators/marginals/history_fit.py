@@ -254,13 +254,16 @@ class Work:
                 ]
                 excluded = ~there[cells[below.code]]
             offset = None if excluded is None else np.where(excluded, CLOSED, 0.0)
-            known = (name, cells, weights, cliques, tables, deviations, self.alone[name], start, offset)
+            gains, alone = None, self.alone[name]
             few = mixed_model_fit.suits(cliques, self.view.sizes, size)
-            if few or below is None or (below.table + LAST,) not in cliques:
-                return self._fitted(*known, below=below is not None)
-            place = cliques.index((below.table + LAST,))
-            rarer = self._rarer(below, cells, weights, tables[place], deviations[place], start)
-            return self._fitted(*known, below=True, gains={below.table + SO_FAR: rarer})
+            if below is not None and not few and (below.table + LAST,) in cliques:
+                place = cliques.index((below.table + LAST,))
+                rarer = self._rarer(below, cells, weights, tables[place], deviations[place], start)
+                gains = {below.table + SO_FAR: rarer}
+            of_row = below is not None
+            return self._fitted(
+                name, cells, weights, cliques, tables, deviations, alone, start, offset, below=of_row, gains=gains
+            )
         there = cells[PLACE] == 0 if name == FIRST else cells[PLACE] > 0
         rows = {each: values[there] for each, values in cells.items()}
         if name == ALIKE:
