@@ -29,7 +29,7 @@ from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, check_tensors, silent
 from synthdp.generators.marginals import mixed_model_fit
 from synthdp.generators.marginals.conditional_fit import Conditional, Whole
-from synthdp.generators.marginals.history_fit import Asked, Work
+from synthdp.generators.marginals.history_fit import HistoryFit, NoisyTables
 from synthdp.generators.marginals.history_model import MOST_BY, HistoryModel
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
@@ -155,26 +155,26 @@ class HistoriesSettings:
         view = View.of(data.codec)
         rng = np.random.default_rng(seed)
         of_unit: list[Clique] = [*combinations(view.of_unit, 2)] or [view.of_unit]
-        units = Asked.of(data, HistoryTables(view, tuple(of_unit), noises["units"]))
+        units = NoisyTables.of(data, HistoryTables(view, tuple(of_unit), noises["units"]))
         clip = min(self.clip, float(schema.max_records_per_unit))
         drawn_columns = [name for name in view.drawn if name != view.target and view.of_row(name) is None]
         asked: list[Clique] = [(name,) for name in drawn_columns]
         asked += sorted(((*each, name) for name in drawn_columns for each in view.cliques(name)), key=len)
-        records = Asked.of(data, HistoryTables(view, tuple(asked), noises["records"], clip))
+        records = NoisyTables.of(data, HistoryTables(view, tuple(asked), noises["records"], clip))
         cliques: dict[str, list[Clique]] = {name: view.cliques(name) for name in view.drawn}
         answers = [records]
         if view.target is not None:
             beside: list[Clique] = [(view.target,), *((each, view.target) for each in view.before(view.target))]
-            target = Asked.of(data, HistoryTables(view, tuple(beside), noises["target"], clip))
+            target = NoisyTables.of(data, HistoryTables(view, tuple(beside), noises["target"], clip))
             answers.append(target)
             pairs = _pairs(view, target, self.pairs) if self.pairs else []
             if pairs:
                 cliques[view.target] += pairs
                 question = HistoryTables(view, tuple((*pair, view.target) for pair in pairs), noises["pairs"], clip)
-                answers.append(Asked.of(data, question))
+                answers.append(NoisyTables.of(data, question))
             cliques[view.target].append((MANY,))
             question = HistoryTables(view, ((MANY, view.target),), noises["numbers"], clip)
-            answers.append(Asked.of(data, question))
+            answers.append(NoisyTables.of(data, question))
         levels, shares = dict[str, Whole](), dict[str, Array]()
         for below in view.below:
             numbers, of_levels = [name for name, _ in below.leveled], set(below.levels)
@@ -184,17 +184,17 @@ class HistoriesSettings:
             for_numbers = tuple(clique for clique in told if clique[-1] in numbers)
             plain = tuple(clique for clique in told if clique not in {*for_levels, *for_numbers})
             asking = functools.partial(HistoryTables, view, clip=clip, rows=below.table)
-            answers.append(Asked.of(data, asking(plain, noises[below.table + ROWS])))
+            answers.append(NoisyTables.of(data, asking(plain, noises[below.table + ROWS])))
             if numbers:
-                answers.append(Asked.of(data, asking(for_numbers, noises[below.table + NUMBERS])))
+                answers.append(NoisyTables.of(data, asking(for_numbers, noises[below.table + NUMBERS])))
                 for name in numbers:
                     shares[name] = _shares(answers[-1], below, name)
                 found = {LEVEL + name: starts_of(shares[name], end) for name, end in below.leveled}
                 starts = tuple((name, tuple(map(tuple, each.tolist()))) for name, each in found.items())
-                answers.append(Asked.of(data, asking(for_levels, noises[below.table + OF_LEVELS], levels=starts)))
+                answers.append(NoisyTables.of(data, asking(for_levels, noises[below.table + OF_LEVELS], levels=starts)))
                 levels |= found
         others = _others(data.declared, schema, view)
-        work = Work(
+        fitting = HistoryFit(
             codec=Codec(schema),
             view=view,
             cliques=cliques,
@@ -207,8 +207,8 @@ class HistoriesSettings:
             iterations=self.iterations,
             progress=progress,
         )
-        work.units(units, rng)
-        return work.records(rng)
+        fitting.units(units, rng)
+        return fitting.records(rng)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """Conditionals of every column that is drawn."""
@@ -225,7 +225,7 @@ def _has_target(schema: Schema) -> bool:
     return any(name not in (*schema.per_unit, schema.order) for name in schema.targets)
 
 
-def _shares(asked: Asked, below: Below, name: str) -> Array:
+def _shares(asked: NoisyTables, below: Below, name: str) -> Array:
     """What the noisy table says of the numbers of each code, (codes, codes of numbers). Where the noise leaves little of a code's numbers,
     they are taken to be those of all (James & Stein 1961)."""
     held = None if name in below.optional else -1  # the last code: a missing cell
@@ -240,7 +240,7 @@ def _shares(asked: Asked, below: Below, name: str) -> Array:
     return shares if held is None else np.pad(shares, ((0, 0), (0, 1)))
 
 
-def _pairs(view: View, asked: Asked, most: int) -> list[Clique]:
+def _pairs(view: View, asked: NoisyTables, most: int) -> list[Clique]:
     """The previous target with the gap, with what is as before, with both, and with each of the columns that tell most of the target. A
     pair with which the tables would be too large for the mixed model is left out. If no pair fits, all stay, since the target is then
     fitted by maximum entropy."""

@@ -137,7 +137,7 @@ def test_other_of_learned_codes_is_empty_until_it_is_clear_of_the_noise(count, s
     others = histories._others(declared, resolved, view)
     assert others == {"diagnosis.code": 2}
     counts = np.array([120.0, 80.0, count, 40.0])  # the last: there is no such row
-    answer = history_fit.Asked({("diagnosis.code",): counts}, 10.0)
+    answer = history_fit.NoisyTables({("diagnosis.code",): counts}, 10.0)
     chances = np.exp(history_fit._alone([answer], "diagnosis.code", view, others["diagnosis.code"]))
     np.testing.assert_allclose(chances[2] / chances[:3].sum(), share)
     plain = np.exp(history_fit._alone([answer], "diagnosis.code", view))
@@ -615,7 +615,7 @@ def test_a_plan_shows_the_tables_that_a_fit_asks_for(monkeypatch):
         return asking(self, question)
 
     monkeypatch.setattr(Sensitive, "ask", kept)
-    monkeypatch.delattr("synthdp.generators.histories.Work")  # all is asked by then
+    monkeypatch.delattr("synthdp.generators.histories.HistoryFit")  # all is asked by then
     with pytest.raises(NameError):
         fitted(BUDGET, hospital(60, seed=1), seed=1)
     monkeypatch.undo()

@@ -55,7 +55,7 @@ CLEAR = 3.0  # deviations of noise that `other` must stand above, where categori
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class NoisyTables:
     """Noisy tables by clique, the deviation of a cell, and how units were weighed: see `HistoryTables`."""
 
     tables: Tables
@@ -64,7 +64,8 @@ class Asked:
     rows: str = ""
 
     @classmethod
-    def of(cls, data: "Sensitive", question: HistoryTables) -> "Asked":
+    def of(cls, data: "Sensitive", question: HistoryTables) -> "NoisyTables":
+        """The answer to a question, which is asked here."""
         answer = data.ask(question)
         tables = dict(zip(question.cliques, answer, strict=True))
         return cls(tables, max(question.deviation, LEAST_DEVIATION), question.clip, question.rows)
@@ -83,13 +84,13 @@ class Asked:
 
 
 @dataclass
-class Work:
+class HistoryFit:
     """A model on its way: histories are drawn by it and it is fitted to their tables, in turns."""
 
     codec: Codec
     view: View
     cliques: Mapping[str, Sequence[Clique]]
-    answers: Sequence[Asked]
+    answers: Sequence[NoisyTables]
     others: Mapping[str, int]
     levels: Mapping[str, Whole]
     shares: Mapping[str, Array]
@@ -99,7 +100,7 @@ class Work:
     progress: Progress
     variances: dict[str, dict[int, Array]] = field(default_factory=dict)
 
-    def units(self, asked: Asked, rng: np.random.Generator) -> None:
+    def units(self, asked: NoisyTables, rng: np.random.Generator) -> None:
         """Conditionals of a unit's columns, each given those before it; units that they draw."""
         view, sizes = self.view, self.view.sizes
         self.of_unit: dict[str, Conditional] = {}
@@ -199,7 +200,7 @@ class Work:
         ordered = {name: codes for name, codes in self.ordered.items() if name.removeprefix(PREVIOUS) in told}
         return Slopes(ordered, tuple(self.levels))
 
-    def _alone(self, answers: Sequence[Asked], name: str) -> Array:
+    def _alone(self, answers: Sequence[NoisyTables], name: str) -> Array:
         return _alone(answers, name, self.view, self.others.get(name))
 
     def _weighed(self, cells: dict[str, Whole], owner: Whole, points: Whole) -> tuple[dict[str, Whole], Array, Whole]:
@@ -218,11 +219,11 @@ class Work:
         ]
         return cells, self.weights[0], np.roll(points, 1)[counts]
 
-    def _holding(self, name: str) -> Asked:
+    def _holding(self, name: str) -> NoisyTables:
         """The first answer that has tables of a column."""
         return next(each for each in self.answers if any(name in clique for clique in each.tables))
 
-    def _asked(self, name: str) -> Asked:
+    def _asked(self, name: str) -> NoisyTables:
         """The first answer that has tables of a drawn column by others."""
         return next(each for each in self.answers if any(clique[-1] == name for clique in each.tables))
 
@@ -415,7 +416,7 @@ class Work:
         )
 
 
-def _alone(answers: Sequence[Asked], name: str, view: View, other: int | None = None) -> Array:
+def _alone(answers: Sequence[NoisyTables], name: str, view: View, other: int | None = None) -> Array:
     """Logarithms of a column by itself, (codes,), as all tables that hold it say. The code
     that says that a record has no such column, or that a cell is missing which cannot be, is none of those that are drawn.
 
@@ -436,7 +437,7 @@ def _alone(answers: Sequence[Asked], name: str, view: View, other: int | None = 
     return logs
 
 
-def _counts(answers: Sequence[Asked], name: str) -> tuple[Array, float]:
+def _counts(answers: Sequence[NoisyTables], name: str) -> tuple[Array, float]:
     """Counts of a column's codes and their deviation, (codes,): the mean of what all tables that hold it say, by their precisions."""
     found, precision = np.zeros(()), 0.0
     for asked in answers:
