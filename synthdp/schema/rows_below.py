@@ -1,6 +1,6 @@
 """Rows below a unit's records, such as the diagnoses of a visit: what is counted of each of them, and how they lie beside their record.
 
-All of it follows from the schema and one record's rows.
+All of it follows from the schema, so it is public; the cells of one unit follow from that unit's rows alone.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Cells = Mapping[str, NDArray[Any]]
 Whole = NDArray[np.int64]
-PREVIOUS = "previous "
+PREVIOUS = "previous "  # a column as it was in the record before
 EXACT_GAPS, MOST_GAPS = 8, 20  # gaps of so few steps are told apart; codes of gaps beside these
 ROWS, ROW, LAST, SO_FAR = " rows", " row", " last", " so far"  # of a table below visits
 MOST_RELATED = 256  # codes of a table below visits whose relations to one another are counted
