@@ -30,7 +30,8 @@ from synthdp.evaluate import history_fidelity
 from synthdp.generators.histories import HistoriesSettings
 from synthdp.ledger.events import Entry, Gaussian, merged
 from synthdp.schema.codec import Codec
-from synthdp.schema.history_view import PLACE, PREVIOUS, View
+from synthdp.schema.history_view import PLACE, View
+from synthdp.schema.rows_below import PREVIOUS
 from synthdp.sets import named
 
 EPSILONS, SEEDS, DELTA, RECORDS = (1.0, 3.0), (0, 1, 2), 1e-5, 10

@@ -12,7 +12,8 @@ from synthdp.evaluate.tables import word_of
 from synthdp.schema.cells import instants, numbers
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN, Categorical, Datetime, Numeric
-from synthdp.schema.history_view import ALIKE, GAP, LEFT, NUMBER, PLACE, PREVIOUS, View
+from synthdp.schema.history_view import ALIKE, GAP, LEFT, NUMBER, PLACE, View
+from synthdp.schema.rows_below import PREVIOUS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

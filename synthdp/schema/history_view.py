@@ -15,21 +15,20 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.schema import linked_tables
-from synthdp.schema.columns import MICROSECONDS, Boolean, Continuous, Datetime, Ignored, Integer
+from synthdp.schema.columns import MICROSECONDS, Boolean, Datetime
+from synthdp.schema.number_levels import LEVEL, LEVELS
+from synthdp.schema.rows_below import EXACT_GAPS, LAST, MOST_GAPS, PREVIOUS, ROW, ROWS, Below, Cells, grid
 from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
     from synthdp.schema.codec import Codec
 
-Cells = Mapping[str, NDArray[Any]]
 Whole = NDArray[np.int64]
 
 NUMBER, PLACE, LEFT, FIRST, GAP = "number of records", "place", "records left", "first", "gap"
 PACE, WEEKDAY, ALIKE, MANY = "pace", "weekday", "as before", "many or few"
-PREVIOUS, EARLIER, LEVEL = "previous ", "earlier ", "level of "
-LEVELS = 5  # of a number below visits: in which part of its code's numbers it lies
+EARLIER = "earlier "
 LONGEST = 2  # times max_records_per_unit: the most records that a drawn unit has
-EXACT_GAPS, MOST_GAPS = 8, 20  # gaps of so few steps are told apart; codes of gaps beside these
 MOST_RECORDS = 10_000  # max_records_per_unit
 MOST_LEFT = 2  # from which on records to come are no longer counted
 MOST_EARLIER = 3  # from which on earlier records are no longer counted
@@ -38,56 +37,7 @@ MOST_TOGETHER = 1000  # cells of two columns that tell a third one together
 TOLD = 4  # columns whose earlier values are counted where the schema has no target
 UNIT_WEIGHT = 1 << 20
 MOST_PAIRED = 32  # records of a unit that are compared with one another
-ROWS, ROW, LAST, SO_FAR = " rows", " row", " last", " so far"  # of a table below visits
-MOST_RELATED = 256  # codes of a table below visits whose relations to one another are counted
 DAY, WEEK, THURSDAY = 86_400_000_000, 7, 3  # microseconds; the first day of 1970, counted from Monday
-
-
-@dataclass(frozen=True)
-class Below:
-    """A table below visits. `code` says what a row is, `further` are its other columns; of `dates` the gap to the visit's order column is
-    counted, in steps of `periods` microseconds; `starts` are the least gaps of its codes. `none` is the code of a row that is not there.
-    `optional` are the values that may be missing: then they have the last code. `leveled` are the numbers, and how many of their codes
-    stand in order; of these and of all others, atoms and missing ones, each row's level is told apart."""
-
-    table: str
-    code: str
-    none: int
-    further: tuple[str, ...]
-    places: int
-    optional: tuple[str, ...]
-    starts: tuple[tuple[str, tuple[int, ...]], ...]
-    periods: tuple[tuple[str, int], ...]
-    orders: tuple[tuple[str, bool, str], ...]  # a date, whether it is not before (else not after), and what
-    leveled: tuple[tuple[str, int], ...]
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """All columns, the code first."""
-        return (self.code, *self.further)
-
-    @property
-    def levels(self) -> tuple[str, ...]:
-        """The columns that say in which part of its code's numbers one lies."""
-        return tuple(LEVEL + name for name, _ in self.leveled)
-
-    @property
-    def drawn(self) -> tuple[str, ...]:
-        """What is drawn of a row, in order: a number's level before the number."""
-        return tuple(
-            each for name in self.columns for each in (LEVEL + name, name) if each in (*self.columns, *self.levels)
-        )
-
-    @property
-    def related(self) -> bool:
-        """Whether codes are few enough for tables of two of them."""
-        return self.none <= MOST_RELATED
-
-    def gap(self, name: str, points: Whole, gone: NDArray[np.bool_], visits: Whole) -> Whole:
-        """Codes of a date's points, by the microseconds of the visits' order column."""
-        starts, gap = np.array(dict(self.starts)[name]), points - visits // dict(self.periods)[name]
-        found: Whole = np.searchsorted(starts, np.maximum(gap, starts[0]), side="right") - 1
-        return np.where(gone, len(starts), found)
 
 
 @dataclass(frozen=True)
@@ -130,7 +80,7 @@ class View:
         check(schema)
         codes = dict(zip(codec.names, codec.sizes, strict=True))
         order = str(schema.order)
-        below = tuple(_below(codec, table) for table in schema.tables[2:])
+        below = tuple(Below.of(codec, table) for table in schema.tables[2:])
         placed = {f"{name} {at + 1}" for each in below for name in each.columns for at in range(each.places)}
         own = [name for name in codes if name not in (*schema.per_unit, *placed) and name != order]
         own += [each.table + ROWS for each in below]
@@ -179,11 +129,7 @@ class View:
         sizes |= {WEEKDAY: WEEK} if self.period else {}
         sizes |= {PREVIOUS + name: codes[name] + 1 for name in self.own}
         for each in self.below:
-            sizes |= {each.code: each.none + 1, PREVIOUS + each.code: each.none + 1, each.table + LAST: each.none + 1}
-            sizes |= {each.table + ROW: each.places}
-            dates = {name: len(starts) + 1 for name, starts in each.starts}
-            sizes |= {name: dates.get(name) or codes[f"{name} 1"] for name in each.further}
-            sizes |= {PREVIOUS + name: sizes[name] + 1 for name in each.further}
+            sizes |= each.sizes(codes)
         sizes |= {f"{EARLIER}{name} {code}": MOST_EARLIER + 1 for name, code in self.counted}
         sizes |= {ALIKE: 2 ** len(self.alike) + 1} if self.alike else {}
         sizes |= {MANY: len(self.classes)}  # new columns stand last: models know columns by their places
@@ -334,50 +280,6 @@ class View:
             found[() if alone else tuple(sorted(set(clique) - told))] += 1
         return dict(found)
 
-    def rows(
-        self,
-        cells: Cells,
-        below: Below,
-        names: Iterable[str],
-        levels: Mapping[str, Whole] | None = None,
-        owner: Whole | None = None,
-    ) -> tuple[dict[str, Whole], Whole]:
-        """Some columns of every row of a table below records, (rows,) each, and whose record's it is. `t so far` are the codes of the rows
-        before it, (rows, places). Levels need the starts of `levels` (see `level`), previous ones whose each record is, too: they are
-        those of the first row of the last of these records, before this one, that has the row's code."""
-        codes = cells[below.code]
-        record, place = np.nonzero((codes >= 0) & (codes < below.none))
-        found: dict[str, Whole] = {}
-        for name in names:
-            if name in below.columns:
-                found[name] = cells[name][record, place]
-            elif name == below.table + ROW:
-                found[name] = place
-            elif name == below.table + LAST:
-                found[name] = np.where(place > 0, codes[record, np.maximum(place - 1, 0)], below.none)
-            elif name == below.table + SO_FAR:
-                found[name] = np.where(np.arange(below.places) < place[:, None], codes[record], -1)
-            elif name.removeprefix(PREVIOUS) in below.further:
-                found[name] = self.before_at(cells, below, name, record, codes[record, place])
-            elif levels is not None and name.removeprefix(PREVIOUS) in levels:
-                own, code = name.removeprefix(PREVIOUS), codes[record, place]
-                values = cells[own.removeprefix(LEVEL)][record, place]
-                found[name] = level(levels[own], code, values)
-                if name != own:
-                    if owner is None:
-                        raise ValueError("previous levels need whose each record is")
-                    before = earlier(owner[record], record, code)
-                    found[name] = np.where(before < 0, LEVELS + 1, found[name][before])
-            else:
-                found[name] = cells[name][record]
-        return found, record
-
-    def before_at(self, cells: Cells, below: Below, name: str, record: Whole, code: Whole) -> Whole:
-        """What a value was in the first row of the previous record that has this code; the last code where there is none."""
-        same = cells[PREVIOUS + below.code][record] == code[:, None]
-        held = cells[name][record, same.argmax(1)]
-        return np.where(same.any(1), held, self.sizes[name] - 1)
-
     def number(self, count: Whole) -> Whole:
         """Codes of numbers of records."""
         found: Whole = np.searchsorted(self.numbers, count, side="right") - 1
@@ -408,10 +310,7 @@ class View:
         for name in (*self.own, self.order):
             found[PREVIOUS + name] = np.where(later, found[name][before], sizes[PREVIOUS + name] - 1)
         for each in self.below:
-            for name in each.columns:
-                held = np.where(later[:, None], found[name][before], -1)
-                held[:, 0] = np.where(later, held[:, 0], each.none if name == each.code else -1)
-                found[PREVIOUS + name] = held
+            found |= each.before(found, before, later)
         for name, code in self.counted:
             held = found[name] == code
             so_far = np.cumsum(held) - held
@@ -431,7 +330,7 @@ class View:
         """The columns of the rows below records, and how many there are: see `cells`."""
         found: dict[str, Whole] = {}
         for each in self.below:
-            found |= _bags(each, coded, [name for name, _ in self.codes], points * self.period, dates)
+            found |= each.bags(coded, [name for name, _ in self.codes], points * self.period, dates)
         return found
 
     def told_apart(self, coded: NDArray[Any], bags: Mapping[str, Whole]) -> list[str]:
@@ -441,10 +340,7 @@ class View:
         columns = [names.index(name) for name in plain if name in names]
         found = [",".join(map(str, row)) for row in coded[:, columns].tolist()]
         for each in self.below:
-            held = np.stack([bags[name] for name in each.columns], 2)
-            for record, rows in enumerate(held.tolist()):
-                there = (",".join(map(str, row)) for row in rows if 0 <= row[0] < each.none)
-                found[record] += "|" + "".join(f"{row};" for row in there)
+            found = [f"{text}|{rows}" for text, rows in zip(found, each.texts(bags), strict=True)]
         return found
 
     def gap(self, steps: Whole) -> Whole:
@@ -500,123 +396,10 @@ def check_counted(schema: Schema, engine: str) -> None:
         )
 
 
-def level(starts: Whole, codes: Whole, values: Whole) -> Whole:
-    """In which part of its code's numbers each value lies: `starts` (codes, LEVELS) are the least values of all parts but the first."""
-    found: Whole = (values[:, None] >= starts[codes]).sum(1)
-    return found
-
-
-def earlier(owner: Whole, record: Whole, code: Whole) -> Whole:
-    """Of rows record by record: the place of the first row of the owner's last record before this one that has the same code, or -1."""
-    rank = np.lexsort((np.arange(len(code)), code, owner))
-    starts = np.ones(len(code), np.bool_)  # of those of one owner and code
-    starts[1:] = (np.diff(owner[rank]) != 0) | (np.diff(code[rank]) != 0)
-    first = starts.copy()  # of those of one record, too
-    first[1:] |= np.diff(record[rank]) != 0
-    every = np.arange(len(code))
-    here = np.maximum.accumulate(np.where(first, every, 0))
-    found = np.full(len(code), -1)
-    found[rank] = np.where(starts[here], -1, rank[here[here - 1]])
-    return found
-
-
-def levels_of(starts: Whole, values: int) -> Whole:
-    """(codes, values): the level of each of so many values of each code, as `level`."""
-    found: Whole = (np.arange(values)[None, :, None] >= starts[:, None, :]).sum(2)
-    return found
-
-
-def grid(first: int, exact: int, last: int, most: int) -> tuple[int, ...]:
-    """Whole numbers from `first`: each up to `exact`, then about `most` at growing distances up to `last`."""
-    found = list(range(first, min(exact, last) + 1))
-    growth = max(1.25, (last / max(1, exact)) ** (1 / most))
-    step = float(max(1, exact))
-    while step * growth < last:
-        step = max(step * growth, step + 1)
-        if step <= last:
-            found.append(int(step))
-    return tuple(found)
-
-
 def _alike(columns: Sequence[str], codes: Mapping[str, int]) -> list[str]:
     """Those of the columns that have the most codes: whether they are as before is told apart."""
     found = [name for name in columns if codes.get(name, 0) >= LEAST_ALIKE]
     return sorted(found, key=lambda name: -codes[name])[:MOST_ALIKE]
-
-
-def _below(codec: "Codec", table: linked_tables.Table) -> Below:
-    schema = codec.schema
-    names = [
-        f"{table.name}.{name}" for name, column in linked_tables.held(schema, table) if not isinstance(column, Ignored)
-    ]
-    flipped = [(order.right, order.op == "<=", order.left) for order in table.orders]
-    orders = [*((order.left, order.op == ">=", order.right) for order in table.orders), *flipped]
-    orders = [each for each in orders if each[0] in names]
-    starts, periods = {}, {}
-    for name in names[1:]:
-        column = schema.column(f"{name} 1")
-        if not isinstance(column, Datetime):
-            continue
-        order = schema.column(str(schema.order))
-        visits = MICROSECONDS[order.resolution] if isinstance(order, Datetime) else 0
-        period = MICROSECONDS[column.resolution]
-        (low, high), (first, last) = codec.numeric(f"{name} 1").span, codec.numeric(str(schema.order)).span
-        since = (name, True, schema.order) in orders
-        until = (name, False, schema.order) in orders
-        later = grid(0, EXACT_GAPS, 0 if until else max(0, high - first * visits // period), MOST_GAPS)
-        most = 0 if since else max(0, last * visits // period - low)
-        ends = grid(1, EXACT_GAPS, most, MOST_GAPS)[1:] if most else ()
-        starts[name] = (
-            *reversed([-each for each in dict.fromkeys((*(end - 1 for end in ends), most)) if each]),
-            *later,
-        )
-        periods[name] = period
-    return Below(
-        table=table.name,
-        code=names[0],
-        none=codec.sizes[codec.names.index(f"{names[0]} 1")] - 1,
-        further=tuple(names[1:]),
-        places=int(table.max_rows or 0),
-        optional=tuple(f"{table.name}.{name}" for name in table.optional),
-        starts=tuple(starts.items()),
-        periods=tuple(periods.items()),
-        orders=tuple(orders),
-        leveled=tuple((name, _in_order(codec, f"{name} 1")) for name in names[1:] if _is_number(schema, f"{name} 1")),
-    )
-
-
-def _is_number(schema: Schema, name: str) -> bool:
-    return isinstance(schema.column(name), Integer | Continuous)
-
-
-def _in_order(codec: "Codec", name: str) -> int:
-    """How many of a number's codes stand in order; the last code of a row's column is that of a missing cell."""
-    return codec.sizes[codec.names.index(name)] - len(codec.atoms(name)) - 1
-
-
-def _bags(
-    below: Below,
-    coded: NDArray[Any],
-    names: list[str],
-    visits: Whole,
-    dates: Mapping[str, tuple[Whole, NDArray[np.bool_]]],
-) -> dict[str, Whole]:
-    """The columns of rows below records, (records, places) each, and how many rows there are (of a declared code, without gaps)."""
-    every = range(1, below.places + 1)
-    codes = np.stack([coded[:, names.index(f"{below.code} {at}")] for at in every], 1).astype(np.int32)
-    order = np.argsort(codes >= below.none, axis=1, kind="stable")
-    codes = np.take_along_axis(codes, order, 1)
-    there = codes < below.none
-    found = {below.table + ROWS: there.sum(1), below.code: np.where(there, codes, -1)}
-    found[below.code][:, 0] = codes[:, 0]
-    for name in below.further:
-        if name in dict(below.starts):
-            held = [below.gap(name, *dates[f"{name} {at}"], visits) for at in every]
-        else:
-            held = [coded[:, names.index(f"{name} {at}")] for at in every]
-        values = np.take_along_axis(np.stack(held, 1), order, 1)
-        found[name] = np.where(there, values, -1).astype(np.int32)
-    return found
 
 
 def cell(cells: Cells, clique: Sequence[str], sizes: Mapping[str, int]) -> Whole:

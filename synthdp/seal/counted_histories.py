@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
-from synthdp.schema.history_view import LAST, LEVEL, MOST_PAIRED, PREVIOUS, ROW, UNIT_WEIGHT, View, hindrance
+from synthdp.schema.history_view import MOST_PAIRED, UNIT_WEIGHT, View, hindrance
+from synthdp.schema.number_levels import LEVEL
+from synthdp.schema.rows_below import LAST, PREVIOUS, ROW
 from synthdp.schema.schema import Schema
 from synthdp.seal.database import ALONE, MOST_CELLS, TOGETHER, CountedTable
 from synthdp.seal.history_statements import Making, keyed, label
@@ -199,7 +201,7 @@ class CountedHistories:
 
     def _leveled(self, rows: str, levels: Mapping[str, Whole]) -> str:
         """The rows of records with their levels, and those in the first row of the same code in the last record that has one, as
-        `history_view.earlier`."""
+        `number_levels.earlier`."""
         below = next(each for each in self.view.below if each.table == rows)
         code, numbers = self.names[below.code], {name: self.names[name.removeprefix(LEVEL)] for name in levels}
         before = [f"lag(b.{each}) OVER w AS {each}" for each in numbers.values()]
@@ -246,6 +248,6 @@ class CountedHistories:
 
 
 def _level(starts: Whole, code: str, value: str) -> str:
-    """`history_view.level`; null where the value is."""
+    """`number_levels.level`; null where the value is."""
     parts = (f"(ARRAY[{', '.join(map(str, each))}])[{code} + 1]" for each in starts.T.tolist())
     return " + ".join(f"CAST({value} >= {part} AS integer)" for part in parts)

@@ -87,7 +87,7 @@ class Histories:
         if rows:
             below = next(each for each in self.view.below if each.table == rows)
             named = dict.fromkeys(name for clique in cliques for name in clique)
-            cells, record = self.view.rows(cells, below, named, levels, self.owner)
+            cells, record = below.rows(cells, sizes, named, levels, self.owner)
             weights = weights[record] // np.bincount(record, minlength=1)[record]
         found = []
         for clique in cliques:

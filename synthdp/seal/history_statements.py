@@ -1,8 +1,8 @@
 """The statements that make the tables of histories in DuckDB and PostgreSQL.
 
-They say what `schema.joined_tables` and `schema.history_view` say in memory, in whole numbers: which rows belong together, which of a
-unit's records count, and what came before each. The records are read in one transaction, into temporary tables of codes, dates within
-their declared bounds and keyed hashes of names (law 18); all other tables are made of these.
+They say what `schema.joined_tables`, `schema.history_view` and `schema.rows_below` say in memory, in whole numbers: which rows belong
+together, which of a unit's records count, and what came before each. The records are read in one transaction, into temporary tables of
+codes, dates within their declared bounds and keyed hashes of names (law 18); all other tables are made of these.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,6 @@ from synthdp.schema.history_view import (
     EARLIER,
     FIRST,
     GAP,
-    LAST,
     LEFT,
     MANY,
     MOST_EARLIER,
@@ -29,18 +28,15 @@ from synthdp.schema.history_view import (
     NUMBER,
     PACE,
     PLACE,
-    PREVIOUS,
-    ROW,
-    ROWS,
     THURSDAY,
     WEEK,
     WEEKDAY,
-    Below,
     View,
 )
 from synthdp.schema.joined_tables import ranks
 from synthdp.schema.linked_tables import Table as LinkedTable
 from synthdp.schema.linked_tables import held
+from synthdp.schema.rows_below import LAST, PREVIOUS, ROW, ROWS, Below
 from synthdp.schema.schema import Schema
 from synthdp.tables import coded, source
 

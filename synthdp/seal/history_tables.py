@@ -9,7 +9,9 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Event, Gaussian
-from synthdp.schema.history_view import LEVELS, PREVIOUS, UNIT_WEIGHT, View
+from synthdp.schema.history_view import UNIT_WEIGHT, View
+from synthdp.schema.number_levels import LEVELS
+from synthdp.schema.rows_below import PREVIOUS
 from synthdp.seal.marginals import Table, noisy
 from synthdp.seal.records import Records
 

@@ -27,7 +27,7 @@ HOUSE = frozenset(
         "synthdp.seal.gradients.question:Gradient",
         "synthdp.seal.learn:Grid",
         "synthdp.seal.history_tables:HistoryTables",
-        *(f"synthdp.schema.history_view:{name}" for name in ("Below", "View")),
+        *(f"synthdp.schema.{name}" for name in ("rows_below:Below", "history_view:View")),
         "synthdp.seal.marginals:Marginals",
         *(f"synthdp.seal.vectors:{name}" for name in ("GroupMoments", "GroupSums")),
         "synthdp.seal.questions:Reveal",

@@ -12,7 +12,7 @@ import pytest
 
 from synthdp import load, verify
 from synthdp.errors import BadInput
-from synthdp.generators.marginals.history_model import restored
+from synthdp.generators.histories import restored
 
 HERE = Path(__file__).parent / "linked"
 

@@ -11,9 +11,10 @@ import pytest
 
 from synthdp import Budget, NotEntered, Schema, Synthesizer, testing
 from synthdp.errors import BadInput
-from synthdp.generators.histories import GENERATOR, HistoriesSettings, _Asked, _pairs
+from synthdp.generators.histories import GENERATOR, HistoriesSettings, _pairs
 from synthdp.generators.marginals import conditional_fit, mixed_model_fit
 from synthdp.generators.marginals.conditional_fit import FIRST_SLOPE, Slopes, drawn, evenly, fit, softmax
+from synthdp.generators.marginals.history_fit import NoisyTables
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import View
 from synthdp.seal import Sensitive
@@ -292,7 +293,7 @@ def test_a_pair_of_many_cells_leaves_room_for_the_mixed_model():
         view = View.of(Codec(schema(9000, columns=columns, per_unit=per_unit)))
         tables = {(name, view.target): np.full((view.sizes[name], 2), 9.0) for name in view.before(view.target)}
         tables["street", view.target][::2] *= [0, 2]
-        pairs = _pairs(view, _Asked(tables, 1.0), 12)
+        pairs = _pairs(view, NoisyTables(tables, 1.0), 12)
         cliques = [*((name,) for name in view.before(view.target)), *pairs]
         return pairs, mixed_model_fit.suits(cliques, view.sizes, 2)
 

@@ -17,7 +17,7 @@ from synthdp import Budget, NotEntered, Schema, Synthesizer, generators, load, v
 from synthdp.errors import BadInput
 from synthdp.generators import histories
 from synthdp.generators.histories import GENERATOR, HistoriesSettings
-from synthdp.generators.marginals import history_model
+from synthdp.generators.marginals import history_fit, history_model
 from synthdp.generators.marginals.conditional_fit import Conditional
 from synthdp.ledger.events import merged
 from synthdp.ledger.ledger import Ledger
@@ -137,10 +137,10 @@ def test_other_of_learned_codes_is_empty_until_it_is_clear_of_the_noise(count, s
     others = histories._others(declared, resolved, view)
     assert others == {"diagnosis.code": 2}
     counts = np.array([120.0, 80.0, count, 40.0])  # the last: there is no such row
-    answer = histories._Asked({("diagnosis.code",): counts}, 10.0)
-    chances = np.exp(histories._alone([answer], "diagnosis.code", view, others["diagnosis.code"]))
+    answer = history_fit.NoisyTables({("diagnosis.code",): counts}, 10.0)
+    chances = np.exp(history_fit._alone([answer], "diagnosis.code", view, others["diagnosis.code"]))
     np.testing.assert_allclose(chances[2] / chances[:3].sum(), share)
-    plain = np.exp(histories._alone([answer], "diagnosis.code", view))
+    plain = np.exp(history_fit._alone([answer], "diagnosis.code", view))
     np.testing.assert_allclose(plain[2] / plain[:3].sum(), max(count, 1.0) / (200 + max(count, 1.0)))
 
 
@@ -615,7 +615,7 @@ def test_a_plan_shows_the_tables_that_a_fit_asks_for(monkeypatch):
         return asking(self, question)
 
     monkeypatch.setattr(Sensitive, "ask", kept)
-    monkeypatch.delattr("synthdp.generators.histories._Work")  # all is asked by then
+    monkeypatch.delattr("synthdp.generators.histories.HistoryFit")  # all is asked by then
     with pytest.raises(NameError):
         fitted(BUDGET, hospital(60, seed=1), seed=1)
     monkeypatch.undo()
@@ -776,9 +776,9 @@ def test_gains_that_no_fit_gives_are_refused(release):
     drawn = View.of(Codec(declared)).drawn
     for name, sign in ((stays[0], -1.0), (repeats, 1.0)):
         with pytest.raises(BadInput, match="altered"):
-            history_model.restored(declared, {**tensors, name: tensors[name] * 0 + sign})
+            histories.restored(declared, {**tensors, name: tensors[name] * 0 + sign})
     for column in (FIRST, GAP, "visit.ward"):
         place = drawn.index(column)
         size = tensors[f"record.{place}.alone"].shape
         with pytest.raises(BadInput, match="altered"):
-            history_model.restored(declared, {**tensors, f"record.{place}.stay": np.ones(size)})
+            histories.restored(declared, {**tensors, f"record.{place}.stay": np.ones(size)})

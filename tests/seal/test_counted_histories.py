@@ -14,7 +14,8 @@ from sweeps import sweep
 from synthdp import Budget, Synthesizer
 from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
-from synthdp.schema.history_view import LEVELS, View
+from synthdp.schema.history_view import View
+from synthdp.schema.number_levels import LEVELS
 from synthdp.seal import HistoryTables
 from synthdp.seal.counted_histories import OrderedTable
 from synthdp.seal.database import CountedTable

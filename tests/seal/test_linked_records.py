@@ -15,10 +15,11 @@ from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian
 from synthdp.ledger.ledger import Ledger
-from synthdp.schema import cells, history_view
+from synthdp.schema import cells
 from synthdp.schema.codec import Codec
-from synthdp.schema.history_view import LEVELS, View
+from synthdp.schema.history_view import View
 from synthdp.schema.joined_tables import joined
+from synthdp.schema.number_levels import LEVELS, earlier
 from synthdp.schema.schema import CLAMPED_BELOW, clamping
 from synthdp.schema.trees import Tree
 from synthdp.seal import HistoryTables, Sensitive
@@ -202,7 +203,7 @@ def test_rows_below_a_visit_share_its_weight_and_their_columns_are_those_of_a_pl
     assert cells["lab.test"].tolist() == [[0, 2, -1], [3, -1, -1], [0, 0, 1]]
     assert cells["previous lab.test"].tolist() == [[3, -1, -1], [0, 2, -1], [3, -1, -1]]
     names = (*below.columns, "lab row", "lab last", "previous lab.value", "visit.ward")
-    rows, record = OF_LABS.rows(cells, below, names)
+    rows, record = below.rows(cells, OF_LABS.sizes, names)
     assert record.tolist() == [0, 0, 2, 2, 2]
     assert rows["lab row"].tolist() == [0, 1, 0, 1, 2]
     assert rows["lab last"].tolist() == [3, 0, 3, 0, 0]
@@ -237,7 +238,7 @@ def test_a_row_of_an_undeclared_code_is_none_and_leaves_no_gap(question):
 def test_what_a_value_was_before_is_told_by_the_row_of_its_code():
     frames = labs(clinic(40, seed=1), seed=1)
     histories = sealed(frames, of=LABS).histories
-    rows, record = OF_LABS.rows(histories.cells, OF_LABS.below[1], ("lab.test", "previous lab.value"))
+    rows, record = LAB_ROWS.rows(histories.cells, OF_LABS.sizes, ("lab.test", "previous lab.value"))
     for place, visit in enumerate(record):
         codes = histories.cells["previous lab.test"][visit].tolist()
         code = rows["lab.test"][place]
@@ -264,8 +265,8 @@ def test_a_level_is_told_by_the_numbers_of_its_code_and_the_last_one_by_the_last
     view = View.of(Codec(declared))
     histories = sealed(frames, of=declared).histories
     starts = {name: np.array(each) for name, each in STARTS}
-    found, record = view.rows(
-        histories.cells, view.below[1], ("lab.test", "lab.value", LEVEL, BEFORE), starts, histories.owner
+    found, record = view.below[1].rows(
+        histories.cells, view.sizes, ("lab.test", "lab.value", LEVEL, BEFORE), starts, histories.owner
     )
     told = list(zip(record.tolist(), *(each.tolist() for each in found.values()), strict=True))
     assert told == [  # visit, code, value, level, level at its last record
@@ -284,7 +285,7 @@ def test_the_last_level_of_a_code_is_that_of_a_plain_loop(seed):
     rng, histories = np.random.default_rng(seed), sealed(both(), of=LABS).histories
     starts = {name: np.array(each) for name, each in STARTS}
     names = ("lab.test", LEVEL, BEFORE)
-    rows, record = OF_LABS.rows(histories.cells, LAB_ROWS, names, starts, histories.owner)
+    rows, record = LAB_ROWS.rows(histories.cells, OF_LABS.sizes, names, starts, histories.owner)
     none = LEVELS + 1
     looped = of_loop(histories.owner[record], record, rows["lab.test"])
     assert rows[BEFORE].tolist() == [none if at < 0 else rows[LEVEL][at] for at in looped]
@@ -292,9 +293,9 @@ def test_the_last_level_of_a_code_is_that_of_a_plain_loop(seed):
     count = rng.integers(0, 5, 60)
     record = np.repeat(np.arange(60), count)
     owner, code = np.sort(rng.integers(0, 9, 60))[record], rng.integers(0, 3, len(record))
-    assert history_view.earlier(owner, record, code).tolist() == of_loop(owner, record, code)
+    assert earlier(owner, record, code).tolist() == of_loop(owner, record, code)
     nothing = np.zeros(0, np.int64)
-    assert history_view.earlier(nothing, nothing, nothing).tolist() == []
+    assert earlier(nothing, nothing, nothing).tolist() == []
 
 
 def of_loop(owner, record, code):

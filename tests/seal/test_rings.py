@@ -24,7 +24,7 @@ import pandas as pd
 import pytest
 import torch
 from clinic import contracts, kind_of, make_frame, make_pictures, make_schema, picture_schema, quick
-from linked_clinic import tangled
+from linked_clinic import labs, tangled, with_labs
 from pate.pate_tables import fitted, problem
 from sweeps import sweep
 
@@ -205,7 +205,7 @@ def trained():
 CASES = {
     **{f"{data} {name}": functools.partial(of_generator, data, name, **PATIENTS) for data, name in EVERY},
     "histories": lambda: fit("histories", make_frame(60, repeats=3), make_schema(**ORDERED), "histories"),
-    "linked tables": lambda: fit("histories", tangled(20), linked_clinic.schema(), "histories"),
+    "linked tables": lambda: fit("histories", labs(tangled(20)), with_labs(), "histories"),
     "learned": lambda: fit("independent", make_frame(400, repeats=3), make_schema(**LEARNED, **PATIENTS)),
     "ruled": ruled,
     "text in a database": lambda: in_a_database("independent", "csv", **PATIENTS, units="learn"),

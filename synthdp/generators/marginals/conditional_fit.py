@@ -22,7 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.generators.marginals.staying import LEAST_CHANCE, LEAST_TOLD, Stay, as_before
-from synthdp.schema.history_view import LEVEL, PREVIOUS, cell
+from synthdp.schema.history_view import cell
+from synthdp.schema.number_levels import LEVEL
+from synthdp.schema.rows_below import PREVIOUS
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -75,6 +77,15 @@ class Conditional:
             part = {name: values[start : start + step] for name, values in cells.items()}
             found[start : start + step] = drawn(self.probabilities(part, sizes), rng)
         return found
+
+
+def draw(
+    conditional: Conditional, cells: Mapping[str, Whole], sizes: Mapping[str, int], rows: int, rng: np.random.Generator
+) -> Whole:
+    """Codes of a column for each row; of one that nothing tells, from its distribution."""
+    if conditional.cliques:
+        return conditional.draw(cells, sizes, rng)
+    return drawn(np.tile(softmax(conditional.margin[None, :]), (rows, 1)), rng)
 
 
 def halfway(one: Conditional, other: Conditional) -> Conditional:
@@ -215,12 +226,11 @@ def fit(
     # Slopes add up over all cells: one of which the noise left little may not speak for as many records as were drawn.
     full = np.maximum(held, mass)
     sloped = mass * (noisy - noisy.sum(1, keepdims=True) * margin) / full @ lines.v
-    known = start is not None and start.cliques == tuple(cliques)
+    previous = start if start is not None and start.cliques == tuple(cliques) else None
     noisy_tables = {each[0]: each[1:] for each in zip(cliques, tables, deviations, strict=True)}
-    several = (
-        known and start is not None and bool(before) and cells[before].ndim > 1
-    )  # rows of which some have several codes before
-    chances = start.probabilities(cells, sizes) if several and start is not None else None
+    chances = None
+    if previous is not None and before and cells[before].ndim > 1:  # some rows have several codes before
+        chances = previous.probabilities(cells, sizes)
     stay = Stay.of(before, cells, weights, noisy_tables, margin, chances)
     del chances
     noise, slope_noise = noise * mass / held, lines.sums((noise * mass / full)[:, 0] ** 2 * (lines.v @ lines.v), 2)
@@ -231,10 +241,10 @@ def fit(
     free = weights if offset is None else weights * ((offset > CLOSED).sum(1) > 1)  # of rows that have a choice
     slope_told, slope_target = lines.sums(columns @ free, 2) * (margin @ lines.v**2), lines.sums(sloped)
     theta, slope, stays = np.zeros(target.shape), np.zeros(lines.count), np.zeros(stay.count)
-    if known and start is not None:
+    if previous is not None:
         for clique, part in lines.parts.items():
             slope[part] = slopes.found.get((name, clique), (0.0, 0.0))[0] if slopes else 0.0
-        theta, stays = start.theta - lines.changes(slope), stay.parameter(start.gains)
+        theta, stays = previous.theta - lines.changes(slope), stay.parameter(previous.gains)
     size, shape = theta.size, theta.shape
     variance = np.ones(lines.count)
     for clique, part in lines.parts.items():

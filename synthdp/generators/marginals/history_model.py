@@ -1,6 +1,5 @@
 """A model of histories: conditionals of a unit's columns and of a record's, and what is drawn of them (`histories`)."""
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,45 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.generators import Tensors, check_tensors
-from synthdp.generators.marginals.conditional_fit import (
-    CHANCES,
-    CLOSED,
-    Conditional,
-    Whole,
-    drawn,
-    softmax,
-)
-from synthdp.generators.marginals.history_times import LEAST_SHARE, PointShares, Spans, crowded
+from synthdp.generators import Tensors
+from synthdp.generators.marginals.conditional_fit import CHANCES, Conditional, Whole, draw, drawn, softmax
+from synthdp.generators.marginals.history_times import POINTS, PointShares, Spans, draw_date, draw_first, draw_gap
 from synthdp.generators.marginals.staying import LEAST_CHANCE
-from synthdp.schema import history_view, linked_tables
+from synthdp.schema import linked_tables
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import MICROSECONDS, Datetime
 from synthdp.schema.history_view import (
     ALIKE,
     EARLIER,
     FIRST,
     GAP,
-    LAST,
     LEFT,
-    LEVEL,
-    LEVELS,
     LONGEST,
     MANY,
     MOST_LEFT,
     NUMBER,
     PACE,
     PLACE,
-    PREVIOUS,
-    ROW,
-    ROWS,
-    SO_FAR,
-    WEEK,
-    WEEKDAY,
-    Below,
     View,
 )
 from synthdp.schema.linked_tables import Table
+from synthdp.schema.number_levels import LEVEL, LEVELS, Last, held_levels, levels_of
+from synthdp.schema.rows_below import LAST, PREVIOUS, ROW, ROWS, SO_FAR, Below
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import People
 from synthdp.schema.where import people as condition
@@ -59,56 +42,16 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 MOST_UNITS = 50_000  # drawn while a model is fitted
 BATCH = 100_000  # rows drawn at a time
-POINTS = "points of "  # dates below visits, as drawn
-MOST_POINTS = 100_000  # of the order column's grid, of which some are likelier than others
 MOST_BY = 3  # columns that tell one together
 LEAST_TRIED, MOST_TRIED = 1_000, 1_000  # people drawn at a time, and for each that a condition asks for
 MOST_EMPTY = 20  # how often people are drawn anew for whose records there is no time, before they are taken
-LARGEST = 1 << 62  # no gap is larger
-LEAST_HELD = 1e-9  # of a code's numbers: in a level with fewer there are none
-
-
-def draw(
-    conditional: Conditional, cells: Mapping[str, Whole], sizes: Mapping[str, int], rows: int, rng: np.random.Generator
-) -> Whole:
-    """Codes of a column for each row; of one that nothing tells, from its distribution."""
-    if conditional.cliques:
-        return conditional.draw(cells, sizes, rng)
-    return drawn(np.tile(softmax(conditional.margin[None, :]), (rows, 1)), rng)
-
-
-@dataclass
-class Last:
-    """The last value of each key, all of them whole numbers."""
-
-    keys: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
-    values: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
-
-    def find(self, keys: Whole) -> Whole:
-        """Their values, or -1."""
-        place, known = self._place(keys)
-        found = np.full(len(keys), -1)
-        found[known] = self.values[place[known]]
-        return found
-
-    def keep(self, keys: Whole, values: Whole) -> None:
-        """From now on these are the last ones, of different keys in ascending order."""
-        place, known = self._place(keys)
-        self.values[place[known]] = values[known]
-        self.keys, self.values = (
-            np.insert(held, place[~known], new[~known]) for held, new in ((self.keys, keys), (self.values, values))
-        )
-
-    def _place(self, keys: Whole) -> tuple[Whole, NDArray[np.bool_]]:
-        place = np.searchsorted(self.keys, keys)
-        return place, np.append(self.keys, -1)[place] == keys
 
 
 @dataclass(frozen=True)
 class HistoryModel:
     """Conditionals of a unit's columns and of a record's, in the order in which they are drawn. Where records lie: how often one that
     follows another lies in each of the order column's codes, and any on each day of the week, as multiples of an even share. `levels`: see
-    `history_view.level`; older models have none."""
+    `number_levels.level`; older models have none."""
 
     schema: Schema
     of_unit: dict[str, Conditional]
@@ -131,63 +74,16 @@ class HistoryModel:
     def in_levels(self) -> dict[str, Whole]:
         """Of each column of levels (codes, values): the level of every value of its number, by the row's code."""
         sizes = self.view.sizes
-        return {
-            name: history_view.levels_of(starts, sizes[name.removeprefix(LEVEL)])
-            for name, starts in self.levels.items()
-        }
+        return {name: levels_of(starts, sizes[name.removeprefix(LEVEL)]) for name, starts in self.levels.items()}
 
     def held_levels(self, name: str) -> NDArray[np.bool_]:
-        """(codes, levels): in which levels numbers of each code lie at all, by what the model has of that number. Where a code has few
-        different numbers, some levels have none."""
+        """(codes, levels): in which levels numbers of each code lie at all, by what the model has of that number."""
         in_levels, conditional = self.in_levels[LEVEL + name], self.of_record[name]
-        shares = softmax(conditional.margin + conditional.theta[: len(in_levels)])
-        sums = [np.where(in_levels == each, shares, 0).sum(1) for each in range(LEVELS + 1)]
-        found: NDArray[np.bool_] = np.stack(sums, 1) > LEAST_HELD
-        return found
+        return held_levels(in_levels, softmax(conditional.margin + conditional.theta[: len(in_levels)]))
 
-    def point_shares(self) -> "PointShares | None":
-        """How often records lie on each point; None where there are too many points, or some that stand apart."""
-        view, codec = self.view, self.codec
-        low, high = codec.numeric(view.order).span
-        if high - low >= MOST_POINTS or len(codec.atoms(view.order)):
-            return None
-        points = np.arange(low, high + 1)
-        codes = np.asarray(codec.numeric(view.order).coded(points), np.int64)
-        shares = self.days[view.calendar(points)[WEEKDAY]] if view.period else np.ones(len(points))
-        starts = low + np.searchsorted(codes, np.arange(len(self.seasons) + 1))
-        return PointShares(
-            low, np.append(0, shares.cumsum()), np.append(0, (shares * self.seasons[codes]).cumsum()), starts
-        )
-
-    def first_offsets(self, low: Whole, high: Whole, left: Whole) -> Array:
-        """(rows, codes): logarithms of how many ways the `left` records that come after a first one in each of the order column's codes
-        have to lie up to `high`, against those that they have from `low` on; 0 where points have no shares."""
-        on_points = self.point_shares()
-        if on_points is None:
-            return np.zeros((len(left), len(self.seasons)))
-        low, high = low[:, None], np.maximum(low, high)[:, None]
-        first, last = np.maximum(on_points.starts[:-1], low), np.minimum(on_points.starts[1:] - 1, high)
-        middle = np.clip(first + (last - first) // 2, low, high)
-        return crowded(on_points.sum(middle, high) / np.maximum(on_points.sum(low, high), LEAST_SHARE), left)
-
-    def gap_offsets(self, points: Whole, high: Whole, left: Whole) -> Array:
-        """(rows, codes): logarithms of how often a record lies where a gap of each code leads from these points, against an even share, if
-        the `left` records that come after it lie anywhere up to `high`: they fit in as many ways as the time that is left for each allows.
-        `CLOSED` for a gap that leads past the end, and for the code that says there is none."""
-        view, on_points = self.view, self.point_shares()
-        starts, ends = np.array(view.gaps)[None, :], np.array([*view.gaps[1:], LARGEST])[None, :]
-        points, high = points[:, None], high[:, None]
-        far = starts > high - points
-        first, last = points + np.where(far, 0, starts), points + np.minimum(ends - 1, high - points)
-        last = np.maximum(first, last)
-        middle = first + (last - first) // 2
-        if on_points is None:
-            found, room = np.zeros(far.shape), (high - middle + 1) / (high - points + 1)
-        else:
-            found = np.log(np.maximum(on_points.share(first, last, far), LEAST_SHARE))
-            room = on_points.sum(middle, high) / np.maximum(on_points.sum(points, high), LEAST_SHARE)
-        found += crowded(room, left)
-        return np.column_stack([np.full(len(points), CLOSED), np.where(far, CLOSED, found)])
+    def point_shares(self) -> PointShares | None:
+        """How often records lie on each point, if there are not too many."""
+        return PointShares.of(self.view, self.codec, self.seasons, self.days)
 
     def people(self, units: int, rng: np.random.Generator) -> dict[str, Whole]:
         """The columns of `units` units."""
@@ -195,26 +91,6 @@ class HistoryModel:
         for name in view.of_unit:
             found[name] = draw(self.of_unit[name], found, view.sizes, units, rng)
         return found
-
-    def spans(self, people: Mapping[str, Whole], rng: np.random.Generator) -> Spans:
-        """When records of these units may lie; dates of units that limit it are drawn here, unless `people` has their points."""
-        view, codec = self.view, self.codec
-        order, units = codec.numeric(view.order), len(people[NUMBER])
-        (low, high), points = (np.full(units, end) for end in order.span), dict[str, Whole]()
-        missing: dict[str, NDArray[np.bool_]] = {}
-        for name in dict.fromkeys((*view.since, *view.until, *view.ends)):
-            coder, column = codec.numeric(name), self.schema.column(name)
-            inside, gone = coder.known(people[name].astype(np.int32))
-            points[name] = people[POINTS + name] if POINTS + name in people else coder.draw(inside, rng)
-            missing[name] = gone
-            period = MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 0
-            if name in view.since:
-                low = np.where(gone, low, np.maximum(low, -(-points[name] * period // view.period)))
-            if name in view.until:
-                high = np.where(gone, high, np.minimum(high, points[name] * period // view.period))
-        first, last = (np.asarray(order.coded(each), np.int64) for each in (low, high))
-        limited = bool(view.since or view.until)
-        return Spans(low, high, first, last, view.sizes[view.order], points, missing, limited)
 
     def histories(
         self,
@@ -229,11 +105,12 @@ class HistoryModel:
         sizes, order = view.sizes, codec.numeric(view.order)
         people = self.people(units, rng) if people is None else people
         people = {**people, MANY: view.many(people[NUMBER])}
-        spans = self.spans(people, rng) if spans is None else spans
+        spans = Spans.of(view, codec, people, rng) if spans is None else spans
         if spans.empty.any():
             people = {**people, NUMBER: np.where(spans.empty, 0, people[NUMBER])}
         most = self.schema.max_records_per_unit * LONGEST
-        number = _within(np.array([*view.numbers, most + 1]), people[NUMBER], rng)
+        edges = np.array([*view.numbers, most + 1])
+        number = rng.integers(edges[people[NUMBER]], edges[people[NUMBER] + 1])
         alive, place = np.flatnonzero(number > 0), 0
         parts: list[dict[str, Whole]] = []
         owners: list[Whole] = []
@@ -249,33 +126,19 @@ class HistoryModel:
         while len(alive) or not parts:
             cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
             cells[PLACE] = np.full(len(alive), int(view.place(np.array([place]))[0]))
-            cells[LEFT] = np.minimum(number[alive] - place - 1, MOST_LEFT)
+            left = number[alive] - place - 1
+            cells[LEFT] = np.minimum(left, MOST_LEFT)
             if place == 0:
-                offset = np.zeros((len(alive), sizes[FIRST]))
-                offset[:, :-1] = self.first_offsets(spans.low[alive], spans.high[alive], number[alive] - 1)
-                chances = self.of_record[FIRST].probabilities(cells, sizes, offset)[:, :-1]
-                cells[FIRST] = drawn(np.where(spans.closed(alive), 0, np.maximum(chances, LEAST_CHANCE)), rng)
-                if on_points is not None:
-                    points[alive] = on_points.start(cells[FIRST], spans.low[alive], spans.high[alive], rng)
-                elif spans.limited:
-                    points[alive] = order.between(cells[FIRST], spans.low[alive], spans.high[alive], rng)
-                else:
-                    points[alive] = order.draw(cells[FIRST].astype(np.int32), rng)
+                cells[FIRST], points[alive] = draw_first(
+                    self.of_record[FIRST], view, codec, on_points, spans, alive, cells, left, rng
+                )
                 cells[GAP] = cells[PACE] = np.zeros(len(alive), np.int64)
             else:
                 cells[FIRST] = np.full(len(alive), sizes[FIRST] - 1)
-                cells[PACE] = view.pace(points[alive], number[alive] - place)
-                left = spans.high[alive] - points[alive]
-                offset = self.gap_offsets(points[alive], spans.high[alive], number[alive] - place - 1)
-                chances = np.maximum(self.of_record[GAP].probabilities(cells, sizes, offset), LEAST_CHANCE)
-                codes = drawn(np.where(offset <= CLOSED, 0, chances), rng) - 1
-                ends = np.array([*view.gaps[1:], LARGEST])
-                starts = np.array(view.gaps)
-                least, most_steps = starts[codes], np.minimum(ends[codes] - 1, left)
-                if on_points is None:
-                    steps = rng.integers(least, most_steps + 1)
-                else:
-                    steps = on_points.draw(points[alive] + least, points[alive] + most_steps, rng) - points[alive]
+                cells[PACE] = view.pace(points[alive], left + 1)
+                steps = draw_gap(
+                    self.of_record[GAP], view, on_points, points[alive], spans.high[alive], cells, left, rng
+                )
                 points[alive] += steps
                 cells[GAP] = view.gap(steps)
             cells[view.order] = np.asarray(order.coded(points[alive]), np.int64)
@@ -318,12 +181,12 @@ class HistoryModel:
         points: Whole,
         units: Whole,
         spans: Spans,
-        last: Mapping[str, "Last"],
+        last: Mapping[str, Last],
         rng: np.random.Generator,
     ) -> None:
         """Draw the rows below records into `cells`, (records, places) each, and the points of their dates. A row is left out where there is
         no time for its dates."""
-        view, sizes = self.view, self.view.sizes
+        view, codec, sizes = self.view, self.codec, self.view.sizes
         for below in view.below:
             shape = (len(points), below.places)
             for name in below.columns:
@@ -339,11 +202,14 @@ class HistoryModel:
                 row[below.code] = draw(self.of_record[below.code], row, sizes, len(chosen), rng)
                 cells[below.code][chosen, place] = row[below.code]
                 for name in below.further:
-                    before = view.before_at(row, below, PREVIOUS + name, np.arange(len(chosen)), row[below.code])
+                    before = below.before_at(row, sizes, PREVIOUS + name, np.arange(len(chosen)), row[below.code])
                     known = row | {PREVIOUS + name: before}
                     if name in dict(below.starts):
-                        drawn_at = self._date(below, name, known, points[chosen], units[chosen], spans, rng)
-                        row[name], row[POINTS + name] = drawn_at
+                        conditional, at, unit = self.of_record[name], points[chosen], units[chosen]
+                        low, high = spans.of_date(view, codec, below, name, known, at, unit)
+                        row[name], row[POINTS + name] = draw_date(
+                            conditional, view, below, name, known, at, low, high, rng
+                        )
                         cells[POINTS + name][chosen, place] = row[POINTS + name]
                     elif LEVEL + name in self.levels:
                         before = last[LEVEL + name].find(units[chosen] * below.none + row[below.code])
@@ -354,7 +220,7 @@ class HistoryModel:
                     cells[name][chosen, place] = row[name]
             self._packed(cells, below)
             if any(name in self.levels for name in below.levels):
-                found, record = view.rows(cells, below, [below.code, *below.levels], self.levels)
+                found, record = below.rows(cells, sizes, [below.code, *below.levels], self.levels)
                 keys, first = np.unique(units[record] * below.none + found[below.code], return_index=True)
                 for name in below.levels:
                     last[name].keep(keys, found[name][first])
@@ -375,49 +241,6 @@ class HistoryModel:
             chances = np.maximum(self.of_record[name].probabilities(part, sizes), LEAST_CHANCE)
             numbers[some] = drawn(np.where(in_levels[codes] == part[level][:, None], chances, 0), rng)
         return levels, numbers
-
-    def _date(
-        self,
-        below: Below,
-        name: str,
-        row: Mapping[str, Whole],
-        visits: Whole,
-        units: Whole,
-        spans: Spans,
-        rng: np.random.Generator,
-    ) -> tuple[Whole, Whole]:
-        """Codes and points of a date of rows, which keeps its column's bounds and the orders; -1 where there is no time for it."""
-        view, codec = self.view, self.codec
-        starts, period = np.array(dict(below.starts)[name]), dict(below.periods)[name]
-        low, high = (np.full(len(visits), end) for end in codec.numeric(f"{name} 1").span)
-        for own, since, other in below.orders:
-            if own != name:
-                continue
-            if other == view.order:
-                at, gone = visits * view.period, np.zeros(len(visits), np.bool_)
-            elif other in spans.points:
-                column = self.schema.column(other)
-                step = MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 0
-                at, gone = spans.points[other][units] * step, spans.gone[other][units]
-            elif POINTS + other in row and row[other].ndim == 1:  # of the same row, and drawn before
-                at, gone = row[POINTS + other] * dict(below.periods)[other], row[other] >= view.sizes[other] - 1
-            else:
-                continue
-            low = np.where(since & ~gone, np.maximum(low, -(-at // period)), low)
-            high = np.where(~np.bool_(since) & ~gone, np.minimum(high, at // period), high)
-        base = visits * view.period // period
-        least, most = starts[None, :] + base[:, None], np.append(starts[1:] - 1, LARGEST)[None, :]
-        most = np.where(most < LARGEST, most + base[:, None], LARGEST)
-        least[:, 0] = -LARGEST
-        closed = (least > high[:, None]) | (most < low[:, None])
-        closed = np.column_stack([closed, np.full(len(visits), name not in below.optional)])
-        chances = np.maximum(self.of_record[name].probabilities(row, view.sizes), LEAST_CHANCE)
-        codes = np.where(closed.all(1), -1, drawn(np.where(closed, 0, chances), rng)) if len(visits) else visits
-        dated = (codes >= 0) & (codes < len(starts))
-        at, every = np.where(dated, codes, 0), np.arange(len(visits))
-        first, last = np.maximum(least[every, at], low), np.minimum(most[every, at], high)
-        points = np.where(dated, rng.integers(np.where(dated, first, 0), np.where(dated, last, 0) + 1), 0)
-        return codes, points
 
     def _packed(self, cells: dict[str, Whole], below: Below) -> None:
         """Leave out rows without a time for a date, move the others together, and count them."""
@@ -492,7 +315,8 @@ class HistoryModel:
 
     def _people(self, people: dict[str, Whole], rng: np.random.Generator) -> "tuple[Spans, pd.DataFrame]":
         """When records of these people may lie, and a frame that has their columns among others."""
-        spans, codec = self.spans(people, rng), self.codec
+        codec = self.codec
+        spans = Spans.of(self.view, codec, people, rng)
         codes = np.zeros((len(people[NUMBER]), len(codec.names)), np.int32)
         for name in self.view.unit:
             codes[:, codec.names.index(name)] = people[name]
@@ -531,7 +355,7 @@ class HistoryModel:
             found.append({name: values[chosen] for name, values in people.items()})
             frames.append(whole.iloc[chosen])
         people = {name: np.concatenate([each[name] for each in found]) for name in found[0]}
-        spans = self.spans(people, rng)
+        spans = Spans.of(self.view, self.codec, people, rng)
         return {name: people[name] for name in self.view.of_unit}, spans, pd.concat(frames, ignore_index=True)
 
     def _tables(
@@ -602,7 +426,7 @@ def _below(
     schema, view = model.schema, model.view
     below = next(each for each in view.below if each.table == table.name)
     dates = [name for name, _ in below.starts]
-    found, visit = view.rows(cells, below, below.columns)
+    found, visit = below.rows(cells, view.sizes, below.columns)
     there = (cells[below.code] >= 0) & (cells[below.code] < below.none)
     codec = Codec(linked_tables.of_table(schema, table))
     short = {name: name.partition(".")[2] for name in below.columns}
@@ -623,75 +447,3 @@ def _below(
         else:
             made[key] = pd.array(of_visits[key][visit], dtype="str")
     return pd.DataFrame({**made, **{name: rows[name].array for name in short.values()}})
-
-
-def _within(edges: Whole, codes: Whole, rng: np.random.Generator) -> Whole:
-    """A whole number of each code's range, edges[code] <= number < edges[code + 1]."""
-    return rng.integers(edges[codes], edges[codes + 1])
-
-
-def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
-    """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit the schema."""
-    view = View.of(Codec(schema))
-    sizes = view.sizes
-    names = list(sizes)
-    shapes: dict[str, tuple[int, ...]] = {"seasons": (sizes[view.order],), "days": (WEEK,)}
-    found: dict[str, dict[str, Conditional]] = {"unit": {}, "record": {}}
-    levels, drawn_of_record = _levels(view, tensors), view.drawn
-    shapes |= {f"levels.{place}": starts.shape for place, starts in enumerate(levels.values())}
-    if not levels:  # older models
-        drawn_of_record = tuple(name for name in view.drawn if not any(name in each.levels for each in view.below))
-    for kind, drawn_columns in (("unit", view.of_unit), ("record", drawn_of_record)):
-        for place, name in enumerate(drawn_columns):
-            key = f"{kind}.{place}"
-            by: Any = tensors.get(f"{key}.by", np.zeros((0, MOST_BY)))
-            if by.ndim != 2 or by.shape[1] != MOST_BY or not np.isin(by, np.arange(-1, len(names))).all():
-                raise BadInput("the model's columns do not fit its schema; the release was altered")
-            cliques = tuple(tuple(names[int(i)] for i in row if i >= 0) for row in by)
-            cells = sum(math.prod(sizes[each] for each in clique) for clique in cliques) or 1
-            allowed = view.of_unit[:place] if kind == "unit" else view.before(name, leveled=bool(levels))
-            if kind == "record" and name == view.target:
-                allowed = (*allowed, MANY)
-            of = view.of_row(name)
-            by_code = of is None or LEVEL + name not in levels or cliques[:1] == ((of.code,),)  # which tells its levels
-            if not by_code or any(not clique or not set(clique) <= set(allowed) for clique in cliques):
-                raise BadInput("the model's columns do not fit its schema; the release was altered")
-            shapes |= {key: (cells, sizes[name]), f"{key}.alone": (sizes[name],), f"{key}.by": by.shape}
-            gains, may = {}, dict[str, tuple[str, int]]()  # by what: the column, and the sign
-            if kind == "record" and (PREVIOUS + name,) in cliques and name not in view.alike:
-                may["stay"] = (PREVIOUS + name, 1)
-            if of is not None and name == of.code and (of.table + LAST,) in cliques:
-                may["repeat"] = (of.table + SO_FAR, -1)
-            for what, (column, sign) in may.items():
-                if f"{key}.{what}" in tensors:
-                    shapes[f"{key}.{what}"] = (sizes[name],)
-                    gains[column] = np.asarray(tensors[f"{key}.{what}"], np.float64)
-                    if (sign * gains[column] < 0).any():
-                        raise BadInput("the model's gains do not fit its schema; the release was altered")
-            alone, theta = (np.asarray(tensors.get(each, np.zeros(0)), np.float64) for each in (f"{key}.alone", key))
-            found[kind][name] = Conditional(alone, cliques, theta, gains)
-    check_tensors(tensors, shapes)
-    seasons, days = (np.asarray(tensors[name], np.float64) for name in ("seasons", "days"))
-    if min(seasons.min(), days.min()) <= 0:
-        raise BadInput("the model's shares do not fit its schema; the release was altered")
-    return HistoryModel(schema, found["unit"], found["record"], seasons, days, levels)
-
-
-def _levels(view: View, tensors: Tensors) -> dict[str, Whole]:
-    """The starts of all levels; none of an older model, which has no numbers by levels."""
-    found: dict[str, Whole] = {}
-    if not any(name.startswith("levels.") for name in tensors):
-        return found
-    for below in view.below:
-        for name, end in below.leveled:
-            starts = np.asarray(tensors.get(f"levels.{len(found)}", np.zeros(0)))
-            if starts.shape != (below.none, LEVELS) or starts.dtype.kind not in "fiu" or not _ascend(starts, end):
-                raise BadInput("the levels of the model do not fit its schema; the release was altered")
-            found[LEVEL + name] = starts.astype(np.int64)
-    return found
-
-
-def _ascend(starts: Array, end: int) -> bool:
-    """Whether these are whole numbers that ascend from 0 or more to `end`, the first code that stands in no order."""
-    whole = (starts == np.floor(starts)).all() and (starts[:, -1] == end).all()
-    return bool(whole and (np.diff(starts, prepend=0) >= 0).all())

@@ -1,0 +1,459 @@
+"""The fit of histories: histories are drawn by the model so far, and its conditionals fitted to noisy tables of them, in turns.
+
+Drawn units are weighed as the questions weigh real ones, so that what is fitted is not bent by it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.generators import Progress
+from synthdp.generators.marginals import mixed_model_fit
+from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, draw, fit, halfway
+from synthdp.generators.marginals.history_model import MOST_UNITS, HistoryModel
+from synthdp.generators.marginals.history_times import LEAST_SHARE, Spans, adjust_shares, first_offsets, gap_offsets
+from synthdp.generators.marginals.staying import LEAST_CHANCE, repeats
+from synthdp.schema import history_view
+from synthdp.schema.codec import Codec
+from synthdp.schema.columns import Continuous, Datetime, Integer, Ordinal
+from synthdp.schema.history_view import (
+    ALIKE,
+    EARLIER,
+    FIRST,
+    GAP,
+    LEFT,
+    MANY,
+    MOST_EARLIER,
+    NUMBER,
+    PACE,
+    PLACE,
+    UNIT_WEIGHT,
+    WEEK,
+    WEEKDAY,
+    View,
+)
+from synthdp.schema.number_levels import LEVEL, LEVELS
+from synthdp.schema.rows_below import LAST, PREVIOUS, ROWS, SO_FAR, Below
+from synthdp.seal import HistoryTables
+
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
+
+Array = NDArray[np.float64]
+Clique = tuple[str, ...]
+Tables = dict[Clique, Array]
+CHANCES = 6_000_000  # of codes of rows below visits that a fit looks at: of more rows, some tell
+BY_CODE = 4.0  # times `spread`: what codes and numbers of rows of a visit tell of its rows; tried on a made-up hospital
+SETTLED = 4  # how often a later round begins with days and gaps fitted in turns, and ends with fits of the target
+LEAST_DEVIATION = 1e-3  # of tables without noise, of which rounding is all that is left
+CLEAR = 3.0  # deviations of noise that `other` must stand above, where categories are learned
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyTables:
+    """Noisy tables by clique, the deviation of a cell, and how units were weighed: see `HistoryTables`."""
+
+    tables: Tables
+    deviation: float
+    clip: float | None = None
+    rows: str = ""
+
+    @classmethod
+    def of(cls, data: "Sensitive", question: HistoryTables) -> "NoisyTables":
+        """The answer to a question, which is asked here."""
+        answer = data.ask(question)
+        tables = dict(zip(question.cliques, answer, strict=True))
+        return cls(tables, max(question.deviation, LEAST_DEVIATION), question.clip, question.rows)
+
+    def weights(self, view: View, cells: Mapping[str, Whole], owner: Whole, count: Whole) -> Array:
+        """What each of these records weighs by the rule of the question, (records,)."""
+        squares = history_view.squares(cells, owner, count, view.apart(self.tables, self.rows))
+        most = history_view.largest(float(self.clip or 0), len(self.tables))
+        found: Array = history_view.weights(squares, most)[owner] / UNIT_WEIGHT
+        return found
+
+    @property
+    def total(self) -> float:
+        """The noisy number of what was counted."""
+        return max(1.0, float(np.mean([table.sum() for table in self.tables.values()])))
+
+
+@dataclass
+class HistoryFit:
+    """A model on its way: histories are drawn by it and it is fitted to their tables, in turns."""
+
+    codec: Codec
+    view: View
+    cliques: Mapping[str, Sequence[Clique]]
+    answers: Sequence[NoisyTables]
+    others: Mapping[str, int]
+    levels: Mapping[str, Whole]
+    shares: Mapping[str, Array]
+    spread: float
+    rounds: int
+    iterations: int
+    progress: Progress
+    variances: dict[str, dict[int, Array]] = field(default_factory=dict)
+
+    def units(self, asked: NoisyTables, rng: np.random.Generator) -> None:
+        """Conditionals of a unit's columns, each given those before it; units that they draw."""
+        view, sizes = self.view, self.view.sizes
+        self.of_unit: dict[str, Conditional] = {}
+        self.number = int(min(MOST_UNITS, max(1.0, asked.total)))
+        self.total = asked.total
+        self.people: dict[str, Whole] = {}
+        for place, name in enumerate(view.of_unit):
+            before = [(each,) for each in view.of_unit[:place]]
+            tables = [_told(asked.tables, each, name) for (each,) in before]
+            if not before:
+                self.of_unit[name] = _by_itself(self._alone([asked], name))
+            else:
+                weights = np.full(self.number, self.total / self.number)
+                deviations = [asked.deviation] * len(tables)
+                self.of_unit[name] = self._fitted(
+                    name, self.people, weights, before, tables, deviations, self._alone([asked], name), None
+                )
+            self.people[name] = draw(self.of_unit[name], self.people, sizes, self.number, rng)
+
+    def records(self, rng: np.random.Generator) -> "HistoryModel":
+        """Rounds over all columns of a record; in the first one each column is fitted before the next is drawn by it. Later ones go
+        halfway: where a column depends much on its previous value and drawn records follow too many of one value, a fit makes up for
+        that, the next records follow too few, and going the whole way never settles."""
+        view = self.view
+        self.alone = {name: self._alone([self._asked(name)], name) for name in view.drawn}
+        held = {name: _by_itself(alone) for name, alone in self.alone.items()}
+        held |= {name: self._by_code(below, name) for below in view.below for name, _ in below.leveled}
+        days = np.exp(self._alone([self._holding(WEEKDAY)], WEEKDAY)) * WEEK if view.period else np.ones(WEEK)
+        self.model = model = HistoryModel(
+            self.codec.schema, self.of_unit, held, np.ones(view.sizes[view.order]), days, self.levels
+        )
+        steps = self.rounds * len(view.drawn)
+        for turn in range(self.rounds):
+            for _ in range(SETTLED if turn else 0):
+                cells, weights = self._draw(rng)
+                model.of_record[GAP] = self._conditional(GAP, cells, weights, model.of_record[GAP])
+            for place, name in enumerate(view.drawn):
+                settles = turn > 0 and name in view.own
+                for _ in range(SETTLED if settles and name == view.target else 1):
+                    if turn == 0 or place == 0 or name == view.target:
+                        cells, weights = self._draw(rng)
+                    before = model.of_record[name]
+                    found = self._conditional(name, cells, weights, before)
+                    model.of_record[name] = halfway(before, found) if settles else found
+                self.progress(turn * len(view.drawn) + place + 1, steps, {})
+        return model
+
+    def _draw(self, rng: np.random.Generator) -> tuple[dict[str, Whole], Array]:
+        """Histories by the model so far, and what each record weighs; days are then nearer to the tables'."""
+        self.spans = Spans.of(self.view, self.codec, self.people, rng)
+        drawn_histories = self.model.histories(self.number, rng, self.people, self.spans)
+        cells, weights, self.before = self._weighed(*drawn_histories)
+        self._adjust_days(cells)
+        return cells, weights
+
+    def _adjust_days(self, cells: Mapping[str, Whole]) -> None:
+        """Let as many records lie on each day as the tables say: those that follow others in each code of the order column, and all on each
+        day of the week."""
+        view, later = self.view, cells[PLACE] > 0
+        for name, share, moved in (
+            (view.order, self.model.seasons, later),
+            (WEEKDAY, self.model.days, np.full_like(later, True)),
+        ):
+            if name not in cells:
+                continue
+            asked = self._holding(name)
+            weights = self.weights[self.answers.index(asked)]
+            wanted, deviation = _counts([asked], name)
+            here, stay = (
+                np.bincount(cells[name][chosen], weights[chosen], len(share)).astype(np.float64)
+                for chosen in (moved, ~moved)
+            )
+            adjust_shares(share, wanted - stay - here, here, deviation)
+
+    @cached_property
+    def ordered(self) -> dict[str, tuple[int, int]]:
+        """The codes [first, end) of columns that stand in their order."""
+        view, codec, sizes = self.view, self.codec, self.view.sizes
+        found = {name: (0, sizes[name]) for name in (NUMBER, PLACE, LEFT, MANY)} | {FIRST: (0, sizes[FIRST] - 1)}
+        found |= {name: (1, sizes[name]) for name in (GAP, PACE)}
+        found |= {f"{EARLIER}{name} {code}": (0, MOST_EARLIER + 1) for name, code in view.counted}
+        found |= {name: (0, LEVELS) for each in view.below for name in each.levels}
+        for name in (*view.unit, view.order, *view.own):
+            if name not in codec.names:  # a number of rows
+                found[name] = (0, sizes[name])
+                continue
+            column = codec.schema.column(name)
+            if isinstance(column, (Ordinal, Integer, Continuous, Datetime)):
+                found[name] = (0, sizes[name] - len(codec.atoms(name)) - column.missing)
+        return found | {PREVIOUS + name: codes for name, codes in found.items() if PREVIOUS + name in sizes}
+
+    @cached_property
+    def slopes(self) -> Slopes:
+        """Those of the unit's and the record's columns with one another and with their own previous values. Numbers, places and gaps of
+        records have none: they say much the same as one another, so that slopes of noise would outweigh each other."""
+        told = {*self.view.unit, *self.view.own, *(name for each in self.view.below for name in each.levels)}
+        ordered = {name: codes for name, codes in self.ordered.items() if name.removeprefix(PREVIOUS) in told}
+        return Slopes(ordered, tuple(self.levels))
+
+    def _alone(self, answers: Sequence[NoisyTables], name: str) -> Array:
+        return _alone(answers, name, self.view, self.others.get(name))
+
+    def _weighed(self, cells: dict[str, Whole], owner: Whole, points: Whole) -> tuple[dict[str, Whole], Array, Whole]:
+        """The records that count, as of real units, what each weighs in tables of records, and the order column's point of the record
+        before it, if any. What they weigh in each question is kept beside them."""
+        number = np.bincount(owner, minlength=self.number)
+        starts, most = np.cumsum(number) - number, self.codec.schema.max_records_per_unit
+        place = np.arange(len(owner)) - starts[owner]
+        first = (np.arange(self.number) * 2654435761 % (1 << 32)) % np.maximum(1, number - most + 1)
+        counts = (place >= first[owner]) & (place < first[owner] + most)
+        self.owner, self.left = owner[counts], (number[owner] - place - 1)[counts]
+        cells = {name: values[counts] for name, values in cells.items()}
+        scale = self.total / self.number
+        self.weights = [
+            each.weights(self.view, cells, self.owner, np.minimum(number, most)) * scale for each in self.answers
+        ]
+        return cells, self.weights[0], np.roll(points, 1)[counts]
+
+    def _holding(self, name: str) -> NoisyTables:
+        """The first answer that has tables of a column."""
+        return next(each for each in self.answers if any(name in clique for clique in each.tables))
+
+    def _asked(self, name: str) -> NoisyTables:
+        """The first answer that has tables of a drawn column by others."""
+        return next(each for each in self.answers if any(clique[-1] == name for clique in each.tables))
+
+    def _conditional(self, name: str, cells: dict[str, Whole], weights: Array, start: Conditional) -> Conditional:
+        size = self.view.sizes[name]
+        cliques = list(self.cliques[name])
+        tables, deviations = [], []
+        first = self._asked(name)
+        weights = self.weights[self.answers.index(first)]
+        for clique in cliques:
+            asked = next(each for each in self.answers if (*clique, name) in each.tables)
+            table = asked.tables[(*clique, name)].reshape(-1, size).copy()
+            if asked is not first and not asked.rows:
+                table = self._reweighed(table, cells, weights, self.weights[self.answers.index(asked)], clique, name)
+            tables.append(table)
+            deviations.append(asked.deviation)
+        below = self.view.of_row(name)
+        if below is not None:
+            cells, weights = self._rows(cells, weights, below, cliques, size)
+        if name not in (FIRST, GAP, ALIKE):
+            if name in self.shares and below is not None:
+                return self._number(name, below, cells, weights, tables, deviations, start)
+            excluded = self.view.excluded(name, cells)
+            if name in self.levels and below is not None:
+                there = np.pad(self.model.held_levels(name.removeprefix(LEVEL)), ((0, 1), (0, 0)))
+                tables = [
+                    np.where(there.repeat(len(table) // len(there), 0), table, 0) if clique[0] == below.code else table
+                    for clique, table in zip(cliques, tables, strict=True)
+                ]
+                excluded = ~there[cells[below.code]]
+            offset = None if excluded is None else np.where(excluded, CLOSED, 0.0)
+            gains, alone = None, self.alone[name]
+            few = mixed_model_fit.suits(cliques, self.view.sizes, size)
+            if below is not None and not few and (below.table + LAST,) in cliques:
+                place = cliques.index((below.table + LAST,))
+                rarer = self._rarer(below, cells, weights, tables[place], deviations[place], start)
+                gains = {below.table + SO_FAR: rarer}
+            of_row = below is not None
+            return self._fitted(
+                name, cells, weights, cliques, tables, deviations, alone, start, offset, below=of_row, gains=gains
+            )
+        there = cells[PLACE] == 0 if name == FIRST else cells[PLACE] > 0
+        rows = {each: values[there] for each, values in cells.items()}
+        if name == ALIKE:
+            for table in tables:
+                table[:, -1] = 0.0
+            return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start)
+        if name == FIRST:  # the last code says that this is another record
+            offset = np.zeros((there.sum(), size))
+            offset[:, -1] = CLOSED
+            owner, spans = self.owner[there], self.spans
+            offset[:, :-1] = first_offsets(
+                self.model.point_shares(), size - 1, spans.low[owner], spans.high[owner], self.left[there]
+            )
+            offset[:, :-1][spans.closed(owner)] = CLOSED
+        else:
+            high = self.spans.high[self.owner[there]]
+            offset = gap_offsets(self.model.point_shares(), self.view.gaps, self.before[there], high, self.left[there])
+        tables = [np.where((offset <= CLOSED).all(0), 0.0, table) for table in tables]
+        return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)
+
+    def _rarer(
+        self,
+        below: Below,
+        cells: Mapping[str, Whole],
+        weights: Array,
+        table: Array,
+        deviation: float,
+        start: Conditional,
+    ) -> Array:
+        """Logarithms of how much rarer codes are that a visit already has, (codes,); `table` is of codes by those of the row before."""
+        last, so_far, codes = cells[below.table + LAST], below.table + SO_FAR, len(start.margin)
+        plain = replace(start, gains={column: gains for column, gains in start.gains.items() if column != so_far})
+        rows = np.flatnonzero(last < below.none)
+        chances = plain.probabilities({each: values[rows] for each, values in cells.items()}, self.view.sizes)
+        often = np.bincount(last[rows], weights[rows] * chances[np.arange(len(rows)), last[rows]], codes)
+        factor = repeats(often.astype(np.float64), table.diagonal(), deviation)
+        return np.full(codes, math.log(factor))
+
+    def _by_code(self, below: Below, name: str) -> Conditional:
+        """Of numbers given their codes, as far as the shares of each code tell; no row has the code of none."""
+        alone, shares = self.alone[name], self.shares[name]
+        held = np.where(alone > CLOSED, np.log(np.maximum(shares, LEAST_CHANCE)) - alone, 0.0)
+        return Conditional(alone, ((below.code,),), np.pad(held, ((0, 1), (0, 0)), constant_values=CLOSED))
+
+    def _number(
+        self,
+        name: str,
+        below: Below,
+        cells: Mapping[str, Whole],
+        weights: Array,
+        tables: list[Array],
+        deviations: list[float],
+        start: Conditional,
+    ) -> Conditional:
+        """Of numbers given their levels: those of their codes, which categories before them change."""
+        by_code, (code, *others), alone = self._by_code(below, name), self.cliques[name], self.alone[name]
+        if not others:
+            return by_code
+        known = Conditional(alone, start.cliques[1:], start.theta[below.none + 1 :])
+        codes, level = cells[below.code], LEVEL + name
+        inside = self.model.in_levels[level][codes] == cells[level][:, None]
+        offset = np.where(inside, by_code.theta[codes], CLOSED)
+        told = self._fitted(name, cells, weights, others, tables[1:], deviations[1:], alone, known, offset, below=True)
+        return Conditional(alone, (code, *others), np.concatenate([by_code.theta, told.theta]))
+
+    def _reweighed(
+        self,
+        table: Array,
+        cells: Mapping[str, Whole],
+        wanted: Array,
+        had: Array,
+        clique: Clique,
+        name: str,
+    ) -> Array:
+        """A table of a question that weighs units in its own way, as if it weighed them as another: the drawn records tell by how much a
+        cell's shares differ."""
+        place = history_view.cell(cells, (*clique, name), self.view.sizes)
+        place = place[:, None] if place.ndim == 1 else place
+        there, several = place >= 0, np.maximum((place >= 0).sum(1, keepdims=True), 1)
+        shares = []
+        for each in (wanted, had):
+            shared = np.broadcast_to(each[:, None] / several, place.shape)[there]
+            counts = np.bincount(place[there], weights=shared, minlength=table.size).reshape(table.shape)
+            shares.append(counts / np.maximum(counts.sum(1, keepdims=True), LEAST_SHARE))
+        found: Array = table + np.maximum(table.sum(1, keepdims=True), 0) * (shares[0] - shares[1])
+        return found
+
+    def _rows(
+        self, cells: Mapping[str, Whole], weights: Array, below: Below, cliques: Sequence[Clique], size: int
+    ) -> tuple[dict[str, Whole], Array]:
+        """Rows below drawn records and what they weigh; of very many some, evenly."""
+        names = dict.fromkeys(name for clique in cliques for name in clique)
+        names |= dict.fromkeys([below.table + SO_FAR] if below.table + LAST in names else [])
+        found, record = below.rows(cells, self.view.sizes, [below.code, *below.levels, *names], self.levels, self.owner)
+        weights = (weights / np.maximum(cells[below.table + ROWS], 1))[record]
+        step = max(1, -(-len(record) * size // CHANCES))
+        return {name: values[::step] for name, values in found.items()}, weights[::step] * step
+
+    def _fitted(
+        self,
+        name: str,
+        cells: Mapping[str, Whole],
+        weights: Array,
+        cliques: Sequence[Clique],
+        tables: list[Array],
+        deviations: list[float],
+        alone: Array,
+        start: Conditional | None,
+        offset: Array | None = None,
+        *,
+        below: bool = False,
+        gains: Mapping[str, Array] | None = None,
+    ) -> Conditional:
+        if offset is None and mixed_model_fit.suits(cliques, self.view.sizes, len(alone)):
+            return mixed_model_fit.fit(
+                cells,
+                weights,
+                cliques,
+                self.view.sizes,
+                tables,
+                deviations,
+                alone,
+                ordered=self.ordered,
+                spread=self.spread,
+                iterations=self.iterations,
+                start=start,
+                variances=self.variances.setdefault(name, {}),
+            )
+        strong = [(each,) for below in self.view.below for each in (below.code, below.table + ROWS, below.table + LAST)]
+        return fit(
+            cells,
+            weights,
+            cliques,
+            self.view.sizes,
+            tables,
+            deviations,
+            alone,
+            spread=[
+                self.spread * BY_CODE if below and (clique in strong or name in self.levels) else self.spread
+                for clique in cliques
+            ],
+            iterations=self.iterations,
+            start=start,
+            offset=offset,
+            slopes=None if (below and name not in self.levels) or name in (FIRST, GAP) else self.slopes,
+            name=name,
+            before="" if name in (FIRST, GAP, ALIKE, *self.view.alike) else PREVIOUS + name,
+            gains=gains,
+        )
+
+
+def _alone(answers: Sequence[NoisyTables], name: str, view: View, other: int | None = None) -> Array:
+    """Logarithms of a column by itself, (codes,), as all tables that hold it say. The code
+    that says that a record has no such column, or that a cell is missing which cannot be, is none of those that are drawn.
+
+    Learned categories are those whose counts were clear of the noise. So is `other`, the code that takes all the rest: below `CLEAR`
+    deviations it counts as empty; otherwise noise would fill it where hardly any record belongs there.
+    """
+    counts, deviation = _counts(answers, name)
+    if other is not None and counts[other] < CLEAR * deviation:
+        counts[other] = 0.0
+    counts = np.clip(counts, 1.0, None)
+    logs: Array = np.log(counts / counts.sum())
+    logs[{FIRST: [-1], GAP: [0], ALIKE: [-1]}.get(name, [])] = CLOSED
+    below = view.of_row(name)
+    if below is not None and name.removeprefix(LEVEL) not in below.optional:
+        held = name.removeprefix(LEVEL)
+        if name == held or view.sizes[held] - dict(below.leveled)[held] == 1:  # nothing stands apart but missing cells
+            logs[-1] = CLOSED
+    return logs
+
+
+def _counts(answers: Sequence[NoisyTables], name: str) -> tuple[Array, float]:
+    """Counts of a column's codes and their deviation, (codes,): the mean of what all tables that hold it say, by their precisions."""
+    found, precision = np.zeros(()), 0.0
+    for asked in answers:
+        for clique, table in asked.tables.items():
+            if name in clique:
+                each = table.sum(tuple(axis for axis, other in enumerate(clique) if other != name))
+                clear = len(each) / (table.size * asked.deviation**2)
+                found, precision = found + clear * each, precision + clear
+    counts: Array = found / precision
+    return counts, 1 / math.sqrt(precision)
+
+
+def _by_itself(alone: Array) -> Conditional:
+    return Conditional(alone, (), np.zeros((1, len(alone))))
+
+
+def _told(tables: Tables, before: str, name: str) -> Array:
+    """(codes of `before`, codes of `name`), however it was asked."""
+    return tables[before, name] if (before, name) in tables else tables[name, before].T

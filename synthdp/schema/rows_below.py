@@ -1,0 +1,231 @@
+"""Rows below a unit's records, such as the diagnoses of a visit: what is counted of each of them, and how they lie beside their record.
+
+All of it follows from the schema, so it is public; the cells of one unit follow from that unit's rows alone.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.schema import linked_tables
+from synthdp.schema.columns import MICROSECONDS, Continuous, Datetime, Ignored, Integer
+from synthdp.schema.number_levels import LEVEL, level, level_before
+
+if TYPE_CHECKING:
+    from synthdp.schema.codec import Codec
+    from synthdp.schema.schema import Schema
+
+Cells = Mapping[str, NDArray[Any]]
+Whole = NDArray[np.int64]
+PREVIOUS = "previous "  # a column as it was in the record before
+EXACT_GAPS, MOST_GAPS = 8, 20  # gaps of so few steps are told apart; codes of gaps beside these
+ROWS, ROW, LAST, SO_FAR = " rows", " row", " last", " so far"  # of a table below visits
+MOST_RELATED = 256  # codes of a table below visits whose relations to one another are counted
+
+
+@dataclass(frozen=True)
+class Below:
+    """A table below visits. `code` says what a row is, `further` are its other columns; of `dates` the gap to the visit's order column is
+    counted, in steps of `periods` microseconds; `starts` are the least gaps of its codes. `none` is the code of a row that is not there.
+    `optional` are the values that may be missing: then they have the last code. `leveled` are the numbers, and how many of their codes
+    stand in order; of these and of all others, atoms and missing ones, each row's level is told apart."""
+
+    table: str
+    code: str
+    none: int
+    further: tuple[str, ...]
+    places: int
+    optional: tuple[str, ...]
+    starts: tuple[tuple[str, tuple[int, ...]], ...]
+    periods: tuple[tuple[str, int], ...]
+    orders: tuple[tuple[str, bool, str], ...]  # a date, whether it is not before (else not after), and what
+    leveled: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, codec: "Codec", table: linked_tables.Table) -> "Below":
+        """The table as the resolved schema has it."""
+        schema = codec.schema
+        names = [
+            f"{table.name}.{name}"
+            for name, column in linked_tables.held(schema, table)
+            if not isinstance(column, Ignored)
+        ]
+        flipped = [(order.right, order.op == "<=", order.left) for order in table.orders]
+        orders = [*((order.left, order.op == ">=", order.right) for order in table.orders), *flipped]
+        orders = [each for each in orders if each[0] in names]
+        starts, periods = {}, {}
+        for name in names[1:]:
+            column = schema.column(f"{name} 1")
+            if not isinstance(column, Datetime):
+                continue
+            order = schema.column(str(schema.order))
+            visits = MICROSECONDS[order.resolution] if isinstance(order, Datetime) else 0
+            period = MICROSECONDS[column.resolution]
+            (low, high), (first, last) = codec.numeric(f"{name} 1").span, codec.numeric(str(schema.order)).span
+            since = (name, True, schema.order) in orders
+            until = (name, False, schema.order) in orders
+            later = grid(0, EXACT_GAPS, 0 if until else max(0, high - first * visits // period), MOST_GAPS)
+            most = 0 if since else max(0, last * visits // period - low)
+            ends = grid(1, EXACT_GAPS, most, MOST_GAPS)[1:] if most else ()
+            starts[name] = (
+                *reversed([-each for each in dict.fromkeys((*(end - 1 for end in ends), most)) if each]),
+                *later,
+            )
+            periods[name] = period
+        return cls(
+            table=table.name,
+            code=names[0],
+            none=codec.sizes[codec.names.index(f"{names[0]} 1")] - 1,
+            further=tuple(names[1:]),
+            places=int(table.max_rows or 0),
+            optional=tuple(f"{table.name}.{name}" for name in table.optional),
+            starts=tuple(starts.items()),
+            periods=tuple(periods.items()),
+            orders=tuple(orders),
+            leveled=tuple(
+                (name, _in_order(codec, f"{name} 1")) for name in names[1:] if _is_number(schema, f"{name} 1")
+            ),
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns, the code first."""
+        return (self.code, *self.further)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The columns that say in which part of its code's numbers one lies."""
+        return tuple(LEVEL + name for name, _ in self.leveled)
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """What is drawn of a row, in order: a number's level before the number."""
+        return tuple(
+            each for name in self.columns for each in (LEVEL + name, name) if each in (*self.columns, *self.levels)
+        )
+
+    @property
+    def related(self) -> bool:
+        """Whether codes are few enough for tables of two of them."""
+        return self.none <= MOST_RELATED
+
+    def gap(self, name: str, points: Whole, gone: NDArray[np.bool_], visits: Whole) -> Whole:
+        """Codes of a date's points, by the microseconds of the visits' order column."""
+        starts, gap = np.array(dict(self.starts)[name]), points - visits // dict(self.periods)[name]
+        found: Whole = np.searchsorted(starts, np.maximum(gap, starts[0]), side="right") - 1
+        return np.where(gone, len(starts), found)
+
+    def sizes(self, codes: Mapping[str, int]) -> dict[str, int]:
+        """Codes of every column of a row, by those of the coded columns."""
+        sizes = {self.code: self.none + 1, PREVIOUS + self.code: self.none + 1, self.table + LAST: self.none + 1}
+        sizes |= {self.table + ROW: self.places}
+        dates = {name: len(starts) + 1 for name, starts in self.starts}
+        sizes |= {name: dates.get(name) or codes[f"{name} 1"] for name in self.further}
+        return sizes | {PREVIOUS + name: sizes[name] + 1 for name in self.further}
+
+    def bags(
+        self,
+        coded: NDArray[Any],
+        names: list[str],
+        visits: Whole,
+        dates: Mapping[str, tuple[Whole, NDArray[np.bool_]]],
+    ) -> dict[str, Whole]:
+        """The columns of the rows below records, (records, places) each, and how many rows there are (of a declared code, without gaps)."""
+        every = range(1, self.places + 1)
+        codes = np.stack([coded[:, names.index(f"{self.code} {at}")] for at in every], 1).astype(np.int32)
+        order = np.argsort(codes >= self.none, axis=1, kind="stable")
+        codes = np.take_along_axis(codes, order, 1)
+        there = codes < self.none
+        found = {self.table + ROWS: there.sum(1), self.code: np.where(there, codes, -1)}
+        found[self.code][:, 0] = codes[:, 0]
+        for name in self.further:
+            if name in dict(self.starts):
+                held = [self.gap(name, *dates[f"{name} {at}"], visits) for at in every]
+            else:
+                held = [coded[:, names.index(f"{name} {at}")] for at in every]
+            values = np.take_along_axis(np.stack(held, 1), order, 1)
+            found[name] = np.where(there, values, -1).astype(np.int32)
+        return found
+
+    def before(self, bags: Cells, previous: Whole, later: NDArray[np.bool_]) -> dict[str, Whole]:
+        """The columns of the rows below the previous record of each one, which is `previous` (records,) of `later` records."""
+        found = {}
+        for name in self.columns:
+            held = np.where(later[:, None], bags[name][previous], -1)
+            held[:, 0] = np.where(later, held[:, 0], self.none if name == self.code else -1)
+            found[PREVIOUS + name] = held
+        return found
+
+    def texts(self, bags: Cells) -> list[str]:
+        """The codes of the rows below each record, as one text."""
+        held = np.stack([bags[name] for name in self.columns], 2)
+        rows = ([",".join(map(str, row)) for row in each if 0 <= row[0] < self.none] for each in held.tolist())
+        return ["".join(f"{row};" for row in each) for each in rows]
+
+    def rows(
+        self,
+        cells: Cells,
+        sizes: Mapping[str, int],
+        names: Iterable[str],
+        levels: Mapping[str, Whole] | None = None,
+        owner: Whole | None = None,
+    ) -> tuple[dict[str, Whole], Whole]:
+        """Some columns of every row, (rows,) each, by those of its records, and whose record's it is; `sizes` are `View.sizes`. `t so far`
+        are the codes of the rows before it, (rows, places). Levels need the starts of `levels` (see `number_levels.level`), previous ones
+        whose each record is, too: they are those of the first row of the last of these records, before this one, that has the row's code.
+        """
+        codes = cells[self.code]
+        record, place = np.nonzero((codes >= 0) & (codes < self.none))
+        found: dict[str, Whole] = {}
+        for name in names:
+            if name in self.columns:
+                found[name] = cells[name][record, place]
+            elif name == self.table + ROW:
+                found[name] = place
+            elif name == self.table + LAST:
+                found[name] = np.where(place > 0, codes[record, np.maximum(place - 1, 0)], self.none)
+            elif name == self.table + SO_FAR:
+                found[name] = np.where(np.arange(self.places) < place[:, None], codes[record], -1)
+            elif name.removeprefix(PREVIOUS) in self.further:
+                found[name] = self.before_at(cells, sizes, name, record, codes[record, place])
+            elif levels is not None and name.removeprefix(PREVIOUS) in levels:
+                own, code = name.removeprefix(PREVIOUS), codes[record, place]
+                values = cells[own.removeprefix(LEVEL)][record, place]
+                found[name] = level(levels[own], code, values)
+                if name != own:
+                    if owner is None:
+                        raise ValueError("previous levels need whose each record is")
+                    found[name] = level_before(found[name], owner[record], record, code)
+            else:
+                found[name] = cells[name][record]
+        return found, record
+
+    def before_at(self, cells: Cells, sizes: Mapping[str, int], name: str, record: Whole, code: Whole) -> Whole:
+        """What a value was in the first row of the previous record that has this code; the last code where there is none."""
+        same = cells[PREVIOUS + self.code][record] == code[:, None]
+        held = cells[name][record, same.argmax(1)]
+        return np.where(same.any(1), held, sizes[name] - 1)
+
+
+def _is_number(schema: "Schema", name: str) -> bool:
+    return isinstance(schema.column(name), Integer | Continuous)
+
+
+def _in_order(codec: "Codec", name: str) -> int:
+    """How many of a number's codes stand in order; the last code of a row's column is that of a missing cell."""
+    return codec.sizes[codec.names.index(name)] - len(codec.atoms(name)) - 1
+
+
+def grid(first: int, exact: int, last: int, most: int) -> tuple[int, ...]:
+    """Whole numbers from `first`: each up to `exact`, then about `most` at growing distances up to `last`."""
+    found = list(range(first, min(exact, last) + 1))
+    growth = max(1.25, (last / max(1, exact)) ** (1 / most))
+    step = float(max(1, exact))
+    while step * growth < last:
+        step = max(step * growth, step + 1)
+        if step <= last:
+            found.append(int(step))
+    return tuple(found)
