@@ -466,7 +466,7 @@ def test_numbers_below_visits_among_all_kinds_of_columns(name, tmp_path):
     ):
         declared, frames = numbered(name, people, most)
         release = fitted(
-            Budget(0.5, 1e-5), frames, HistoriesSettings(rounds=1, iterations=3, pairs=1), declared, seed=1
+            Budget(0.5, 1e-5), frames, HistoriesSettings(rounds=2, iterations=3, pairs=1), declared, seed=1
         )
         sample = release.sample_tables(40, seed=0)
         release.schema.validate_tables(sample, "error")

@@ -229,7 +229,7 @@ def fit(
     previous = start if start is not None and start.cliques == tuple(cliques) else None
     noisy_tables = {each[0]: each[1:] for each in zip(cliques, tables, deviations, strict=True)}
     chances = None
-    if previous is not None and before and cells[before].ndim > 1:  # some rows have several codes before
+    if previous is not None and before in cells and cells[before].ndim > 1:  # some rows have several codes before
         chances = previous.probabilities(cells, sizes)
     stay = Stay.of(before, cells, weights, noisy_tables, margin, chances)
     del chances
