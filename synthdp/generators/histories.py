@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, check_tensors, silent
-from synthdp.generators.marginals import mixed_model_fit
+from synthdp.generators.marginals import mixed_model_fit, number_shapes
 from synthdp.generators.marginals.conditional_fit import Conditional, Whole
 from synthdp.generators.marginals.history_fit import HistoryFit, NoisyTables
 from synthdp.generators.marginals.history_model import MOST_BY, HistoryModel
@@ -38,7 +38,6 @@ from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN, Categorical, Continuous, Ignored, Integer
 from synthdp.schema.history_view import ALIKE, GAP, MANY, WEEK, View
-from synthdp.schema.learned import nearest_counts
 from synthdp.schema.linked_tables import Table, held
 from synthdp.schema.number_levels import LEVEL, LEVELS, ascend, starts_of
 from synthdp.schema.rows_below import LAST, PREVIOUS, ROWS, SO_FAR, Below
@@ -188,7 +187,7 @@ class HistoriesSettings:
             if numbers:
                 answers.append(NoisyTables.of(data, asking(for_numbers, noises[below.table + NUMBERS])))
                 for name in numbers:
-                    shares[name] = _shares(answers[-1], below, name)
+                    shares[name] = _shares(answers[-1], below, name, data.codec.edges(f"{name} 1").astype(np.float64))
                 found = {LEVEL + name: starts_of(shares[name], end) for name, end in below.leveled}
                 starts = tuple((name, tuple(map(tuple, each.tolist()))) for name, each in found.items())
                 answers.append(NoisyTables.of(data, asking(for_levels, noises[below.table + OF_LEVELS], levels=starts)))
@@ -225,19 +224,11 @@ def _has_target(schema: Schema) -> bool:
     return any(name not in (*schema.per_unit, schema.order) for name in schema.targets)
 
 
-def _shares(asked: NoisyTables, below: Below, name: str) -> Array:
-    """What the noisy table says of the numbers of each code, (codes, codes of numbers). Where the noise leaves little of a code's numbers,
-    they are taken to be those of all (James & Stein 1961)."""
+def _shares(asked: NoisyTables, below: Below, name: str, edges: Array) -> Array:
+    """What the noisy table says of the numbers of each code, (codes, codes of numbers)."""
     held = None if name in below.optional else -1  # the last code: a missing cell
-    table = asked.tables[below.code, name][: below.none, :held]
-    every = np.maximum(table.sum(0), 0)
-    total = np.maximum(table.sum(1, keepdims=True), asked.deviation)
-    expected = total * every / max(every.sum(), 1.0)
-    lacking = ((table - expected) ** 2).sum(1, keepdims=True)
-    clear = np.maximum(0.0, 1 - table.shape[1] * asked.deviation**2 / np.maximum(lacking, 1.0))
-    found = expected + clear * (table - expected)
-    shares: Array = np.array([nearest_counts(*each) for each in zip(found, total[:, 0], strict=True)]) / total
-    return shares if held is None else np.pad(shares, ((0, 0), (0, 1)))
+    found = number_shapes.shares(asked.tables[below.code, name][: below.none, :held], asked.deviation, edges)
+    return found if held is None else np.pad(found, ((0, 0), (0, 1)))
 
 
 def _pairs(view: View, asked: NoisyTables, most: int) -> list[Clique]:

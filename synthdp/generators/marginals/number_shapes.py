@@ -1,0 +1,80 @@
+"""How often each code of a table below visits has each number, such as a test its values, from a noisy table.
+
+Most cells of such a table hold few rows or none, since each test has a scale of its own, and noise fills them all. So of each code the
+single-peaked numbers that are nearest to the noisy ones are taken, wherever noise explains the difference.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.schema.learned import nearest_counts
+
+Array = NDArray[np.float64]
+CLEAR = 2.0  # deviations that noise alone is expected to stay within
+PART = 0.5  # of the least positive edge: where logarithms of bins begin that start at 0
+
+
+def shares(table: Array, deviation: float, edges: Array) -> Array:
+    """(codes, numbers), the sum of each row 1, from noisy counts of each code's numbers. The first numbers are bins between these `edges`;
+    all further ones, atoms and missing cells, stand in no order, and are kept if they stand clear of the noise. If no code's numbers
+    differ from those of all codes, as far as the noise shows, they are those of all."""
+    bins, total = len(edges) - 1, np.maximum(table.sum(1, keepdims=True), deviation)
+    every = np.maximum(table.sum(0), 0)
+    expected = total * every / max(every.sum(), deviation)
+    if noise_explains(table - expected, deviation):
+        table, deviation = expected, deviation / math.sqrt(len(table))
+    widths = even_widths(edges)
+    found = np.where(table > CLEAR * deviation, table, 0.0)
+    for code, row in enumerate(table[:, :bins]):
+        one = single_peaked(row, widths)
+        found[code, :bins] = one if noise_explains(row - one, deviation) else row
+    nearest: Array = np.array([nearest_counts(*each) for each in zip(found, total[:, 0], strict=True)]) / total
+    return nearest
+
+
+def noise_explains(rest: Array, deviation: float) -> bool:
+    """Whether the sum of squares of `rest` is no larger than noise leads one to expect."""
+    expected = rest.size + CLEAR * math.sqrt(2 * rest.size)  # of chi-squared, whose variance is twice its mean
+    return bool((rest**2).sum() <= deviation**2 * expected)
+
+
+def even_widths(edges: Array) -> Array:
+    """Widths of bins, or of their logarithms: whichever differ less."""
+    plain = np.diff(edges)
+    if edges[0] < 0 or len(edges) < 3:
+        return plain
+    begun = np.append(edges[0] or PART * edges[1], edges[1:])
+    in_logarithms = np.diff(np.log(begun))
+    return min(plain, in_logarithms, key=lambda each: float(each.std() / each.mean()))
+
+
+def single_peaked(counts: Array, widths: Array) -> Array:
+    """Counts of bins of these widths, per width rising to one bin and falling from there, that are nearest to the given ones by least
+    squares: isotonic regression of both sides, for each place of the peak (Frisen 1986)."""
+    from sklearn.isotonic import isotonic_regression
+
+    density, weights = counts / widths, widths**2
+    falling = _errors(density[::-1], weights[::-1])[::-1]
+    peak = int(np.argmin(_errors(density, weights) + falling))  # bins before it rise, all others fall
+    rising = isotonic_regression(density[:peak], sample_weight=weights[:peak]) if peak else density[:0]
+    if peak == len(density):
+        return rising * widths
+    rest = isotonic_regression(density[peak:], sample_weight=weights[peak:], increasing=False)
+    return np.concatenate([rising, rest]) * widths
+
+
+def _errors(values: Array, weights: Array) -> Array:
+    """(values + 1,) sums of squares that the nearest rising numbers leave of the first 0, 1, 2, ... values (pool adjacent violators)."""
+    found, pools = [0.0], list[tuple[float, float, float]]()  # of each pool the weight, the mean and the error
+    for mean, weight in zip(values.tolist(), weights.tolist(), strict=True):
+        error, left = 0.0, found[-1]
+        while pools and pools[-1][1] >= mean:
+            other, before, lacking = pools.pop()
+            left -= lacking
+            error += lacking + weight * other / (weight + other) * (mean - before) ** 2
+            mean, weight = (weight * mean + other * before) / (weight + other), weight + other  # noqa: PLW2901
+        pools.append((weight, mean, error))
+        found.append(left + error)
+    return np.array(found)
