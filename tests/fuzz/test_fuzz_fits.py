@@ -62,7 +62,9 @@ def cells(facts, rows, rng):
         made = pd.Series(rng.choice([facts["bounds"][0], *rng.uniform(*facts["bounds"], 5)], rows))
     else:
         start, end = map(pd.Timestamp, facts["bounds"])
-        made = start + pd.to_timedelta(rng.integers(0, (end - start).days * 24, rows), unit="h").to_series(index=range(rows))
+        made = start + pd.to_timedelta(rng.integers(0, (end - start).days * 24, rows), unit="h").to_series(
+            index=range(rows)
+        )
         made = made.dt.floor("D") if facts["resolution"] == "day" else made
     return made.mask(rng.random(rows) < 0.3) if facts.get("missing") else made
 
@@ -77,11 +79,22 @@ def hospitals(draw):
     """A schema of linked tables, and frames."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     people = draw(st.sampled_from([0, 1, 2, 25]))
-    order = {"kind": "datetime", "bounds": list(DAYS), "bins": 4, "resolution": draw(st.sampled_from(["day", "second"]))}
+    order = {
+        "kind": "datetime",
+        "bounds": list(DAYS),
+        "bins": 4,
+        "resolution": draw(st.sampled_from(["day", "second"])),
+    }
     visit = {"start": order, **columns(draw, 4)}
     tables = {
         "person": {"key": "pid", "columns": columns(draw, 3)},
-        "visit": {"parent": "person", "key": "vid", "order": "start", "columns": visit, "max_rows": draw(st.integers(1, 6))},
+        "visit": {
+            "parent": "person",
+            "key": "vid",
+            "order": "start",
+            "columns": visit,
+            "max_rows": draw(st.integers(1, 6)),
+        },
     }
     frames = {"person": frame(tables["person"]["columns"], people, rng)}
     frames["person"]["pid"] = [f"p{place}" for place in range(people)]

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.generators import Progress
-from synthdp.generators.marginals import mixed_model_fit
+from synthdp.generators.marginals import mixed_model_fit, number_shapes
 from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, draw, fit, halfway
 from synthdp.generators.marginals.history_model import MOST_UNITS, HistoryModel
 from synthdp.generators.marginals.history_times import LEAST_SHARE, Spans, adjust_shares, first_offsets, gap_offsets
@@ -37,6 +37,7 @@ from synthdp.schema.history_view import (
     WEEKDAY,
     View,
 )
+from synthdp.schema.learned import nearest_counts
 from synthdp.schema.number_levels import LEVEL, LEVELS
 from synthdp.schema.rows_below import LAST, PREVIOUS, ROWS, SO_FAR, Below
 from synthdp.seal import HistoryTables
@@ -201,7 +202,19 @@ class HistoryFit:
         return Slopes(ordered, tuple(self.levels))
 
     def _alone(self, answers: Sequence[NoisyTables], name: str) -> Array:
-        return _alone(answers, name, self.view, self.others.get(name))
+        return _alone(answers, name, self.view, self._in_order(name), self.others.get(name))
+
+    def _in_order(self, name: str) -> tuple[slice, Array]:
+        """The codes of a column that stand in their order, and how wide each is."""
+        below, codec = self.view.of_row(name), self.codec
+        starts = {} if below is None else dict(below.starts)
+        first, end = (0, len(starts[name])) if name in starts else self.ordered.get(name, (0, 0))
+        widths = np.ones(end - first)
+        if name in codec.names and isinstance(codec.schema.column(name), Integer | Continuous):
+            widths = number_shapes.even_widths(codec.edges(name).astype(np.float64))
+        elif name in codec.names and isinstance(codec.schema.column(name), Datetime):
+            widths = np.diff(codec.edges(name)).astype(np.float64)
+        return slice(first, end), widths[: end - first]
 
     def _weighed(self, cells: dict[str, Whole], owner: Whole, points: Whole) -> tuple[dict[str, Whole], Array, Whole]:
         """The records that count, as of real units, what each weighs in tables of records, and the order column's point of the record
@@ -416,20 +429,29 @@ class HistoryFit:
         )
 
 
-def _alone(answers: Sequence[NoisyTables], name: str, view: View, other: int | None = None) -> Array:
+def _alone(
+    answers: Sequence[NoisyTables], name: str, view: View, in_order: tuple[slice, Array], other: int | None = None
+) -> Array:
     """Logarithms of a column by itself, (codes,), as all tables that hold it say. The code
     that says that a record has no such column, or that a cell is missing which cannot be, is none of those that are drawn.
+
+    Codes that stand in order have one peak, wherever noise explains the rest. Of gaps, most of whose codes are empty, the noise that is
+    above zero would be much: they are the shares nearest to the noisy ones.
 
     Learned categories are those whose counts were clear of the noise. So is `other`, the code that takes all the rest: below `CLEAR`
     deviations it counts as empty; otherwise noise would fill it where hardly any record belongs there.
     """
     counts, deviation = _counts(answers, name)
+    below = view.of_row(name)
     if other is not None and counts[other] < CLEAR * deviation:
         counts[other] = 0.0
+    codes, widths = in_order
+    counts[codes] = number_shapes.smoothed(counts[codes], widths, deviation)
+    if name == GAP or (below is not None and name in dict(below.starts)):
+        counts = nearest_counts(counts, max(float(counts.sum()), deviation))
     counts = np.clip(counts, 1.0, None)
     logs: Array = np.log(counts / counts.sum())
     logs[{FIRST: [-1], GAP: [0], ALIKE: [-1]}.get(name, [])] = CLOSED
-    below = view.of_row(name)
     if below is not None and name.removeprefix(LEVEL) not in below.optional:
         held = name.removeprefix(LEVEL)
         if name == held or view.sizes[held] - dict(below.leveled)[held] == 1:  # nothing stands apart but missing cells

@@ -1,7 +1,7 @@
-"""How often each code of a table below visits has each number, such as a test its values, from a noisy table.
+"""How often numbers and other codes that stand in order occur, from noisy counts: with one peak, wherever noise explains the rest.
 
-Most cells of such a table hold few rows or none, since each test has a scale of its own, and noise fills them all. So of each code the
-single-peaked numbers that are nearest to the noisy ones are taken, wherever noise explains the difference.
+Of a table of laboratory tests by their values most cells hold few rows or none, since each test has a scale of its own, and noise fills
+them all.
 """
 
 import math
@@ -28,10 +28,15 @@ def shares(table: Array, deviation: float, edges: Array) -> Array:
     widths = even_widths(edges)
     found = np.where(table > CLEAR * deviation, table, 0.0)
     for code, row in enumerate(table[:, :bins]):
-        one = single_peaked(row, widths)
-        found[code, :bins] = one if noise_explains(row - one, deviation) else row
+        found[code, :bins] = smoothed(row, widths, deviation)
     nearest: Array = np.array([nearest_counts(*each) for each in zip(found, total[:, 0], strict=True)]) / total
     return nearest
+
+
+def smoothed(counts: Array, widths: Array, deviation: float) -> Array:
+    """The single-peaked counts of bins of these widths that are nearest to noisy ones, or these, where noise does not explain the rest."""
+    one = single_peaked(counts, widths)
+    return one if noise_explains(counts - one, deviation) else counts
 
 
 def noise_explains(rest: Array, deviation: float) -> bool:
@@ -74,7 +79,7 @@ def _errors(values: Array, weights: Array) -> Array:
             other, before, lacking = pools.pop()
             left -= lacking
             error += lacking + weight * other / (weight + other) * (mean - before) ** 2
-            mean, weight = (weight * mean + other * before) / (weight + other), weight + other  # noqa: PLW2901
+            mean, weight = (weight * mean + other * before) / (weight + other), weight + other
         pools.append((weight, mean, error))
         found.append(left + error)
     return np.array(found)
