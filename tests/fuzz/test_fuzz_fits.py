@@ -1,4 +1,4 @@
-"""Fits: a schema of any columns, few records, and a generator. What is charged must end, hold its schema, and be the same when it is opened again."""
+"""Fits: a schema of any columns, few records, a generator. What is charged must end, hold its schema, and open as the same again."""
 
 import numpy as np
 import pandas as pd

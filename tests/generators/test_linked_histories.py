@@ -142,7 +142,7 @@ def test_other_of_learned_codes_is_empty_until_it_is_clear_of_the_noise(count, s
         history_fit._alone([answer], "diagnosis.code", view, (slice(0, 0), np.zeros(0)), others["diagnosis.code"])
     )
     np.testing.assert_allclose(chances[2] / chances[:3].sum(), share)
-    plain = np.exp(history_fit._alone([answer], "diagnosis.code", view))
+    plain = np.exp(history_fit._alone([answer], "diagnosis.code", view, (slice(0, 0), np.zeros(0))))
     np.testing.assert_allclose(plain[2] / plain[:3].sum(), max(count, 1.0) / (200 + max(count, 1.0)))
 
 
