@@ -435,7 +435,7 @@ def _alone(
     """Logarithms of a column by itself, (codes,), as all tables that hold it say. The code
     that says that a record has no such column, or that a cell is missing which cannot be, is none of those that are drawn.
 
-    Codes that stand in order have one peak, wherever noise explains the rest. Of gaps, most of whose codes are empty, the noise that is
+    Codes that stand in order have few peaks, wherever noise explains the rest. Of gaps, most of whose codes are empty, the noise that is
     above zero would be much: they are the shares nearest to the noisy ones.
 
     Learned categories are those whose counts were clear of the noise. So is `other`, the code that takes all the rest: below `CLEAR`

@@ -1,10 +1,12 @@
-"""How often numbers and other codes that stand in order occur, from noisy counts: with one peak, wherever noise explains the rest.
+"""How often numbers and other codes that stand in order occur, from noisy counts: with one peak, or as few as noise allows.
 
 Of a table of laboratory tests by their values most cells hold few rows or none, since each test has a scale of its own, and noise fills
 them all.
 """
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,8 @@ from numpy.typing import NDArray
 from synthdp.schema.learned import nearest_counts
 
 Array = NDArray[np.float64]
+MOST_PEAKS = 3
+FAINT = 10.0  # noise that would have to be so many times as large to explain what one peak leaves: few peaks would gain little
 CLEAR = 2.0  # deviations that noise alone is expected to stay within
 PART = 0.5  # of the least positive edge: where logarithms of bins begin that start at 0
 
@@ -34,9 +38,27 @@ def shares(table: Array, deviation: float, edges: Array) -> Array:
 
 
 def smoothed(counts: Array, widths: Array, deviation: float) -> Array:
-    """The single-peaked counts of bins of these widths that are nearest to noisy ones, or these, where noise does not explain the rest."""
-    one = single_peaked(counts, widths)
-    return one if noise_explains(counts - one, deviation) else counts
+    """The counts of bins of these widths that are nearest to noisy ones among those with few peaks: with as few as leave no more than
+    noise explains. Where `MOST_PEAKS` leave more, or noise is faint, the noisy ones. Further peaks are found one by one, in stretches
+    of their own."""
+    known: dict[tuple[int, int], Array] = {}
+
+    def peaked(ends: Sequence[int]) -> Array:
+        for each in pairwise(ends):
+            if each not in known:
+                known[each] = single_peaked(counts[slice(*each)], widths[slice(*each)])
+        return np.concatenate([known[each] for each in pairwise(ends)])
+
+    ends = [0, len(counts)]
+    for _ in range(MOST_PEAKS):
+        found = peaked(ends)
+        if noise_explains(counts - found, deviation):
+            return found
+        if not noise_explains(counts - found, FAINT * deviation):
+            return counts
+        cuts = [sorted([*ends, cut]) for cut in range(1, len(counts)) if cut not in ends]
+        ends = min(cuts, key=lambda each: float(((counts - peaked(each)) ** 2).sum()), default=ends)
+    return counts
 
 
 def noise_explains(rest: Array, deviation: float) -> bool:
