@@ -23,6 +23,7 @@ from synthdp.ledger.events import merged
 from synthdp.ledger.ledger import Ledger
 from synthdp.planning import planned
 from synthdp.report import information_loss, promise
+from synthdp.schema import rows_below
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import FIRST, GAP, View
 from synthdp.seal import Sensitive
@@ -396,6 +397,14 @@ def test_without_anybody_s_visit_there_are_people():
     assert len(sample["person"]) == 30
     assert sample["visit"]["person_id"].isin(sample["person"]["person_id"]).all()
     assert [len(frame) for frame in fitted(BUDGET, frames, seed=0).sample_tables(0).values()] == [0, 0, 0]
+
+
+def test_many_codes_are_fitted_round_after_round(monkeypatch):
+    """Of more codes than `MOST_RELATED` nothing is counted of the visit before: a second round must not look for it."""
+    monkeypatch.setattr(rows_below, "MOST_RELATED", 2)
+    release = fitted(BUDGET, hospital(60, seed=6), replace(SMALL, rounds=2), with_labs(units=60))
+    assert not release.model.of_record["diagnosis.code"].gains
+    release.schema.validate_tables(release.sample_tables(20, seed=0), "error")
 
 
 @pytest.mark.parametrize("people", [0, 1])
