@@ -81,6 +81,12 @@ def check(config: Config) -> None:
         raise BadInput(
             "a fit would refuse the records as they are: correct them or the schema, or let invalid=clamp change the cells in question"
         )
+    unlinked = [finding.column for finding in found if finding.unlinked]
+    if unlinked:
+        raise BadInput(
+            f"hardly any key in {', '.join(map(repr, unlinked))} is in the table above: a fit would accept these rows, and learn nothing from "
+            "them; write keys alike in both files"
+        )
     if data.path is not None and data.schema is not None:
         asked = {"data__table": data.table, "data__query_file": data.query_file}
         asked |= {} if data.format == "files" else {"data__format": data.format}

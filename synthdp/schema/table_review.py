@@ -41,6 +41,7 @@ LISTABLE, MOSTLY = (
     50,
     0.9,
 )  # so many different values could be categories; what share of them says of what kind they are
+UNLINKED = 0.9  # of the rows that have a key: where so many lead to no row of the table above, keys are written in two ways
 NUMBER = re.compile("[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
 LOOK = "look it up outside of the records, or use `learn`"
 REMEDIES = {
@@ -69,15 +70,21 @@ class Finding:
     remedy: str
     count: int | None = None
     rows: tuple[int, ...] = ()
-    every: bool = (
-        False  # no cell of the column that holds anything is as declared, or no key of it is in the table above
-    )
+    every: bool = False  # no cell of the column that holds anything is as declared
+    unlinked: bool = False  # nearly no key of the column is in the table above
     refused: bool = False
     cells: tuple[str, ...] = field(default=(), repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, without what is empty."""
         return {name: value for name, value in asdict(self).items() if value not in ((), None, False)}
+
+
+EMPTY = Finding(
+    column="",
+    what="the table has no records",
+    remedy="a fit accepts it, and learns nothing from it; if there should be some, export the file again",
+)
 
 
 def left_out(tables: Iterable[str]) -> list[Finding]:
@@ -92,7 +99,8 @@ def review(schema: Schema, frame: pd.DataFrame, written: pd.DataFrame, *, values
     given. Raises `BadInput` for a table whose columns are not the schema's."""
     frame = check(schema, frame, "clamp")
     told = written if values else None
-    found = [finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], told)]
+    found = [] if len(frame) else [EMPTY]
+    found += [finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], told)]
     found += [*_zeros(schema, written), *_times(schema, frame)]
     found += [each for column in schema.columns for each in _learned(column, frame[column.name])]
     return [*found, *_rules(schema, frame), *_units(schema, frame), *_bins(schema, frame), *_copies(schema, frame)]
@@ -113,6 +121,7 @@ def review_tables(
         several += [find for column in own.columns for find in _learned(column, frame[column.name])]
         several += _bins(own, frame)
         found += [replace(each, column=f"{table.name}.{each.column}") for each in several]
+        found += [] if len(frame) else [replace(EMPTY, what=f"the table {table.name} has no rows")]
         found += _links(schema, table, frames)
     whole = joined(frames, schema)
     visits = whole.frame[whole.there].reset_index(drop=True)
@@ -134,12 +143,12 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
     """Keys of a table that are missing or stand twice, and rows whose parent is not there, or is there for several people."""
     frame = frames[table.name]
 
-    def told(column: str, what: str, remedy: str, wrong: Any, *, every: bool = False) -> Iterator[Finding]:
+    def told(column: str, what: str, remedy: str, wrong: Any, *, unlinked: bool = False) -> Iterator[Finding]:
         rows = np.flatnonzero(np.asarray(wrong, np.bool_))
         if len(rows):
             places = tuple(int(row) + 1 for row in rows[:ROWS])
             name = f"{table.name}.{column}"
-            yield Finding(column=name, what=what, remedy=remedy, count=len(rows), rows=places, every=every)
+            yield Finding(column=name, what=what, remedy=remedy, count=len(rows), rows=places, unlinked=unlinked)
 
     if table.key is not None:
         own = pd.Series(cells.texts(frame[table.key]), dtype=object)
@@ -166,18 +175,20 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
     above = pd.Series(cells.texts(frames[parent.name][name]), dtype=object)
     nothing = linked.isna() | (linked == "")
     orphan = ~nothing & ~linked.isin(above)
+    unlinked = bool(orphan.sum() >= UNLINKED * (~nothing).sum())
     yield from told(
         name,
-        f"some rows have no key of {parent.name}, and count for nobody",
+        f"{'all' if nothing.all() else 'some'} rows have no key of {parent.name}, and count for nobody",
         "complete the cells, or accept that synthetic records lack such rows",
         nothing,
     )
     yield from told(
         name,
-        f"some rows have a key that is not in {parent.name}, and count for nobody",
-        "write keys alike in both files, leading zeros included; complete the table; or take these rows out",
+        f"{'all' if orphan.all() else 'nearly all' if unlinked else 'some'} rows have a key that is not in {parent.name}, and count for "
+        "nobody",
+        "write keys alike in both files, with the same leading zeros and no .0 at the end; complete the table; or take these rows out",
         orphan,
-        every=not (~orphan & ~nothing).any(),
+        unlinked=unlinked,
     )
     if table.below:
         of = frame[~(orphan | nothing).to_numpy()].groupby(
@@ -274,7 +285,7 @@ def _learned(column: Column, series: "pd.Series[Any]") -> Iterator[Finding]:
             what=f"holds dates for the most part, and {then}",
             remedy="declare it datetime, with the form of its dates under reading, and write all cells in this form",
         )
-    if isinstance(column, Identifier):
+    if isinstance(column, Identifier) or not len(series):
         return
     if not distinct:
         yield Finding(

@@ -229,7 +229,9 @@ def test_check_says_that_a_fit_would_refuse_and_leads_no_further(place, capsys):
 def test_check_of_a_table_without_records(place, capsys):
     records()[:0].to_csv("a.csv", index=False)
     assert run(["check", *DATA]) == 0
-    assert "clearly fewer units" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "clearly fewer units" in said
+    assert "the table has no records" in said
 
 
 def test_check_tells_of_columns_whose_values_are_better_not_bought(place, capsys):
