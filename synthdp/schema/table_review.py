@@ -41,7 +41,7 @@ LISTABLE, MOSTLY = (
     50,
     0.9,
 )  # so many different values could be categories; what share of them says of what kind they are
-UNLINKED = 0.9  # of the rows that have a key: where so many lead to no row of the table above, keys are written in two ways
+UNLINKED = 0.9  # of rows with a key: where so many are in no row of the table above, the keys are written in two ways
 NUMBER = re.compile("[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
 LOOK = "look it up outside of the records, or use `learn`"
 REMEDIES = {
