@@ -13,8 +13,10 @@ import yaml
 
 from synthdp import Budget, Synthesizer
 from synthdp.cli import looks, run
+from synthdp.errors import BadInput
 from synthdp.planning import ROWS, made_up, planned
 from synthdp.schema.schema import Schema
+from synthdp.schema.table_review import review
 
 COLUMNS = {
     "patient": {"kind": "identifier"},
@@ -233,6 +235,45 @@ def test_check_of_a_table_without_records(place, capsys):
     said = capsys.readouterr().out
     assert "clearly fewer units" in said
     assert "the table has no records" in said
+
+
+def test_check_recommends_nothing_that_the_schema_refuses(place):
+    """An ordinal has no `other` and is never learned, edges of bins need declared bounds, and a column of the order is never missing."""
+    columns = {
+        "patient": {"kind": "identifier"},
+        "age": {"kind": "integer", "bounds": [0, 99], "bins": [20, 40]},
+        "grade": {"kind": "ordinal", "categories": ["low", "high"]},
+        "visit": {"kind": "integer", "bounds": [0, 9]},
+    }
+    facts = {**FACTS, "targets": [], "order": "visit", "columns": columns}
+    frame = pd.DataFrame(
+        {
+            "patient": ["a", "a", "a"],
+            "age": [20, 200, 3],
+            "grade": ["low", "none", "high"],
+            "visit": pd.array([1, None, 2], dtype="Int64"),
+        }
+    )
+    schema = Schema.from_dict(facts)
+    told = {(each.column, each.what): each.remedy for each in review(schema, frame, frame)}
+    assert "`" not in told["grade", "some values are not one of the declared categories"]
+    assert "learn" not in told["age", "some values are outside the declared bounds [0, 99]"]
+    missing = "some values are missing, though the column says what follows what (leave such records out)"
+    assert told["visit", missing] == "correct the cells, or take these records out"
+    with pytest.raises(BadInput, match="column 'visit': ") as refusal:
+        schema.validate(frame)
+    assert "missing: true" not in str(refusal.value)
+    (capped,) = [remedy for (_, what), remedy in told.items() if "max_records_per_unit" in what]
+    assert "With histories it adds no noise from generator.clip on" in capped
+    assert capped.endswith("With other generators each answer holds more noise")
+    flat = Schema.from_dict({**facts, "order": None})
+    (capped,) = [each.remedy for each in review(flat, frame, frame) if "max_records_per_unit" in each.what]
+    assert capped == "a larger number uses more records, and each answer holds more noise"
+    noise = [
+        max(table.noise for table in planned(Synthesizer("independent", schema=one, budget=Budget(1.0, 1e-5))).tables)
+        for one in (flat, dataclasses.replace(flat, max_records_per_unit=8))
+    ]
+    assert noise[1] == pytest.approx(4 * noise[0])
 
 
 def test_check_tells_of_columns_whose_values_are_better_not_bought(place, capsys):
