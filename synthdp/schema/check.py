@@ -40,6 +40,8 @@ NO_ROW = (
 )
 NO_ORDER = "missing, though the column says what follows what (leave such records out)"  # of the order column
 NOBODY = "missing in the unit column, so nobody knows whose records these are"
+ONE_FILE = "synthdp.read(path, schema) reads a file"
+TABLES_IN_FILES = "synthdp.read_tables(folder, schema) reads the files of linked tables"
 READ_AS = {
     NO_NUMBERS: "Numbers are read in the form 1234.5",
     AS_TEXT: "pandas.to_numeric makes numbers of a frame's column of text",
@@ -58,9 +60,7 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
             "generator=histories. What takes one table takes none of several; join them, and describe the joined one"
         )
     if not isinstance(frame, pd.DataFrame):
-        raise BadInput(
-            f"expected a pandas DataFrame, got {type(frame).__name__}; synthdp.read(path, schema) reads a file as one"
-        )
+        raise BadInput(f"expected a pandas DataFrame, got {type(frame).__name__}; {ONE_FILE} as one")
     problems = list(_structure(schema, frame)) or list(_unit(schema, frame))
     if problems:
         raise BadInput(f"{UNFIT}: {'; '.join(problems)}")
@@ -72,7 +72,7 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
             names = _listed(list(dict.fromkeys(name for name, _ in found)))
             raise BadInput(
                 f"{UNFIT}: the cells of {names} are written as `reading` says of files, and frames have plain cells: "
-                "synthdp.read(path, schema) reads a file by its schema"
+                f"{ONE_FILE} by its schema"
             )
         refuse(found)
     return frame[list(schema.names)]
@@ -110,8 +110,10 @@ def never_missing(schema: Schema, table: "Table") -> tuple[str | None, str]:
 
 
 def reworded(text: str, schema: Schema, table: "Table") -> str:
-    """What is said of a linked table, without the advice to write missing: true where the schema refuses it."""
+    """What is said of a linked table: how all of them are read, and no advice to write missing: true where the schema refuses it."""
     name, rule = never_missing(schema, table)
+    for how in ("as one", "by its schema"):
+        text = text.replace(f"{ONE_FILE} {how}", TABLES_IN_FILES)
     return text.replace(of_column(name, MISSING), of_column(name, rule))
 
 

@@ -327,6 +327,14 @@ REFUSED = {
 }
 
 
+def test_a_file_in_other_capitals_is_named(place, capsys):
+    os.rename("tables/diagnosis.csv", "tables/Diagnosis.CSV")
+    assert run(["check", *DATA]) == 2
+    said = capsys.readouterr().err
+    assert "tables: has no file of the table 'diagnosis'" in said
+    assert "Capitals count: rename Diagnosis.CSV, or the table in the schema" in said
+
+
 @pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)
 def test_what_is_not_offered_is_refused_by_name_before_any_charge(place, capsys, words, said):
     assert run(list(words)) != 0

@@ -218,6 +218,14 @@ WRONG = {
         {"tables": {"visit": {"maxrows": 3}}},
         "unknown key 'maxrows'; did you mean 'max_rows'.; known keys: parent",
     ),
+    "columns by another name": (
+        {"tables": {"lab": {"parent": "visit", "max_rows": 2, "colums": CODES}}},
+        "table 'lab': unknown key 'colums'; did you mean 'columns'.",
+    ),
+    "no columns": (
+        {"tables": {"lab": {"parent": "visit", "max_rows": 2}}},
+        "table 'lab': needs a mapping with columns",
+    ),
     "a name that is no file's": (
         {"tables": {"a/b": {"parent": "visit", "max_rows": 2, "columns": CODES}}},
         "letters, digits",
@@ -324,6 +332,20 @@ def test_check_lists_links_and_keys_that_are_not_right():
         for each in review_tables(late, clinic(40, seed=1), clinic(40, seed=1))
         if "some visits break the rule" in each.what
     ]
+
+
+@pytest.mark.parametrize("frame", ["lab.csv", "as it is written"])
+def test_frames_of_linked_tables_that_are_not_read_are_refused_with_what_reads_them(frame):
+    """`synthdp.read`, which was named, takes one table."""
+    taken = {**LAB["columns"]["value"], "bounds": [0, 100]}
+    of = with_labs(
+        tables={"lab": {**LAB, "columns": {**LAB["columns"], "value": taken}, "reading": {"decimal": ","}}}, rules=[]
+    )
+    frames = labs(clinic(20, seed=1), seed=1)
+    written = frames["lab"].assign(value=frames["lab"]["value"].map("{:.2f}".format).str.replace(".", ","))
+    with pytest.raises(BadInput, match="table 'lab': ") as refusal:
+        of.validate_tables({**frames, "lab": frame if frame == "lab.csv" else written})
+    assert str(refusal.value).endswith("synthdp.read_tables(folder, schema) reads the files of linked tables")
 
 
 def remedies(found):
