@@ -29,7 +29,10 @@ def without_passwords(text: str) -> str:
 def nearest(word: str, known: Iterable[str]) -> str:
     """The end of a message about a name that is not known: the one that was probably meant, also where only its table is missing."""
     names = list(known)
-    close = difflib.get_close_matches(word, names, n=1) or [name for name in names if name.endswith(f".{word}")]
+    alike = [name for name in names if name.casefold() == word.casefold()]
+    close = (
+        alike or difflib.get_close_matches(word, names, n=1) or [name for name in names if name.endswith(f".{word}")]
+    )
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

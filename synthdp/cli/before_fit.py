@@ -1,10 +1,12 @@
 """Before a fit: `check` compares a table with its schema, `plan` says what a fit would ask, `split` holds out units."""
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 Config = Mapping[str, Any]
 KEY = "split.key"
 SHOWN = 8  # columns or pairs of a line
+UNITS = re.compile(r"^units:[ \t]*[0-9]+(?=[ \t]*(#.*)?$)", re.MULTILINE)  # the line of a schema's file
 LIFTED = 0.05  # of the synthetic records, which noise may put where nobody is
 
 
@@ -80,6 +83,12 @@ def check(config: Config) -> None:
     if any(finding.refused for finding in found):
         raise BadInput(
             "a fit would refuse the records as they are: correct them or the schema, or let invalid=clamp change the cells in question"
+        )
+    unlinked = [finding.column for finding in found if finding.unlinked]
+    if unlinked:
+        raise BadInput(
+            f"hardly any key in {', '.join(map(repr, unlinked))} is in the table above: a fit would accept these rows, and learn nothing "
+            "from them; write keys alike in both files"
         )
     if data.path is not None and data.schema is not None:
         asked = {"data__table": data.table, "data__query_file": data.query_file}
@@ -259,10 +268,10 @@ def split(config: Config) -> None:
     described = Path(options.schema)
     if isinstance(schema.units, int):
         described = described.with_name(f"{described.stem}_{TRAIN}{described.suffix}")
+        left = max(1, round(schema.units * (1 - options.share)))
         print(
-            f"units      {options.schema} declares {schema.units:,} units, which is the number in the whole table. A fit plans its tables "
-            f"by that number: copy the schema to {described}, and write units: {round(schema.units * (1 - options.share))} there, before "
-            "the fit"
+            f"units      {options.schema} declares {schema.units:,} units, which is the number in the whole table, and a fit plans its "
+            f"tables by that number: {_copied(Path(options.schema), schema, described, left)}"
         )
     account = _account_of(schema)
     print(
@@ -277,6 +286,29 @@ def split(config: Config) -> None:
             out="run",
         )
     )
+
+
+def _copied(path: Path, schema: "Schema", copy: Path, units: int) -> str:
+    """Make a copy of a schema's file that declares so many units and knows of the looks at records before it; a file that is there stays.
+    Returns what is said of it."""
+    from synthdp.files import atomic
+    from synthdp.schema.schema import Schema
+    from synthdp.schema.yamlfile import read_text
+
+    meant = replace(schema, units=units)
+    looks.carry(path, schema, copy, meant)
+    with suppress(OSError, BadInput):
+        text, times = UNITS.subn(f"units: {units}", read_text(path))
+        if times == 1 and not copy.exists():
+            with atomic.file(copy) as part:
+                part.write_text(text, encoding="utf-8")
+        if looks.digest(Schema.load(copy)) == looks.digest(meant):
+            return f"{copy} is a copy with units: {units}. Fit by it; if something is to be changed, change it there"
+    if copy.exists():
+        return (
+            f"{copy} is there already, and is not {path} with units: {units}: correct it, or delete it and split again"
+        )
+    return f"copy the schema to {copy}, and write units: {units} there, before the fit"
 
 
 def _lines(found: "Planned", schema: "Schema") -> list[str]:

@@ -197,9 +197,10 @@ def headline(result: Mapping[str, Any]) -> list[str]:
             f"with their past     {made:.3f} on later {target}; trained on real records {real:.3f}, without the past {without:.3f}"
         )
     for curve in result.get("histories", {}).get("survival", ()):
-        lines.append(
-            f"{'until ' + curve['event']:<18}  curves {curve['distance']:.3f} apart; held-out and training people {curve['real']:.3f}"
-        )
+        happened, apart = curve["events"], f"held-out and training people {curve['real']:.3f}"
+        if not happened["train"] + happened["test"]:
+            apart = f"no real person has this event, and {happened['synthetic']:,} synthetic ones do"
+        lines.append(f"{'until ' + curve['event']:<18}  curves {curve['distance']:.3f} apart; {apart}")
     from synthdp.evaluate.findings import brief
 
     return lines + [f"{label:<18}  {text}" for label, text in brief(result)]

@@ -34,6 +34,15 @@ def keep(schema: Path, what: str, held: "Schema") -> None:
     private_folder.write(path, json.dumps(looks, indent=1) + "\n")
 
 
+def carry(schema: Path, held: "Schema", copy: Path, copied: "Schema") -> None:
+    """Note the looks under a schema's file under a copy of it too. Where its facts are still those of a look, that look is one at `copied`,
+    the facts that such a copy has by rights."""
+    now, known = {digest(held): digest(copied)}, _read(log_of(copy))
+    looks = [{**look, "schema": now.get(look["schema"], look["schema"])} for look in _read(log_of(schema))]
+    if new := [look for look in looks if look not in known]:
+        private_folder.write(log_of(copy), json.dumps([*known, *new], indent=1) + "\n")
+
+
 def edited_after(schema: Path, held: "Schema") -> tuple[str, ...]:
     """The kinds of looks since which the public facts of this schema were edited; of checks the kind that shows most."""
     now = digest(held)

@@ -16,10 +16,11 @@ import numpy as np
 
 from synthdp.errors import BadInput, nearest
 from synthdp.evaluate.courses import last_dates
-from synthdp.schema.columns import Datetime, Ignored
-from synthdp.schema.linked_tables import held, places_of
+from synthdp.schema.columns import LEARN, Categorical, Datetime, Ignored
+from synthdp.schema.linked_tables import held, places_of, whole
 from synthdp.schema.rule_rows import broken
 from synthdp.schema.rule_text import parse
+from synthdp.schema.rules import Never, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from synthdp.evaluate.courses import Histories
-    from synthdp.schema.rules import Rule
+    from synthdp.schema.columns import Column
     from synthdp.schema.schema import Schema
 
     Numbers = NDArray[np.float64]
@@ -65,11 +66,7 @@ def events_of(given: Sequence[Any] | None, schema: Schema) -> tuple[Event, ...]:
 
 
 def _event(item: Any, schema: Schema, dated: bool) -> Event:
-    if isinstance(item, str):
-        if item not in schema.per_unit or not isinstance(schema.column(item), Datetime) or not dated:
-            raise BadInput(f"{OPTION}: {item!r} is not a date of people, or visits have no dates; {EXAMPLE}")
-        return Event(label=item, date=item)
-    if not isinstance(item, Mapping) or not item:
+    if not isinstance(item, str | Mapping) or not item:
         raise BadInput(f"{OPTION}: {item!r} is not an event; {EXAMPLE}")
     below = {
         f"{table.name}.{name}": table
@@ -79,8 +76,12 @@ def _event(item: Any, schema: Schema, dated: bool) -> Event:
     }
     placed = {place for name, table in below.items() for place in places_of(table, name.partition(".")[2])}
     known = [*(name for name in schema.names if name not in placed), *below]
-    if unknown := [name for name in item if name not in known]:
+    if unknown := [name for name in ([item] if isinstance(item, str) else item) if name not in known]:
         raise BadInput(f"{OPTION}: {unknown[0]!r} is not one of the columns{nearest(str(unknown[0]), known)}")
+    if isinstance(item, str):
+        if item not in schema.per_unit or not isinstance(schema.column(item), Datetime) or not dated:
+            raise BadInput(f"{OPTION}: {item!r} is not a date of people, or visits have no dates; {EXAMPLE}")
+        return Event(label=item, date=item)
     tables = {below[name].name: below[name] for name in item if name in below}
     if len(tables) > 1:
         raise BadInput(f"{OPTION}: {' and '.join(tables)}: a condition can use columns of only one table below visits")
@@ -97,10 +98,27 @@ def _event(item: Any, schema: Schema, dated: bool) -> Event:
     except BadInput as error:
         why = re.sub(r"^schema: rule .*?(\}\}| \.\.\.): ", "", str(error))
         raise BadInput(f"{OPTION}: {why}") from None
+    for term in rules[0].terms if isinstance(rules[0], Never) else ():
+        codes = _declared(schema.column(term.column))
+        unknown = [] if codes is None else [str(code) for code in term.constants if code not in codes]
+        if unknown:
+            where = f"column {whole(schema, term.column)!r}"
+            raise BadInput(
+                f"{OPTION}: {where}: {unknown[0]!r} is not one of its categories{nearest(unknown[0], codes or ())}"
+            )
     label = rules[0].text.removeprefix("never ")
     for name in below:
         label = label.replace(f"{name} 1 ", f"{name} ")
     return Event(label=label, held=tuple(rules))
+
+
+def _declared(column: Column) -> Sequence[str] | None:
+    """What cells of a categorical column may hold; None where that is not declared, or for another kind."""
+    if not isinstance(column, Categorical):
+        return None
+    if column.tree is not None and not isinstance(column.tree.codes, str):
+        return (*(column.tree.codes or ()), *(() if column.other is None else (column.other,)))
+    return None if column.categories == LEARN else column.categories
 
 
 def followed(people: Histories, event: Event, schema: Schema) -> tuple[Numbers, NDArray[np.bool_]]:

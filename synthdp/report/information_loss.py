@@ -4,6 +4,7 @@ Every figure here follows from noisy answers that were paid for, or from public 
 """
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 MODEL, FITNESS = "model", "fitness"  # what tables were counted for
 SHOWN = 8  # columns of a line
 VAGUE = 0.2  # share that bounds nothing
+BELOW = re.compile(
+    r"(\w+): rows belong to a row of (\w+), .*, of which at most ([0-9]+) count, chosen by their content.*"
+)
 LITTLE = 0.001  # share below which nothing is said of what became "other"
 
 
@@ -246,7 +250,9 @@ def sentences(statement: "Statement") -> Iterator[str]:
             f"Bounds far wider than where the noisy counts stand clear of the noise: {_listed(lost.wide)}. Noise spreads rare values "
             "over the rest, so that means and tails of these columns are too large or too wide; declare plausible bounds, or bins."
         )
-    if unit != RECORD:
+    if linked := rows_below(statement):
+        yield f"At most {linked[0]} of each {unit} counted, and of each of these at most {linked[1]}."
+    elif unit != RECORD:
         yield f"At most {most} record{'s' * (most != 1)} of each {unit} counted."
     if lost.unlinked:
         pictures = any(each["kind"] == "image" for each in statement.columns)
@@ -268,6 +274,18 @@ def sentences(statement: "Statement") -> Iterator[str]:
             "a bound, or a category that stands for them). That is as it should be if the records are like that. If they are not, synthdp "
             "check names the rows that break the schema."
         )
+
+
+def rows_below(statement: "Statement") -> tuple[str, str] | None:
+    """How many visits of a unit count, and how many rows below each of them, as the statement says of linked tables; None without such."""
+    found = [BELOW.fullmatch(str(text)) for text in statement.declared.get("tables", ())]
+    told = [(match[1], match[2], int(match[3])) for match in found if match]
+    if not told:
+        return None
+    below = [f"{most} row{'s' * (most != 1)} of {name}" for name, _, most in told]
+    most = statement.max_records_per_unit
+    last = f"{', '.join(below[:-1])} and " if below[1:] else ""
+    return f"{most} row{'s' * (most != 1)} of {told[0][1]}", f"{last}{below[-1]}"
 
 
 def _listed(names: Any, between: str = ", ") -> str:

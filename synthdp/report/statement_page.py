@@ -238,6 +238,7 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
         seen=read_off(statement.columns),
         reading=_written(statement.declared.get("reading", {})),
         lost=list(information_loss.sentences(statement)),
+        rows_below=information_loss.rows_below(statement),
         fits=[] if statement.fitness is None else fitness_words.told(statement.fitness),
         fold=FOLD,
         versions=rows(statement.provenance),

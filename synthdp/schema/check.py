@@ -24,6 +24,7 @@ from synthdp.schema.schema import CLAMPED, Schema
 
 if TYPE_CHECKING:
     from synthdp.schema.cells import Mask
+    from synthdp.schema.linked_tables import Table
 
     Series = pd.Series[Any]
 
@@ -37,7 +38,10 @@ MISSING = "missing, which the schema does not allow (missing: true would allow i
 NO_ROW = (
     "missing, though the column says what a row is (leave such rows out)"  # of the first column of a table below visits
 )
+NO_ORDER = "missing, though the column says what follows what (leave such records out)"  # of the order column
 NOBODY = "missing in the unit column, so nobody knows whose records these are"
+ONE_FILE = "synthdp.read(path, schema) reads a file"
+TABLES_IN_FILES = "synthdp.read_tables(folder, schema) reads the files of linked tables"
 READ_AS = {
     NO_NUMBERS: "Numbers are read in the form 1234.5",
     AS_TEXT: "pandas.to_numeric makes numbers of a frame's column of text",
@@ -56,9 +60,7 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
             "generator=histories. What takes one table takes none of several; join them, and describe the joined one"
         )
     if not isinstance(frame, pd.DataFrame):
-        raise BadInput(
-            f"expected a pandas DataFrame, got {type(frame).__name__}; synthdp.read(path, schema) reads a file as one"
-        )
+        raise BadInput(f"expected a pandas DataFrame, got {type(frame).__name__}; {ONE_FILE} as one")
     problems = list(_structure(schema, frame)) or list(_unit(schema, frame))
     if problems:
         raise BadInput(f"{UNFIT}: {'; '.join(problems)}")
@@ -70,7 +72,7 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
             names = _listed(list(dict.fromkeys(name for name, _ in found)))
             raise BadInput(
                 f"{UNFIT}: the cells of {names} are written as `reading` says of files, and frames have plain cells: "
-                "synthdp.read(path, schema) reads a file by its schema"
+                f"{ONE_FILE} by its schema"
             )
         refuse(found)
     return frame[list(schema.names)]
@@ -98,10 +100,21 @@ def check_tables(schema: Schema, frames: Mapping[str, pd.DataFrame], invalid: st
         try:
             found[table.name] = check(linked_tables.of_table(schema, table), frame, invalid)
         except BadInput as error:
-            first = linked_tables.told_by(schema, table)
-            said = str(error).replace(of_column(first, MISSING), of_column(first, NO_ROW))
-            raise BadInput(f"table {table.name!r}: {said}") from None
+            raise BadInput(f"table {table.name!r}: {reworded(str(error), schema, table)}") from None
     return found
+
+
+def never_missing(schema: Schema, table: "Table") -> tuple[str | None, str]:
+    """The column of a linked table for which a schema refuses missing: true, and the rule that its missing cells break."""
+    return (table.order, NO_ORDER) if table.order is not None else (linked_tables.told_by(schema, table), NO_ROW)
+
+
+def reworded(text: str, schema: Schema, table: "Table") -> str:
+    """What is said of a linked table: how all of them are read, and no advice to write missing: true where the schema refuses it."""
+    name, rule = never_missing(schema, table)
+    for how in ("as one", "by its schema"):
+        text = text.replace(f"{ONE_FILE} {how}", TABLES_IN_FILES)
+    return text.replace(of_column(name, MISSING), of_column(name, rule))
 
 
 def of_column(name: str | None, rule: str) -> str:
@@ -225,7 +238,7 @@ def _numeric(schema: Schema, column: Integer | Continuous | Datetime, series: "S
     yield unread(schema, column), read.wrong & ~as_text
     yield AS_TEXT, as_text
     if not column.missing:
-        yield MISSING, read.missing
+        yield lacking(schema, column), read.missing
     if isinstance(column, Integer):
         finite = there & np.isfinite(values)
         yield NOT_WHOLE, finite & (values != np.rint(values))
@@ -237,6 +250,11 @@ def _numeric(schema: Schema, column: Integer | Continuous | Datetime, series: "S
     if not isinstance(column.bounds, str):
         low, high = (microseconds(end) for end in column.bounds) if isinstance(column, Datetime) else column.bounds
         yield outside(column), there & ((values < low) | (values > high))
+
+
+def lacking(schema: Schema, column: Column) -> str:
+    """The rule that a missing cell breaks where none may be missing."""
+    return NO_ORDER if column.name == schema.order else MISSING
 
 
 def between(column: Integer) -> str:

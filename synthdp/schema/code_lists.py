@@ -86,6 +86,8 @@ def codes(path: Path, column: str, asked_by: str) -> list[str]:
 def _rows(path: Path, columns: tuple[str, ...], asked_by: str) -> tuple[list[list[str]], list[int]]:
     """The rows below the header of a file, and where the columns are in them."""
     try:
+        if not path.exists():
+            raise BadInput(f"{asked_by}: {path}: no such file; its name is relative to the folder of the schema")
         if not path.is_file() or path.stat().st_size > MOST_BYTES:
             raise BadInput(f"{asked_by}: {path} is not a file of at most {MOST_BYTES:,} bytes")
         data = path.read_bytes()

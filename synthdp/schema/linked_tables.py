@@ -115,12 +115,12 @@ def _read(name: Any, entry: Any, unit: str) -> Table:
         raise BadInput(
             f"schema: the name of table {name!r} must be letters, digits and underscores: files are called by it"
         )
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("columns"), Mapping) or not entry["columns"]:
-        raise BadInput(f"table {name!r}: needs a mapping with columns, which maps each column's name to its kind")
-    if unknown := [key for key in entry if key not in KNOWN]:
+    if unknown := [key for key in entry if key not in KNOWN] if isinstance(entry, Mapping) else []:
         raise BadInput(
             f"table {name!r}: unknown key {unknown[0]!r}{nearest(str(unknown[0]), KNOWN)}; known keys: {', '.join(KNOWN)}"
         )
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("columns"), Mapping) or not entry["columns"]:
+        raise BadInput(f"table {name!r}: needs a mapping with columns, which maps each column's name to its kind")
     for key in ("parent", "key", "order"):
         if entry.get(key) is not None and not isinstance(entry[key], str):
             raise BadInput(f"table {name!r}: {key} must be text; put quotes around it")

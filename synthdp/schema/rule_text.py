@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FORMS = "{always: ...}, {if: ..., then: ...}, {never: ...}, {together: [...], allowed: [...]} or text such as a <= b"
+_SWAPPED = {"=>": ">=", "=<": "<=", "==": "="}  # what is written for an operator by mistake
 _LIMIT = re.compile(r"\s*(<=|>=|<|>|=)\s*(\S.*?)\s*")
 _MOST_TEXT = 80
 
@@ -105,6 +106,7 @@ class _Reader:
         return (Term(column=column.name, op="in", constants=(self._value(column, wanted),)),)
 
     def _limit(self, column: Column, op: Operator, word: str) -> Iterator[Term]:
+        self._check_operator(column, op, word)
         value = self._value(column, word if not _is_number(column) else _number(word))
         if op == "=":
             yield Term(column=column.name, op="in", constants=(value,))
@@ -114,6 +116,15 @@ class _Reader:
             self._refuse(f"column {column.name!r} ({column.kind}) has no order; use = or make it ordinal")
         else:
             yield Term(column=column.name, op=op, constants=(value,))
+
+    def _check_operator(self, column: Column, op: Operator, word: str) -> None:
+        """Refuse `a => b`, which would be read as `=` and the value `> b`; a category may begin like that."""
+        meant, value = _SWAPPED.get(op + word[:1]), word[1:].strip()
+        given = getattr(column, "categories", ())
+        categories = () if isinstance(given, str) else given
+        label = isinstance(column, Categorical | Ordinal) and value not in (*categories, *self.columns)
+        if meant is not None and word not in categories and not label:
+            self._refuse(f"there is no operator {op}{word[0]}; did you mean {column.name} {meant} {value}?")
 
     def _side(self, column: Ordinal, op: Operator, value: str) -> tuple[str, ...]:
         """The categories on one side of a category: an ordinal's inequality, said without its order."""

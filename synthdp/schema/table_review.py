@@ -12,8 +12,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from synthdp.schema import cells
-from synthdp.schema.check import MISSING, NO_ROW, NOBODY, OFF_STEP, OUTSIDE, UNKNOWN, UNTRUE, broken, check, merged
+from synthdp.schema import cells, history_view
+from synthdp.schema.check import (
+    MISSING,
+    NO_ORDER,
+    NO_ROW,
+    NOBODY,
+    OFF_STEP,
+    OUTSIDE,
+    UNKNOWN,
+    UNTRUE,
+    broken,
+    check,
+    merged,
+    never_missing,
+)
 from synthdp.schema.columns import (
     LEARN,
     MICROSECONDS,
@@ -25,10 +38,11 @@ from synthdp.schema.columns import (
     Image,
     Integer,
     Numeric,
+    Ordinal,
 )
 from synthdp.schema.guesses import DAY_AS_TEXT
 from synthdp.schema.joined_tables import Joined, joined
-from synthdp.schema.linked_tables import MOST_PLACES, Table, keys_of, of_table, told_by
+from synthdp.schema.linked_tables import MOST_PLACES, Table, keys_of, of_table
 from synthdp.schema.rule_rows import broken as breaking
 from synthdp.schema.schema import Schema
 
@@ -41,21 +55,21 @@ LISTABLE, MOSTLY = (
     50,
     0.9,
 )  # so many different values could be categories; what share of them says of what kind they are
+UNLINKED = 0.9  # of rows with a key: where so many are in no row of the table above, the keys are written in two ways
 NUMBER = re.compile("[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
-LOOK = "look it up outside of the records, or use `learn`"
+ELSEWHERE = "look it up outside of the records"
 REMEDIES = {
     MISSING: "write missing: true where it may be, or correct the cells",
     NO_ROW: "take these rows out, as invalid=clamp does",
+    NO_ORDER: "correct the cells, or take these records out",
     NOBODY: "say whose records they are, or take them out",
-    UNKNOWN: f"correct the cells, give the column a category `other:`, or complete its code list ({LOOK})",
     UNTRUE: "write yes and no, true and false, or 1 and 0; or declare the column categorical",
 }
 EITHER_WAY = (
     "a fit accepts these records: correct them, or take the rule out if they are right; when dates are compared, one without a time counts "
     "as midnight"
 )
-PUBLIC_BOUNDS = f"correct the cells, or widen the bounds ({LOOK})"
-PUBLIC_STEP = "correct the cells, or declare another step (look it up outside of the records)"
+PUBLIC_STEP = f"correct the cells, or declare another step ({ELSEWHERE})"
 UNREAD = "correct the cells, declare how the file writes them, or declare another kind"
 
 
@@ -69,15 +83,21 @@ class Finding:
     remedy: str
     count: int | None = None
     rows: tuple[int, ...] = ()
-    every: bool = (
-        False  # no cell of the column that holds anything is as declared, or no key of it is in the table above
-    )
+    every: bool = False  # no cell of the column that holds anything is as declared
+    unlinked: bool = False  # nearly no key of the column is in the table above
     refused: bool = False
     cells: tuple[str, ...] = field(default=(), repr=False)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, without what is empty."""
         return {name: value for name, value in asdict(self).items() if value not in ((), None, False)}
+
+
+EMPTY = Finding(
+    column="",
+    what="the table has no records",
+    remedy="a fit accepts it, and learns nothing from it; if there should be some, export the file again",
+)
 
 
 def left_out(tables: Iterable[str]) -> list[Finding]:
@@ -92,7 +112,8 @@ def review(schema: Schema, frame: pd.DataFrame, written: pd.DataFrame, *, values
     given. Raises `BadInput` for a table whose columns are not the schema's."""
     frame = check(schema, frame, "clamp")
     told = written if values else None
-    found = [finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], told)]
+    found = [] if len(frame) else [EMPTY]
+    found += [finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], told)]
     found += [*_zeros(schema, written), *_times(schema, frame)]
     found += [each for column in schema.columns for each in _learned(column, frame[column.name])]
     return [*found, *_rules(schema, frame), *_units(schema, frame), *_bins(schema, frame), *_copies(schema, frame)]
@@ -107,12 +128,16 @@ def review_tables(
     for table in schema.tables:
         own, frame = of_table(schema, table), frames[table.name]
         told = written[table.name] if values else None
-        several = [find for column in own.columns for find in _cells(own, column, frame[column.name], told)]
-        several = [_without_code(find, told_by(schema, table)) for find in several]
+        several = [
+            _never_missing(schema, table, find)
+            for column in own.columns
+            for find in _cells(own, column, frame[column.name], told, below=table.below)
+        ]
         several += [*_zeros(own, written[table.name]), *_times(own, frame)]
         several += [find for column in own.columns for find in _learned(column, frame[column.name])]
-        several += _bins(own, frame)
+        several += _bins(own, frame, below=table.below)
         found += [replace(each, column=f"{table.name}.{each.column}") for each in several]
+        found += [] if len(frame) else [replace(EMPTY, what=f"the table {table.name} has no rows")]
         found += _links(schema, table, frames)
     whole = joined(frames, schema)
     visits = whole.frame[whole.there].reset_index(drop=True)
@@ -124,22 +149,23 @@ def review_tables(
     return [*found, *_windows(schema, whole), *_number(schema, whole.frame[schema.unit].nunique())]
 
 
-def _without_code(found: Finding, first: str | None) -> Finding:
-    """Cells of the column that says what a row is cannot be allowed to be missing."""
-    lacks = found.column == first and found.what == f"some values are {MISSING}"
-    return replace(found, what=f"some values are {NO_ROW}", remedy=REMEDIES[NO_ROW]) if lacks else found
+def _never_missing(schema: Schema, table: Table, found: Finding) -> Finding:
+    """Cells that cannot be allowed to be missing have another remedy."""
+    name, rule = never_missing(schema, table)
+    lacks = found.column == name and found.what == f"some values are {MISSING}"
+    return replace(found, what=f"some values are {rule}", remedy=REMEDIES[rule]) if lacks else found
 
 
 def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
     """Keys of a table that are missing or stand twice, and rows whose parent is not there, or is there for several people."""
     frame = frames[table.name]
 
-    def told(column: str, what: str, remedy: str, wrong: Any, *, every: bool = False) -> Iterator[Finding]:
+    def told(column: str, what: str, remedy: str, wrong: Any, *, unlinked: bool = False) -> Iterator[Finding]:
         rows = np.flatnonzero(np.asarray(wrong, np.bool_))
         if len(rows):
             places = tuple(int(row) + 1 for row in rows[:ROWS])
             name = f"{table.name}.{column}"
-            yield Finding(column=name, what=what, remedy=remedy, count=len(rows), rows=places, every=every)
+            yield Finding(column=name, what=what, remedy=remedy, count=len(rows), rows=places, unlinked=unlinked)
 
     if table.key is not None:
         own = pd.Series(cells.texts(frame[table.key]), dtype=object)
@@ -166,18 +192,20 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
     above = pd.Series(cells.texts(frames[parent.name][name]), dtype=object)
     nothing = linked.isna() | (linked == "")
     orphan = ~nothing & ~linked.isin(above)
+    unlinked = bool(orphan.sum() >= UNLINKED * (~nothing).sum())
     yield from told(
         name,
-        f"some rows have no key of {parent.name}, and count for nobody",
+        f"{'all' if nothing.all() else 'some'} rows have no key of {parent.name}, and count for nobody",
         "complete the cells, or accept that synthetic records lack such rows",
         nothing,
     )
     yield from told(
         name,
-        f"some rows have a key that is not in {parent.name}, and count for nobody",
-        "write keys alike in both files, leading zeros included; complete the table; or take these rows out",
+        f"{'all' if orphan.all() else 'nearly all' if unlinked else 'some'} rows have a key that is not in {parent.name}, and count for "
+        "nobody",
+        "write keys alike in both files, with the same leading zeros and no .0 at the end; complete the table; or take these rows out",
         orphan,
-        every=not (~orphan & ~nothing).any(),
+        unlinked=unlinked,
     )
     if table.below:
         of = frame[~(orphan | nothing).to_numpy()].groupby(
@@ -188,7 +216,7 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
             yield Finding(
                 column=f"{table.name}.{name}",
                 what=f"some rows of {parent.name} have more rows here than max_rows: {table.max_rows}; the others are left out",
-                remedy=f"a larger number uses more rows, up to {MOST_PLACES}, and each answer holds more noise",
+                remedy=f"a larger number, up to {MOST_PLACES}, uses more rows and adds no noise: {_weighed(schema, table)}",
                 count=left,
             )
     if parent.parent is None:
@@ -241,9 +269,19 @@ def _windows(schema: Schema, whole: Joined) -> Iterator[Finding]:
         yield Finding(
             column=f"{table.name}.{table.order}",
             what=f"some people have more visits than max_rows: {schema.max_records_per_unit}; the others are left out",
-            remedy="a larger number uses more visits, and each answer holds more noise",
+            remedy=f"a larger number uses more visits and, from generator.clip on, adds no noise: {_weighed(schema)}",
             count=left,
         )
+
+
+def _weighed(schema: Schema, below: Table | None = None) -> str:
+    """What histories does instead of adding noise where more rows count: more of those `below` visits, or more visits. Its plan adds
+    noise to what must be bought of them."""
+    tables = tuple(f"{table.name}." for table in schema.tables if table.below)
+    of = [name for name, _ in schema.learned if name.startswith(tables) == (below is not None)]
+    bought = ", ".join(dict.fromkeys(name for name in of if below is None or name.startswith(f"{below.name}.")))
+    also = f". What is learned of {bought} holds more noise" if bought else ""
+    return f"the more of them a person has, the less each one weighs; tables by their number get more cells{also}"
 
 
 def _number(schema: Schema, held: int) -> Iterator[Finding]:
@@ -253,7 +291,7 @@ def _number(schema: Schema, held: int) -> Iterator[Finding]:
         yield Finding(
             column=schema.unit or "",
             what=f"the table holds clearly {more} units than `units:` declares; noise is fitted to the declared number",
-            remedy=f"declare the number of those that will be fitted, from a public source ({LOOK}); a split leaves about 80%",
+            remedy=f"declare the number of those that will be fitted, from a public source ({_look(False)}); a split leaves about 80%",
         )
 
 
@@ -274,7 +312,7 @@ def _learned(column: Column, series: "pd.Series[Any]") -> Iterator[Finding]:
             what=f"holds dates for the most part, and {then}",
             remedy="declare it datetime, with the form of its dates under reading, and write all cells in this form",
         )
-    if isinstance(column, Identifier):
+    if isinstance(column, Identifier) or not len(series):
         return
     if not distinct:
         yield Finding(
@@ -302,17 +340,14 @@ def _learned(column: Column, series: "pd.Series[Any]") -> Iterator[Finding]:
         )
 
 
-def _cells(schema: Schema, column: Column, series: "pd.Series[Any]", told: pd.DataFrame | None) -> Iterator[Finding]:
-    found = [(rule, wrong, _remedy(rule), True) for rule, wrong in broken(schema, column, series)]
+def _cells(
+    schema: Schema, column: Column, series: "pd.Series[Any]", told: pd.DataFrame | None, *, below: bool = False
+) -> Iterator[Finding]:
+    """Cells that break a rule; `below`: of a table below visits, where nothing can be learned."""
+    found = [(rule, wrong, _remedy(rule, column, below), True) for rule, wrong in broken(schema, column, series)]
     if isinstance(column, Categorical) and (wrong := merged(column, series)).any():
-        found.append(
-            (
-                f"{UNKNOWN}, and count as {column.other!r}",
-                wrong,
-                f"nothing, if that is intended; otherwise complete its code list ({LOOK})",
-                False,
-            )
-        )
+        then = f"nothing, if that is intended; otherwise complete its code list ({_look(below)})"
+        found.append((f"{UNKNOWN}, and count as {column.other!r}", wrong, then, False))
     bad = np.logical_or.reduce([wrong for _, wrong, _, _ in found]) if found else np.zeros(0, np.bool_)
     for rule, wrong, remedy, refused in found:
         places = np.flatnonzero(wrong)[:ROWS]
@@ -359,10 +394,22 @@ def _times(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
             )
 
 
-def _remedy(rule: str) -> str:
+def _remedy(rule: str, column: Column, below: bool) -> str:
     if rule in REMEDIES:
         return REMEDIES[rule]
-    return PUBLIC_BOUNDS if rule.startswith(OUTSIDE) else PUBLIC_STEP if rule.startswith(OFF_STEP) else UNREAD
+    if rule == UNKNOWN and isinstance(column, Ordinal):
+        return f"correct the cells, or complete its categories ({ELSEWHERE})"
+    if rule == UNKNOWN:
+        return f"correct the cells, give the column a category `other:`, or complete its code list ({_look(below)})"
+    if rule.startswith(OUTSIDE):
+        edges = isinstance(getattr(column, "bins", None), tuple)  # which need declared bounds
+        return f"correct the cells, or widen the bounds ({_look(below or edges)})"
+    return PUBLIC_STEP if rule.startswith(OFF_STEP) else UNREAD
+
+
+def _look(declared: bool) -> str:
+    """Where a public fact is found: `learn` buys one unless it must be `declared`."""
+    return ELSEWHERE if declared else f"{ELSEWHERE}, or use `learn`"
 
 
 def _rules(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
@@ -401,7 +448,10 @@ def _units(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
             yield Finding(
                 column=schema.unit,
                 what=f"some units have more records than max_records_per_unit: {schema.max_records_per_unit}; the others are left out",
-                remedy="a larger number uses more records, and each answer holds more noise",
+                remedy="a larger number uses more records, and each answer holds more noise"
+                if history_view.hindrance(schema)
+                else "a larger number uses more records. With histories it adds no noise from generator.clip on: "
+                f"{_weighed(schema)}. With other generators each answer holds more noise",
                 count=dropped,
             )
         if held == 1 < len(frame):
@@ -413,7 +463,7 @@ def _units(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
     yield from _number(schema, held)
 
 
-def _bins(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
+def _bins(schema: Schema, frame: pd.DataFrame, *, below: bool = False) -> Iterator[Finding]:
     """Columns whose records all lie in one of several declared bins, unless most cells are refused: then the few others do not tell."""
     for column in schema.modelled:
         if (
@@ -431,7 +481,9 @@ def _bins(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
             continue
         if len(held) and len(np.unique(np.searchsorted(np.array(edges, dtype=np.float64), held, side="right"))) == 1:
             yield Finding(
-                column=column.name, what="all records lie in one of its bins", remedy=f"choose other bins ({LOOK})"
+                column=column.name,
+                what="all records lie in one of its bins",
+                remedy=f"choose other bins ({_look(below)})",
             )
 
 

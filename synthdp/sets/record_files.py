@@ -86,8 +86,11 @@ def tables_in(folder: Path, schema: Schema) -> "dict[str, Path]":
         files = [path for ending in ENDINGS if (path := folder / f"{table.name}{ending}").is_file()]
         if len(files) != 1:
             what = "no file" if not files else "several files"
+            names = {f"{table.name}{ending}".lower() for ending in ENDINGS}
+            alike = sorted(path.name for path in folder.iterdir() if path.name.lower() in names and not files)
+            hint = f". Capitals count: rename {alike[0]}, or the table in the schema" if alike else ""
             raise BadInput(
-                f"{folder}: has {what} of the table {table.name!r}; one is needed, such as {table.name}.csv or {table.name}.parquet"
+                f"{folder}: has {what} of the table {table.name!r}; one is needed, such as {table.name}.csv or {table.name}.parquet{hint}"
             )
         found[table.name] = files[0]
     return found

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from synthdp.errors import BadInput
 from synthdp.schema.check import (
-    MISSING,
     NOBODY,
     NOT_WHOLE,
     UNKNOWN,
     between,
+    lacking,
     outside,
     refuse,
+    reworded,
     unread,
 )
 from synthdp.schema.columns import (
@@ -80,7 +81,7 @@ def _validate_each(schema: Schema, table: "Opened", invalid: str) -> None:
         except DidNotAnswer:
             raise
         except BadInput as error:
-            raise BadInput(f"table {each.name!r}: {error}") from None
+            raise BadInput(f"table {each.name!r}: {reworded(str(error), schema, each)}") from None
 
 
 def validate(schema: Schema, table: "Opened", invalid: str) -> None:
@@ -113,14 +114,14 @@ def _broken(schema: Schema, table: "ibis.Table", column: Column, *, text: bool) 
         gone = raw.isnull() | raw.isnan() if raw.type().is_floating() else raw.isnull()
         if isinstance(column, Boolean) or column.categories != LEARN:
             yield from _unknown(schema, column, raw, gone, text=text)
-        yield column.name, ALLOWED if column.missing else MISSING, gone
+        yield column.name, ALLOWED if column.missing else lacking(schema, column), gone
         return
     cell, gone = cells_of(table, column)
     if text:
         unreadable = cell.isnull() & ~raw.isnull()
         yield column.name, unread(schema, column), unreadable
         gone = raw.isnull() | (gone & ~cell.isnull())
-    yield column.name, ALLOWED if column.missing else MISSING, gone
+    yield column.name, ALLOWED if column.missing else lacking(schema, column), gone
     yield from _beyond(column, cell, gone)
 
 

@@ -78,8 +78,8 @@ def test_a_folder_is_checked_fitted_and_sampled(place, capsys):
     person.assign(person_id="0" + person["person_id"].astype(str)).to_csv("tables/person.csv", index=False)
     assert run(["check", *DATA]) == 2
     said = capsys.readouterr()
-    assert "write keys alike in both files, leading zeros included" in said.out
-    assert "'visit.person_id': a fit would learn nothing there" in said.err
+    assert "write keys alike in both files, with the same leading zeros and no .0 at the end" in said.out
+    assert "hardly any key in 'visit.person_id' is in the table above: a fit would accept these rows" in said.err
     person.to_csv("tables/person.csv", index=False)
     assert run([*FIT, "account=clinic.account", "out=run"]) == 0, capsys.readouterr().err
     assert "out=synthetic\n" in capsys.readouterr().out
@@ -103,6 +103,29 @@ def test_a_folder_is_checked_fitted_and_sampled(place, capsys):
     other = [word.replace("=tables", "=other") for word in FIT]
     assert run([*other, "account=clinic.account", "out=run2"]) != 0, "the account is of other people"
     assert "account" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("linked", [0, 0.05, 0.2])
+def test_check_is_loud_where_nearly_all_keys_lead_nowhere_and_never_says_that_a_fit_refuses_them(place, capsys, linked):
+    """A key column that a program stored as numbers has `.0` behind each key: a fit takes the table and learns nothing of it."""
+    diagnosis = read("tables")["diagnosis"]
+    lost = diagnosis["visit_id"].where(diagnosis.index < linked * len(diagnosis), diagnosis["visit_id"] + ".0")
+    diagnosis.assign(visit_id=lost).to_csv("tables/diagnosis.csv", index=False)
+    assert run(["check", *DATA]) == (0 if linked == 0.2 else 2)
+    said = capsys.readouterr()
+    share = {0: "all", 0.05: "nearly all", 0.2: "some"}[linked]
+    assert f"'diagnosis.visit_id': {share} rows have a key that is not in visit, and count for nobody" in said.out
+    assert ("hardly any key in 'diagnosis.visit_id' is in the table above" in said.err) == (linked < 0.2)
+    assert "refuse" not in said.err
+    assert "no cell is as declared" not in said.err
+    assert run([*FIT, "account=none", "out=run"]) == 0, capsys.readouterr().err
+
+
+def test_check_names_a_table_that_has_no_rows(place, capsys):
+    read("tables")["diagnosis"][:0].to_csv("tables/diagnosis.csv", index=False)
+    assert run(["check", *DATA]) == 0
+    assert "check      the table diagnosis has no rows" in capsys.readouterr().out
+    assert run([*FIT, "account=none", "out=run"]) == 0, "as check says"
 
 
 def test_split_keeps_all_rows_of_a_person_together(place, capsys):
@@ -302,6 +325,14 @@ REFUSED = {
         "no such database",
     ),
 }
+
+
+def test_a_file_in_other_capitals_is_named(place, capsys):
+    os.rename("tables/diagnosis.csv", "tables/Diagnosis.CSV")
+    assert run(["check", *DATA]) == 2
+    said = capsys.readouterr().err
+    assert "tables: has no file of the table 'diagnosis'" in said
+    assert "Capitals count: rename Diagnosis.CSV, or the table in the schema" in said
 
 
 @pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)

@@ -1,5 +1,6 @@
 """What comes before a fit: `check`, `plan`, `split`."""
 
+import dataclasses
 import gzip
 import json
 import math
@@ -12,8 +13,10 @@ import yaml
 
 from synthdp import Budget, Synthesizer
 from synthdp.cli import looks, run
+from synthdp.errors import BadInput
 from synthdp.planning import ROWS, made_up, planned
 from synthdp.schema.schema import Schema
+from synthdp.schema.table_review import review
 
 COLUMNS = {
     "patient": {"kind": "identifier"},
@@ -229,7 +232,48 @@ def test_check_says_that_a_fit_would_refuse_and_leads_no_further(place, capsys):
 def test_check_of_a_table_without_records(place, capsys):
     records()[:0].to_csv("a.csv", index=False)
     assert run(["check", *DATA]) == 0
-    assert "clearly fewer units" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "clearly fewer units" in said
+    assert "the table has no records" in said
+
+
+def test_check_recommends_nothing_that_the_schema_refuses(place):
+    """An ordinal has no `other` and is never learned, edges of bins need declared bounds, and a column of the order is never missing."""
+    columns = {
+        "patient": {"kind": "identifier"},
+        "age": {"kind": "integer", "bounds": [0, 99], "bins": [20, 40]},
+        "grade": {"kind": "ordinal", "categories": ["low", "high"]},
+        "visit": {"kind": "integer", "bounds": [0, 9]},
+    }
+    facts = {**FACTS, "targets": [], "order": "visit", "columns": columns}
+    frame = pd.DataFrame(
+        {
+            "patient": ["a", "a", "a"],
+            "age": [20, 200, 3],
+            "grade": ["low", "none", "high"],
+            "visit": pd.array([1, None, 2], dtype="Int64"),
+        }
+    )
+    schema = Schema.from_dict(facts)
+    told = {(each.column, each.what): each.remedy for each in review(schema, frame, frame)}
+    assert "`" not in told["grade", "some values are not one of the declared categories"]
+    assert "learn" not in told["age", "some values are outside the declared bounds [0, 99]"]
+    missing = "some values are missing, though the column says what follows what (leave such records out)"
+    assert told["visit", missing] == "correct the cells, or take these records out"
+    with pytest.raises(BadInput, match="column 'visit': ") as refusal:
+        schema.validate(frame)
+    assert "missing: true" not in str(refusal.value)
+    (capped,) = [remedy for (_, what), remedy in told.items() if "max_records_per_unit" in what]
+    assert "With histories it adds no noise from generator.clip on" in capped
+    assert capped.endswith("With other generators each answer holds more noise")
+    flat = Schema.from_dict({**facts, "order": None})
+    (capped,) = [each.remedy for each in review(flat, frame, frame) if "max_records_per_unit" in each.what]
+    assert capped == "a larger number uses more records, and each answer holds more noise"
+    noise = [
+        max(table.noise for table in planned(Synthesizer("independent", schema=one, budget=Budget(1.0, 1e-5))).tables)
+        for one in (flat, dataclasses.replace(flat, max_records_per_unit=8))
+    ]
+    assert noise[1] == pytest.approx(4 * noise[0])
 
 
 def test_check_tells_of_columns_whose_values_are_better_not_bought(place, capsys):
@@ -365,7 +409,8 @@ def test_split_keeps_patients_together_and_every_row_as_it_was(place, capsys, na
     assert 0.08 < held["patient"].nunique() / 300 < 0.35  # 60 expected of 300, five deviations
     said = capsys.readouterr().out
     assert "about 20% held out" in said
-    assert "copy the schema to schema_train.yaml, and write units: 48 there, before the fit" in said
+    assert "schema_train.yaml is a copy with units: 48. Fit by it" in said
+    assert Schema.load("schema_train.yaml") == dataclasses.replace(Schema.load("schema.yaml"), units=48)
     assert f"synthdp fit data.path=parts/train{ending} data.schema=schema_train.yaml" in said, "both name one schema"
     if name == "a.csv":
         lines = (place / name).read_bytes()
@@ -378,6 +423,39 @@ def test_split_keeps_patients_together_and_every_row_as_it_was(place, capsys, na
     again = ["split", f"path={name}", "schema=schema.yaml", "out=later", "key=parts/split.key"]
     assert run(again) == 0
     assert set(read(place / "later" / f"held_out{ending}")["patient"]) == set(held["patient"])
+
+
+def test_the_schema_that_split_copies_keeps_its_lines_and_knows_of_the_looks_before(place, capsys):
+    """The log of looks goes by the file's name, so a copy under another name was told as one that nobody edited after a look."""
+    words = ["split", "path=a.csv", "schema=schema.yaml"]
+    text = (place / "schema.yaml").read_text().replace("units: 60", "units: 60  # annual report")
+    (place / "schema.yaml").write_text(f"# by hand\n{text}")
+    assert run(["check", *DATA]) == 0
+    assert run([*words, "out=parts"]) == 0
+    copy, log = place / "schema_train.yaml", place / "internal" / "schema_train.looks.json"
+    assert copy.read_text() == f"# by hand\n{text}".replace("units: 60  #", "units: 48  #")
+    assert log.stat().st_mode & 0o077 == 0
+    assert looks.edited_after(copy, Schema.load(copy)) == (), "who splits edits nothing"
+    assert run([*words, "out=again", "key=parts/split.key"]) == 0
+    assert "schema_train.yaml is a copy with units: 48" in capsys.readouterr().out
+    assert len(json.loads(log.read_text())) == 1, "noted once"
+    copy.write_text(copy.read_text().replace("units: 48", "units: 50"))
+    assert looks.edited_after(copy, Schema.load(copy)) == (looks.CHECK,)
+    assert run([*words, "out=third", "key=parts/split.key"]) == 0
+    assert "schema_train.yaml is there already, and is not schema.yaml with units: 48" in capsys.readouterr().out
+    assert "units: 50" in copy.read_text(), "what is there stays"
+
+
+def test_a_schema_that_split_cannot_copy_is_to_be_copied_by_hand(place, capsys):
+    (place / "schema.yaml").write_text(json.dumps(yaml.safe_load((place / "schema.yaml").read_text())))
+    assert run(["check", *DATA]) == 0
+    assert run(["split", "path=a.csv", "schema=schema.yaml", "out=parts"]) == 0
+    assert "copy the schema to schema_train.yaml, and write units: 48 there, before the fit" in capsys.readouterr().out
+    copy, text = place / "schema_train.yaml", (place / "schema.yaml").read_text()
+    for change, told in (('"units": 60', '"units": 48'), ()), (("[0, 99]", "[0, 98]"), (looks.CHECK,)):
+        text = text.replace(*change)
+        copy.write_text(text)
+        assert looks.edited_after(copy, Schema.load(copy)) == told
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 """Kaplan-Meier curves of histories: the estimate against a loop, events and following against the tables, and what is refused."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 from histories_of import histories_of
-from linked_clinic import clinic, labs, schema, with_labs
+from linked_clinic import VISIT, clinic, labs, schema, with_labs, with_tree
 
+from synthdp.cli.evaluations import headline
 from synthdp.errors import BadInput
 from synthdp.evaluate import survival
 from synthdp.evaluate.survival import curve, events_of, followed
@@ -112,6 +115,8 @@ def test_curves_are_compared_where_enough_people_are_followed(monkeypatch):
 REFUSED = {
     "no date": (["person.sex"], "'person.sex' is not a date of people"),
     "no column of people": (["visit.start"], "'visit.start' is not a date of people"),
+    "no such date": (["person.dead"], "did you mean 'person.death'"),
+    "a date without its table": (["death"], "did you mean 'person.death'"),
     "no such column": ([{"diagnosis.kode": "E11"}], "did you mean 'diagnosis.code'"),
     "a place": ([{"diagnosis.code 1": "E11"}], "'diagnosis.code 1' is not one of the columns"),
     "no such code": ([{"diagnosis.code": "E99"}], "'E99' is not one of its categories"),
@@ -125,6 +130,45 @@ def test_what_is_no_event_is_refused(given, said):
     with pytest.raises(BadInput, match=said) as refusal:
         events_of(given, with_labs())
     assert str(refusal.value).startswith("evaluate.survival: ")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("e11.4", "column 'diagnosis.code': 'e11.4' is not one of its categories; did you mean 'E11.4'"),
+        (["E11.4", "E99"], "'E99' is not one of its categories"),
+        ("E11", "'E11' is not one of its categories"),  # a coarser code, which no cell holds
+    ],
+)
+def test_a_code_that_is_not_declared_is_refused_under_a_tree_too(code, said):
+    """Nobody had it, so its curves were 0.000 apart."""
+    with pytest.raises(BadInput, match=re.escape(said)):
+        events_of([{"diagnosis.code": code}], with_tree())
+    assert events_of([{"diagnosis.code": ["E11.4", "K22.0"]}], with_tree())
+
+
+def test_a_code_beside_a_category_for_others_is_refused_and_one_that_is_learned_is_not():
+    ward = {"kind": "categorical", "categories": ["a", "b", "other"], "other": "other", "missing": True}
+    columns = {**VISIT["columns"], "ward": ward}
+    with pytest.raises(BadInput, match=r"'visit.ward': 'A' is not one of its categories; did you mean 'a'"):
+        events_of([{"visit.ward": "A"}], schema(tables={"visit": {"columns": columns}}))
+    columns["ward"] = {"kind": "categorical", "categories": "learn", "missing": True}
+    assert events_of([{"visit.ward": "A"}], schema(tables={"visit": {"columns": columns}}))
+
+
+@pytest.mark.parametrize("real", [True, False])
+def test_an_event_that_no_real_person_has_is_said_to_be_so(real):
+    parts = {name: histories_of(clinic(120, seed=seed)) for name, seed in (("train", 2), ("test", 3))}
+    made = clinic(120, seed=1)
+    made["visit"]["ward"] = "c" if real else "a"
+    learned = {"kind": "categorical", "categories": "learn", "missing": True}
+    one = schema(tables={"visit": {"columns": {**VISIT["columns"], "ward": learned}}})
+    parts["synthetic"] = histories_of(made, one)
+    (found,), _ = survival.judge(parts, events_of([{"visit.ward": "a" if real else "c"}], one), one)
+    result = {"about": {}, "targets": {}, "not_computed": [], "fidelity": {}, "histories": {"survival": [found]}}
+    (line,) = [line for line in headline(result) if line.startswith("until visit.ward")]
+    assert ("no real person has this event, and 0 synthetic ones do" in line) != real
+    assert ("held-out and training people" in line) == real
 
 
 def test_events_need_histories():

@@ -10,11 +10,13 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
+from linked_clinic import DECLARED, with_labs
 
 from synthdp import Budget, Schema, Synthesizer, pages
 from synthdp.budgets import Cap, Entered
 from synthdp.ledger.events import Capped, Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold
-from synthdp.report import fitness_words
+from synthdp.report import fitness_words, information_loss
+from synthdp.report import statement as stating
 from synthdp.report.fitness_words import Compared, Fitness, Group
 from synthdp.report.hazards import hazards
 from synthdp.report.information_loss import FITNESS, Counted, Lost, Merged
@@ -443,6 +445,24 @@ def test_linked_tables_are_said_to_be_protected_together_with_what_counts_of_eac
     assert "Every patient: all rows in all tables with the same who" in page.text
     told = page.text.split("Linked tables, and which rows count")[1].split("Columns to predict")[0]
     assert all(each in told for each in tables)
+
+
+def test_rows_of_each_table_that_count_are_told_at_the_top_and_among_what_was_lost():
+    """By the words of a fit's statement: rows below visits were left out of both."""
+    of = with_labs(tables={"visit": {**DECLARED["tables"]["visit"], "max_rows": 1}})
+    told = {"by": "us", "units": 100, "targets": [], "name": "x", **stating.linked(of)}
+    made = make_statement(generator="histories", unit="person_id", max_records_per_unit=1, declared=told, lost=Lost())
+    page = Page(render(made))
+    below = "and of each of these at most 2 rows of diagnosis and 3 rows of lab."
+    assert f"At most 1 row of visit of a patient count, {below}" in page.text
+    assert f"At most 1 row of visit of each person_id counted, {below}" in page.text
+    assert f"lost       At most 1 row of visit of each person_id counted, {below}" in information_loss.brief(made)
+    two = {key: table for key, table in DECLARED["tables"].items() if key != "diagnosis"}
+    two_tables = stating.linked(Schema.from_dict({**DECLARED, "tables": two}))
+    plain = make_statement(generator="histories", unit="person_id", declared={**told, **two_tables}, lost=Lost())
+    assert any(
+        line.startswith("lost       At most 1 record of each person_id") for line in information_loss.brief(plain)
+    )
 
 
 def test_what_was_lost_is_told():

@@ -119,6 +119,19 @@ def test_a_tree_that_is_none_is_refused_by_column(tree, said):
         schema(tree)
 
 
+@pytest.mark.parametrize(
+    "dx",
+    ["categories: {file: t/icd.csv, column: code}", "categories: learn, tree: {file: t/icd.csv, column: a, parent: b}"],
+)
+def test_a_list_that_is_not_there_is_said_to_be_missing(tmp_path, dx):
+    (tmp_path / "s.yaml").write_text(f"columns:\n  dx: {{kind: categorical, {dx}}}\n")
+    with pytest.raises(BadInput, match=r"t/icd.csv: no such file; its name is relative to the folder of the schema"):
+        Schema.load(tmp_path / "s.yaml")
+    (tmp_path / "t" / "icd.csv").mkdir(parents=True)
+    with pytest.raises(BadInput, match=r"t/icd.csv is not a file of at most 67,108,864 bytes"):
+        Schema.load(tmp_path / "s.yaml")
+
+
 def test_leaves_need_declared_codes_and_files_their_columns(tmp_path):
     with pytest.raises(BadInput, match="column 'dx': tree: leaves: true draws from the declared codes"):
         schema({"prefix": [1], "leaves": True}, categories=LEARN)

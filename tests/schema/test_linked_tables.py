@@ -4,8 +4,9 @@ import pandas as pd
 import pytest
 from linked_clinic import DECLARED, IN_ORDER, LAB, TREE, clinic, declared, labs, schema, with_labs, with_tree
 
-from synthdp import Schema
+from synthdp import Budget, Schema, Synthesizer
 from synthdp.errors import BadInput
+from synthdp.planning import planned
 from synthdp.schema import linked_tables, yamlfile
 from synthdp.schema.joined_tables import joined
 from synthdp.schema.table_review import review_tables
@@ -217,6 +218,14 @@ WRONG = {
         {"tables": {"visit": {"maxrows": 3}}},
         "unknown key 'maxrows'; did you mean 'max_rows'.; known keys: parent",
     ),
+    "columns by another name": (
+        {"tables": {"lab": {"parent": "visit", "max_rows": 2, "colums": CODES}}},
+        "table 'lab': unknown key 'colums'; did you mean 'columns'.",
+    ),
+    "no columns": (
+        {"tables": {"lab": {"parent": "visit", "max_rows": 2}}},
+        "table 'lab': needs a mapping with columns",
+    ),
     "a name that is no file's": (
         {"tables": {"a/b": {"parent": "visit", "max_rows": 2, "columns": CODES}}},
         "letters, digits",
@@ -323,6 +332,73 @@ def test_check_lists_links_and_keys_that_are_not_right():
         for each in review_tables(late, clinic(40, seed=1), clinic(40, seed=1))
         if "some visits break the rule" in each.what
     ]
+
+
+@pytest.mark.parametrize("frame", ["lab.csv", "as it is written"])
+def test_frames_of_linked_tables_that_are_not_read_are_refused_with_what_reads_them(frame):
+    """`synthdp.read`, which was named, takes one table."""
+    taken = {**LAB["columns"]["value"], "bounds": [0, 100]}
+    of = with_labs(
+        tables={"lab": {**LAB, "columns": {**LAB["columns"], "value": taken}, "reading": {"decimal": ","}}}, rules=[]
+    )
+    frames = labs(clinic(20, seed=1), seed=1)
+    written = frames["lab"].assign(value=frames["lab"]["value"].map("{:.2f}".format).str.replace(".", ","))
+    with pytest.raises(BadInput, match="table 'lab': ") as refusal:
+        of.validate_tables({**frames, "lab": frame if frame == "lab.csv" else written})
+    assert str(refusal.value).endswith("synthdp.read_tables(folder, schema) reads the files of linked tables")
+
+
+def remedies(found):
+    return {(each.column, each.what): each.remedy for each in found}
+
+
+def test_check_recommends_below_visits_nothing_that_a_schema_refuses_there():
+    """`learn` is refused for columns of tables below visits, and missing: true for the column that orders visits."""
+    frames, of = labs(clinic(60, seed=1), seed=1), with_labs()
+    frames["diagnosis"].loc[0, "code"] = frames["lab"].loc[0, "test"] = "unknown"
+    frames["lab"].loc[1, "value"] = 900.0
+    frames["person"].loc[0, "birth"] = pd.Timestamp("1800-01-01")
+    frames["visit"].loc[0, "start"] = None
+    told = remedies(review_tables(of, frames, frames))
+    codes = "correct the cells, give the column a category `other:`, or complete its code list (look it up outside of the records)"
+    unknown = "some values are not one of the declared categories"
+    assert told["diagnosis.code", unknown] == told["lab.test", unknown] == codes
+    bounds = told["lab.value", "some values are outside the declared bounds [0, 100]"]
+    assert bounds == "correct the cells, or widen the bounds (look it up outside of the records)"
+    (birth,) = [remedy for (column, _), remedy in told.items() if column == "person.birth"]
+    assert birth.endswith("or use `learn`)"), "which is allowed there"
+    missing = "missing, though the column says what follows what (leave such records out)"
+    assert told["visit.start", f"some values are {missing}"] == "correct the cells, or take these records out"
+    with pytest.raises(BadInput, match="table 'visit'") as refusal:
+        of.validate_tables({**frames, "person": clinic(60, seed=1)["person"]})
+    assert f"column 'start': some values are {missing}" in str(refusal.value)
+    assert "missing: true" not in str(refusal.value)
+    several = {"kind": "continuous", "bounds": [0, 100], "bins": [200 / 7, 50], "missing": True}
+    edges = with_labs(tables={"lab": {**LAB, "columns": {**LAB["columns"], "value": several}}})
+    frames["lab"]["value"] = 1.0
+    bins = remedies(review_tables(edges, frames, frames))["lab.value", "all records lie in one of its bins"]
+    assert bins == "choose other bins (look it up outside of the records)"
+
+
+def noises(of):
+    found = planned(Synthesizer("histories", schema=of, budget=Budget(1.0, 1e-6)))
+    return {(table.of, len(table.columns), round(table.noise, 6)) for table in found.tables}
+
+
+def test_check_says_what_a_larger_number_of_rows_does_to_the_noise_of_histories():
+    frames, of = clinic(60, seed=1), schema(units=60)
+    told = {each.column: each.remedy for each in review_tables(of, frames, frames) if "max_rows" in each.what}
+    weighed = "the more of them a person has, the less each one weighs; tables by their number get more cells"
+    visits = f"a larger number uses more visits and, from generator.clip on, adds no noise: {weighed}"
+    rows = f"a larger number, up to 12, uses more rows and adds no noise: {weighed}"
+    assert told == {"visit.start": visits, "diagnosis.visit_id": rows}
+    more = [{"visit": {"max_rows": 40}}, {"diagnosis": {"max_rows": 12}}]
+    assert all(noises(schema(units=60, tables=each)) == noises(of) for each in more), "as a plan has it"
+    ward = {**DECLARED["tables"]["visit"]["columns"], "ward": {"kind": "categorical", "categories": "learn"}}
+    learned = schema(units=60, tables={"visit": {"columns": ward}, "diagnosis": {"columns": {"code": TREE}}})
+    told = {each.column: each.remedy for each in review_tables(learned, frames, frames) if "max_rows" in each.what}
+    assert told["visit.start"] == f"{visits}. What is learned of visit.ward holds more noise"
+    assert told["diagnosis.visit_id"] == f"{rows}. What is learned of diagnosis.code holds more noise"
 
 
 def test_columns_that_are_left_out_of_people_and_of_visits_are_not_joined():

@@ -108,6 +108,12 @@ def test_bought_categories_never_make_a_rule_fail():
     [
         ("admision <= discharge", "'admision' is not one of the columns; did you mean 'admission'?"),
         ("admission <= dischrge", "column 'admission' (datetime): 'dischrge' is not ISO 8601"),
+        ("discharge => admission", "there is no operator =>; did you mean discharge >= admission?"),
+        ("admission =< discharge", "there is no operator =<; did you mean admission <= discharge?"),
+        ("age == 18", "there is no operator ==; did you mean age = 18?"),
+        ("city == code", "there is no operator ==; did you mean city = code?"),
+        ("stage => II", "there is no operator =>; did you mean stage >= II?"),
+        ({"never": {"age": "=> 18"}}, "there is no operator =>; did you mean age >= 18?"),
         ("age", "expected a column, one of < <= = >= >"),
         ("age >=", "expected a column, one of"),
         (">= 3", "expected a column, one of"),
@@ -145,6 +151,11 @@ def test_what_a_rule_refuses(rule, says):
         schema_of(rule)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_category_may_begin_with_a_sign():
+    assert schema_of("code =<30").rules == schema_of("code = <30").rules == schema_of({"always": {"code": "<30"}}).rules
+    assert schema_of("city = >Ulm").rules[0].then[0].constants == (">Ulm",), "which is left to learn"
 
 
 def test_what_the_list_refuses():

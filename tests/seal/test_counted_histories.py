@@ -368,6 +368,13 @@ def test_what_cannot_be_counted_is_refused_by_name_before_anything_is_charged(tm
         fit(source.linked({**made, "visit": wrong}), ledger=book)
     with pytest.raises(BadInput, match=r"table 'visit': .*ward"):
         fit(source.linked({**made, "visit": made["visit"].mutate(ward=ibis.literal("a secret"))}), ledger=book)
+    untimed = made["visit"].mutate(start=made["visit"].start.nullif(made["visit"].start.min()))
+    with pytest.raises(BadInput, match=r"table .visit.: .*though the column says what follows what") as refusal:
+        fit(source.linked({**made, "visit": untimed}), ledger=book)
+    assert "missing: true" not in str(refusal.value)
+    coded = made["diagnosis"].mutate(code=made["diagnosis"].code.nullif("E11"))
+    with pytest.raises(BadInput, match=r"table .diagnosis.: .*though the column says what a row is"):
+        fit(source.linked({**made, "diagnosis": coded}), ledger=book)
     numbered = make_schema(**{**ORDERED, "order": "age"})
     with pytest.raises(BadInput, match=r"order is a date, and column 'age' is integer: give data.engine=memory"):
         Synthesizer("histories", schema=numbered, budget=Budget(3.0, 1e-5)).fit(made["visit"], ledger=book)

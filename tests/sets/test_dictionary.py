@@ -188,5 +188,5 @@ def test_a_list_of_codes_that_is_none(tmp_path, text, column, says):
 def test_a_list_of_codes_that_is_not_there(tmp_path):
     listing(tmp_path, "code\n1\n")
     (tmp_path / "icd10.csv").unlink()
-    with pytest.raises(BadInput, match="is not a file"):
+    with pytest.raises(BadInput, match="no such file"):
         Schema.load(tmp_path / "s.yaml")
