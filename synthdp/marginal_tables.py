@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.generators import Model
+from synthdp.generators import Linked, Model
 from synthdp.report.information_loss import (
     LITTLE,
     MODEL,
+    Bare,
     Counted,
     Hidden,
     Levels,
@@ -29,12 +30,14 @@ from synthdp.schema import linked_tables
 from synthdp.schema.codec import Codec
 from synthdp.schema.coders import LabelCoder
 from synthdp.schema.columns import Categorical, Column, Image, Numeric
+from synthdp.schema.schema import Schema
 from synthdp.schema.trees import Tree
 from synthdp.seal import Marginals
 
 if TYPE_CHECKING:
     import pandas as pd
 
+FEW_PEOPLE, FEW = 2_000, 0.1  # people whose visits show which tables are bare; the share of visits below which one is
 FEW_ROWS, FEW_PICTURES = 20_000, 2_000  # that show a share where no table does
 CLEAR = 2.0  # standard errors
 SURE = 6.0  # the same of a bin that holds somebody: an empty one among a thousand passes it once in a million fits
@@ -158,7 +161,20 @@ def lost(
         wide=tuple(wide),
         hidden=tuple(hidden),
         unlinked=unlinked and several(fine.schema),
+        bare=tuple(_bare(model, fine.schema, seed)),
     )
+
+
+def _bare(model: Model, schema: Schema, seed: int | None) -> Iterator[Bare]:
+    """Tables below visits of which few drawn visits have a row."""
+    if not schema.tables[2:] or not isinstance(model, Linked):
+        return
+    drawn = model.sample_tables(FEW_PEOPLE, seed=seed)
+    visits = schema.tables[1]
+    for table in schema.tables[2:]:
+        share = drawn[table.name][visits.key].nunique() / max(1, len(drawn[visits.name]))
+        if share < FEW:
+            yield Bare(table=table.name, share=round(share, 4))
 
 
 def _is_wide(answer: Answer | None, column: Column, fine: Codec) -> bool:

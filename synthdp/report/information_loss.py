@@ -158,12 +158,31 @@ def codes_of(column: Categorical) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Bare:
+    """A table below visits of which few drawn visits have a row: what share of them."""
+
+    table: str
+    share: float
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        return f"{self.table} ({self.share:.1%})"
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> "Bare":
+        """Read back."""
+        return cls(table=_text(values["table"]), share=_number(values["share"], 0, 1))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Lost:
     """What the model cannot show. `merged` by noisy counts or synthetic records; `alone` the columns that a generator of tables
     counted in no table of several columns; `empty` those whose noisy counts lie nearly all where clamping puts cells that break the
     schema; `levels` of the columns whose codes have a tree; `wide` the numeric ones whose noisy counts stand clear of the noise in a
     small part of their declared bounds alone; `hidden` the declared categories that do not stand clear of it; `unlinked` whether
-    several records of a unit count, and each synthetic one is drawn by itself."""
+    several records of a unit count, and each synthetic one is drawn by itself; `bare` the tables below visits of which few drawn
+    visits have a row."""
 
     merged: tuple[Merged, ...] = ()
     alone: tuple[str, ...] = ()
@@ -172,6 +191,7 @@ class Lost:
     wide: tuple[str, ...] = ()
     hidden: tuple[Hidden, ...] = ()
     unlinked: bool = False
+    bare: tuple[Bare, ...] = ()
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Lost":
@@ -184,6 +204,7 @@ class Lost:
             wide=tuple(_text(name) for name in values.get("wide", ())),
             hidden=tuple(Hidden.from_json(each) for each in values.get("hidden", ())),
             unlinked=_truth(values.get("unlinked", False)),
+            bare=tuple(Bare.from_json(each) for each in values.get("bare", ())),
         )
 
     def matches(self, schema: Schema, counted: Iterable[Counted] | None, *, clamped: bool) -> bool:
@@ -197,6 +218,7 @@ class Lost:
         numeric = {column.name for column in schema.columns if isinstance(column, Numeric)}
         named = set(self.alone) <= set(known) and set(self.wide) <= numeric
         linked = not self.unlinked or several(schema)
+        linked &= {each.table for each in self.bare} <= {table.name for table in schema.tables[2:]}
         return others and apart and levelled and named and linked and (clamped or not self.empty)
 
 
@@ -254,6 +276,11 @@ def sentences(statement: "Statement") -> Iterator[str]:
         yield f"At most {linked[0]} of each {unit} counted, and of each of these at most {linked[1]}."
     elif unit != RECORD:
         yield f"At most {most} record{'s' * (most != 1)} of each {unit} counted."
+    if lost.bare:
+        yield (
+            f"Few synthetic visits have rows in these tables: {_listed([each.text for each in lost.bare])}. If more real ones have, look "
+            "at the keys that link them: rows whose key is not found count for nobody."
+        )
     if lost.unlinked:
         pictures = any(each["kind"] == "image" for each in statement.columns)
         remedy = (

@@ -399,6 +399,20 @@ def test_without_anybody_s_visit_there_are_people():
     assert [len(frame) for frame in fitted(BUDGET, frames, seed=0).sample_tables(0).values()] == [0, 0, 0]
 
 
+def test_a_table_whose_rows_belong_to_no_visit_is_named_as_lost():
+    """Its keys are written otherwise, so that each of its rows is an orphan."""
+    frames = hospital(300, seed=6)
+    much = Budget(50.0, 1e-5)
+    assert not fitted(much, frames, seed=1).statement.lost.bare
+    orphans = frames["lab"].assign(visit_id=frames["lab"]["visit_id"].astype(str) + ".0")
+    release = fitted(much, {**frames, "lab": orphans}, seed=1)
+    (bare,) = release.statement.lost.bare
+    assert bare.table == "lab"
+    assert bare.share < 0.1
+    said = " ".join(information_loss.sentences(release.statement))
+    assert f"Few synthetic visits have rows in these tables: lab ({bare.share:.1%})." in said
+
+
 def test_many_codes_are_fitted_round_after_round(monkeypatch):
     """Of more codes than `MOST_RELATED` nothing is counted of the visit before: a second round must not look for it."""
     monkeypatch.setattr(rows_below, "MOST_RELATED", 2)

@@ -259,6 +259,8 @@ EDITS = {
         (lambda d: d["statement"]["lost"].update(hidden=[HIDDEN | {"share": -0.1}]), True),
         (lambda d: d["statement"]["lost"].update(unlinked=1), True),
         (lambda d: d["statement"]["lost"].update(unlinked=True), False),
+        (lambda d: d["statement"]["lost"].update(bare=[{"table": "lab", "share": 2.0}]), True),
+        (lambda d: d["statement"]["lost"].update(bare=[{"table": "no such table", "share": 0.01}]), True),
         (said(lost=[]), True),
     ],
     "answers": [
