@@ -66,7 +66,8 @@ def same(one, other):
         np.testing.assert_array_equal(value, other[name], err_msg=name)
 
 
-@pytest.mark.parametrize("mode", sweep(MODES, lambda mode: mode == "mlp"))
+@pytest.mark.heavy
+@pytest.mark.parametrize("mode", MODES)
 def test_the_fake_half_does_not_see_a_record(mode):
     """Law 14: given the answers, another record leaves the gradient of the fake half bit-identical."""
     answers, found = Recorder(), []

@@ -61,6 +61,7 @@ def said_of(capsys, *words):
     return said.out
 
 
+@pytest.mark.heavy
 def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     drafted = said_of(capsys, "schema", *DATA[:2], "data.vocabulary=vocabulary", "out=draft.yaml")
     assert "next       synthdp check data.format=omop data.path=cdm" in drafted

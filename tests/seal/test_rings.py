@@ -254,6 +254,7 @@ def test_what_runs_while_records_are_open_is_trusted_and_named_without_units_too
     check(run(case))
 
 
+@pytest.mark.heavy
 def test_nothing_is_named_that_does_not_run():
     met = frozenset().union(*(run(case) for case in list(CASES)))
     rooms, callers = besides()
