@@ -1,7 +1,8 @@
 """What a GPU gains: `make bench-gpu` -> reports/bench_gpu.{json,md}. Without a CUDA device it says so and writes nothing.
 
-Steps of DP-SGD, as a fit takes them and in float64, over a plain step of the same network and batch; and whole fits on the digits, on
-the GPU and on the CPU of the same machine. Wall-clock seconds with the device synchronised, ways interleaved, medians of ratios.
+It times DP-SGD steps, as a fit takes them and in float64, against a plain step of the same network and batch; and whole fits on the
+digits, on the GPU and on the CPU of the same machine. Wall-clock seconds with the device synchronised, ways interleaved, medians of
+ratios.
 """
 
 import statistics
@@ -70,7 +71,7 @@ def measure(case: Case) -> dict[str, Any]:
     """One row of the table."""
     rows = torch.randn(case.batch, *case.shape, generator=torch.Generator().manual_seed(1)).to("cuda")
     keys = np.random.default_rng(3).integers(0, 2**64, case.batch, dtype=np.uint64)
-    found: list[str] = []  # how a fit takes it
+    found: list[str] = []  # what a fit uses
 
     def plain() -> Callable[[], None]:
         module = case.network().to("cuda")
@@ -149,7 +150,7 @@ def table(result: dict[str, Any]) -> str:
     """The report, in words."""
     names = (FIT, HARDENED, DOUBLE)
     lines = [
-        f"| model | batch | plain step | a fit takes | {' | '.join(names)} | peak GPU MiB |",
+        f"| model | batch | plain step | a fit uses | {' | '.join(names)} | peak GPU MiB |",
         "|---|---|---|---|---|---|---|---|",
     ]
     lines += [
@@ -165,9 +166,9 @@ def table(result: dict[str, Any]) -> str:
     ]
     return f"""# On a GPU: {result["device"]}
 
-One DP-SGD step over one plain step (forward, backward, update) of the same network: ratios of wall-clock time, medians over interleaved
-rounds. "As a fit" is what fits use there: buckets in float32 for networks with convolutions, and for others float64 where the GPU is
-good at it, as this one. Hardened noise is drawn on the CPU; the GPU's own noise is not fit for a release.
+How long a DP-SGD step takes, as a multiple of a plain step (forward, backward, update) of the same network: ratios of wall-clock time,
+medians over interleaved rounds. "As a fit" is what a fit uses on this GPU: float32 in buckets of units, or float64 for networks without
+convolutions if the GPU is fast in it. Hardened noise is drawn on the CPU; the GPU's own noise is not fit for a release.
 
 ## One step
 

@@ -15,7 +15,7 @@ from record import provenance, spread, write
 from synthdp import Budget, Schema, Synthesizer
 
 DELTA, SEEDS = 1e-5, (0, 1, 2)
-FACTS = 2031  # another hospital than those that the generator was developed on
+FACTS = 2031  # none of the hospitals that the generator was developed on
 FITS = ((5_000, 1.0), (5_000, 3.0), (5_000, 10.0), (20_000, 1.0))  # people, epsilon
 TESTS, WARDS = 20, ("icu", "medicine", "surgery", "psychiatry")
 FIGURES = {

@@ -261,7 +261,7 @@ def pyvacy() -> list[Row]:
             exact(on_gpu["as a fit, the GPU's noise"]),
             most=2.66,
             source="bench_gpu",
-            because=f"an H200, with its own noise; with hardened noise, which the CPU draws, {on_gpu['as a fit, hardened noise']:.1f}",
+            because=f"on an H200, with noise drawn there; {on_gpu['as a fit, hardened noise']:.1f} with hardened noise, drawn on the CPU",
         ),
         row(
             "pyvacy",

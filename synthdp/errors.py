@@ -27,7 +27,7 @@ def without_passwords(text: str) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The end of a message about a name that is not known: the one that was probably meant, also where only its table is missing."""
+    """The end of a message about an unknown name: the one that was probably meant, also if only capitals differ or its table is missing."""
     names = list(known)
     alike = [name for name in names if name.casefold() == word.casefold()]
     close = (

@@ -37,7 +37,7 @@ from synthdp.seal import Marginals
 if TYPE_CHECKING:
     import pandas as pd
 
-FEW_PEOPLE, FEW = 2_000, 0.1  # people whose visits show which tables are bare; the share of visits below which one is
+FEW_PEOPLE, FEW = 2_000, 0.1  # people drawn to find bare tables; the share of visits with rows below which one is bare
 FEW_ROWS, FEW_PICTURES = 20_000, 2_000  # that show a share where no table does
 CLEAR = 2.0  # standard errors
 SURE = 6.0  # the same of a bin that holds somebody: an empty one among a thousand passes it once in a million fits
@@ -166,7 +166,7 @@ def lost(
 
 
 def _bare(model: Model, schema: Schema, seed: int | None) -> Iterator[Bare]:
-    """Tables below visits of which few drawn visits have a row."""
+    """The tables below visits in which few of the drawn visits have a row."""
     if not schema.tables[2:] or not isinstance(model, Linked):
         return
     drawn = model.sample_tables(FEW_PEOPLE, seed=seed)

@@ -87,8 +87,8 @@ def check(config: Config) -> None:
     unlinked = [finding.column for finding in found if finding.unlinked]
     if unlinked:
         raise BadInput(
-            f"hardly any key in {', '.join(map(repr, unlinked))} is in the table above: a fit would accept these rows, and learn nothing "
-            "from them; write keys alike in both files"
+            f"hardly any key in {', '.join(map(repr, unlinked))} is in the table above: a fit would accept these rows, but learn hardly "
+            "anything from them; write the keys in the same way in both files"
         )
     if data.path is not None and data.schema is not None:
         asked = {"data__table": data.table, "data__query_file": data.query_file}
@@ -270,8 +270,8 @@ def split(config: Config) -> None:
         described = described.with_name(f"{described.stem}_{TRAIN}{described.suffix}")
         left = max(1, round(schema.units * (1 - options.share)))
         print(
-            f"units      {options.schema} declares {schema.units:,} units, which is the number in the whole table, and a fit plans its "
-            f"tables by that number: {_copied(Path(options.schema), schema, described, left)}"
+            f"units      {options.schema} declares {schema.units:,} units, which is the number in the whole table. A fit plans its "
+            f"tables by the declared number: {_copied(Path(options.schema), schema, described, left)}"
         )
     account = _account_of(schema)
     print(
@@ -289,8 +289,8 @@ def split(config: Config) -> None:
 
 
 def _copied(path: Path, schema: "Schema", copy: Path, units: int) -> str:
-    """Make a copy of a schema's file that declares so many units and knows of the looks at records before it; a file that is there stays.
-    Returns what is said of it."""
+    """Copy a schema's file, with this number of units and with the log of earlier looks at records. A file that is already there stays as
+    it is. Returns what the command says about the copy."""
     from synthdp.files import atomic
     from synthdp.schema.schema import Schema
     from synthdp.schema.yamlfile import read_text
@@ -303,7 +303,7 @@ def _copied(path: Path, schema: "Schema", copy: Path, units: int) -> str:
             with atomic.file(copy) as part:
                 part.write_text(text, encoding="utf-8")
         if looks.digest(Schema.load(copy)) == looks.digest(meant):
-            return f"{copy} is a copy with units: {units}. Fit by it; if something is to be changed, change it there"
+            return f"{copy} is a copy with units: {units}. Fit by it, and make any further changes there"
     if copy.exists():
         return (
             f"{copy} is there already, and is not {path} with units: {units}: correct it, or delete it and split again"

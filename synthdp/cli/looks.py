@@ -35,8 +35,8 @@ def keep(schema: Path, what: str, held: "Schema") -> None:
 
 
 def carry(schema: Path, held: "Schema", copy: Path, copied: "Schema") -> None:
-    """Note the looks under a schema's file under a copy of it too. Where its facts are still those of a look, that look is one at `copied`,
-    the facts that such a copy has by rights."""
+    """Enter the looks that concern a schema's file in the log of its copy too. A look under the facts that the schema has now is entered as
+    one under `copied`, the facts that the copy should have: so the copy does not count as edited."""
     now, known = {digest(held): digest(copied)}, _read(log_of(copy))
     looks = [{**look, "schema": now.get(look["schema"], look["schema"])} for look in _read(log_of(schema))]
     if new := [look for look in looks if look not in known]:

@@ -113,7 +113,7 @@ def _event(item: Any, schema: Schema, dated: bool) -> Event:
 
 
 def _declared(column: Column) -> Sequence[str] | None:
-    """What cells of a categorical column may hold; None where that is not declared, or for another kind."""
+    """The values that cells of a categorical column may hold; None if they are not declared, or for a column of another kind."""
     if not isinstance(column, Categorical):
         return None
     if column.tree is not None and not isinstance(column.tree.codes, str):

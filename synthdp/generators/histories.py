@@ -13,7 +13,7 @@ in which fifth of its code's numbers each one lies. This level is asked about li
 record with that code, and is drawn first; the number is then drawn from its code's numbers in that level.
 
 A unit's records weigh at most `clip` in a table if they are alike, however many there are, and more if they lie in different cells
-(`HistoryTables`). Drawn units are weighed in the same way, so that what is fitted is not bent by it.
+(`HistoryTables`). Drawn units are weighed in the same way, so that the weights do not distort what is fitted.
 """
 
 import functools
@@ -225,7 +225,7 @@ def _has_target(schema: Schema) -> bool:
 
 
 def _shares(asked: NoisyTables, below: Below, name: str, edges: Array) -> Array:
-    """What the noisy table says of the numbers of each code, (codes, codes of numbers)."""
+    """(codes, codes of numbers): how often each code has each number, as the noisy table says."""
     held = None if name in below.optional else -1  # the last code: a missing cell
     found = number_shapes.shares(asked.tables[below.code, name][: below.none, :held], asked.deviation, edges)
     return found if held is None else np.pad(found, ((0, 0), (0, 1)))
@@ -269,7 +269,7 @@ def _others(declared: Schema, resolved: Schema, view: View) -> dict[str, int]:
 
 
 def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
-    """The model that `tensors` are of; raises `BadInput` where names or shapes do not fit the schema."""
+    """The model that `tensors` hold. Raises `BadInput` if names, shapes or values do not fit the schema."""
     view = View.of(Codec(schema))
     sizes = view.sizes
     names = list(sizes)
@@ -295,7 +295,7 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
             if not by_code or any(not clique or not set(clique) <= set(allowed) for clique in cliques):
                 raise BadInput("the model's columns do not fit its schema; the release was altered")
             shapes |= {key: (cells, sizes[name]), f"{key}.alone": (sizes[name],), f"{key}.by": by.shape}
-            gains, may = {}, dict[str, tuple[str, int]]()  # by what: the column, and the sign
+            gains, may = {}, dict[str, tuple[str, int]]()  # by kind of gain: its column, and its sign
             if kind == "record" and (PREVIOUS + name,) in cliques and name not in view.alike:
                 may["stay"] = (PREVIOUS + name, 1)
             if of is not None and name == of.code and (of.table + LAST,) in cliques:
@@ -316,7 +316,7 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
 
 
 def _levels_of(view: View, tensors: Tensors) -> dict[str, Whole]:
-    """The starts of all levels; none of an older model, which has no numbers by levels."""
+    """The starts of all levels; none for an older model, which does not draw numbers by levels."""
     found: dict[str, Whole] = {}
     if not any(name.startswith("levels.") for name in tensors):
         return found

@@ -127,7 +127,7 @@ def _visits() -> Iterator[str]:
     yield "    parent: person"
     yield "    key: visit_occurrence_id"
     yield f"    order: {cdm.START[cdm.VISIT]}"
-    yield "    max_rows: 10  # question: how many visits of a person count? The more do, the less each weighs"
+    yield "    max_rows: 10  # question: how many visits of a person count? The more count, the less each weighs"
     yield "    columns:"
     yield f"      {cdm.START[cdm.VISIT]}:"
     yield "        kind: datetime"

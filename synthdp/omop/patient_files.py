@@ -154,7 +154,7 @@ def _lines(kind: str, files: Mapping[str, File]) -> Iterator[str]:
             yield "    parent: person"
             yield "    key: visit_id"
             yield "    order: start"
-            yield "    max_rows: 10  # question: how many visits of a person count? The more do, the less each weighs"
+            yield "    max_rows: 10  # question: how many visits of a person count? The more count, the less each weighs"
         else:
             yield "    parent: visit"
             yield "    max_rows: 3  # question: how many rows of a visit count? At most 12"

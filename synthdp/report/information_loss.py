@@ -159,7 +159,7 @@ def codes_of(column: Categorical) -> tuple[int, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Bare:
-    """A table below visits of which few drawn visits have a row: what share of them."""
+    """A table below visits in which few of the drawn visits have a row, and the share of those that do."""
 
     table: str
     share: float
@@ -181,8 +181,8 @@ class Lost:
     counted in no table of several columns; `empty` those whose noisy counts lie nearly all where clamping puts cells that break the
     schema; `levels` of the columns whose codes have a tree; `wide` the numeric ones whose noisy counts stand clear of the noise in a
     small part of their declared bounds alone; `hidden` the declared categories that do not stand clear of it; `unlinked` whether
-    several records of a unit count, and each synthetic one is drawn by itself; `bare` the tables below visits of which few drawn
-    visits have a row."""
+    several records of a unit count, and each synthetic one is drawn by itself; `bare` the tables below visits in which few
+    drawn visits have a row."""
 
     merged: tuple[Merged, ...] = ()
     alone: tuple[str, ...] = ()
@@ -278,8 +278,8 @@ def sentences(statement: "Statement") -> Iterator[str]:
         yield f"At most {most} record{'s' * (most != 1)} of each {unit} counted."
     if lost.bare:
         yield (
-            f"Few synthetic visits have rows in these tables: {_listed([each.text for each in lost.bare])}. If more real ones have, look "
-            "at the keys that link them: rows whose key is not found count for nobody."
+            f"Few synthetic visits have rows in these tables: {_listed([each.text for each in lost.bare])}. If more of the real visits do, "
+            "check the keys that link them: rows whose key is not found count for nobody."
         )
     if lost.unlinked:
         pictures = any(each["kind"] == "image" for each in statement.columns)
@@ -304,7 +304,8 @@ def sentences(statement: "Statement") -> Iterator[str]:
 
 
 def rows_below(statement: "Statement") -> tuple[str, str] | None:
-    """How many visits of a unit count, and how many rows below each of them, as the statement says of linked tables; None without such."""
+    """How many visits of a unit count, and how many rows below each of them, as the statement of linked tables says; None if no table
+    lies below visits."""
     found = [BELOW.fullmatch(str(text)) for text in statement.declared.get("tables", ())]
     told = [(match[1], match[2], int(match[3])) for match in found if match]
     if not told:

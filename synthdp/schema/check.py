@@ -110,7 +110,8 @@ def never_missing(schema: Schema, table: "Table") -> tuple[str | None, str]:
 
 
 def reworded(text: str, schema: Schema, table: "Table") -> str:
-    """What is said of a linked table: how all of them are read, and no advice to write missing: true where the schema refuses it."""
+    """A message about one table, changed to suit a linked one: it names the function that reads all of them, and does not advise
+    missing: true where the schema refuses it."""
     name, rule = never_missing(schema, table)
     for how in ("as one", "by its schema"):
         text = text.replace(f"{ONE_FILE} {how}", TABLES_IN_FILES)
@@ -253,7 +254,7 @@ def _numeric(schema: Schema, column: Integer | Continuous | Datetime, series: "S
 
 
 def lacking(schema: Schema, column: Column) -> str:
-    """The rule that a missing cell breaks where none may be missing."""
+    """The rule that a missing cell breaks in a column that allows none."""
     return NO_ORDER if column.name == schema.order else MISSING
 
 

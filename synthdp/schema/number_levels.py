@@ -13,8 +13,8 @@ Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
 LEVEL = "level of "
 LEVELS = 5  # of a number below visits: in which part of its code's numbers it lies
-LEAST_SHARE = 1e-4  # of a number among those of its code, against an even share
-LEAST_HELD = 1e-9  # of a code's numbers: in a level with fewer there are none
+LEAST_SHARE = 1e-4  # of a number among its code's numbers, as a multiple of an even share
+LEAST_HELD = 1e-9  # of a code's numbers: a level with less of them counts as empty
 
 
 def level(starts: Whole, codes: Whole, values: Whole) -> Whole:
@@ -24,11 +24,12 @@ def level(starts: Whole, codes: Whole, values: Whole) -> Whole:
 
 
 def earlier(owner: Whole, record: Whole, code: Whole) -> Whole:
-    """Of rows record by record: the place of the first row of the owner's last record before this one that has the same code, or -1."""
+    """For each row, in the order of records: the place of the first row with the same code in the owner's last earlier record that has
+    one, or -1."""
     rank = np.lexsort((np.arange(len(code)), code, owner))
-    starts = np.ones(len(code), np.bool_)  # of those of one owner and code
+    starts = np.ones(len(code), np.bool_)  # whether a row is the first of its owner and code
     starts[1:] = (np.diff(owner[rank]) != 0) | (np.diff(code[rank]) != 0)
-    first = starts.copy()  # of those of one record, too
+    first = starts.copy()  # or the first of these in its record
     first[1:] |= np.diff(record[rank]) != 0
     every = np.arange(len(code))
     here = np.maximum.accumulate(np.where(first, every, 0))
@@ -38,28 +39,28 @@ def earlier(owner: Whole, record: Whole, code: Whole) -> Whole:
 
 
 def level_before(levels: Whole, owner: Whole, record: Whole, code: Whole) -> Whole:
-    """The level that `earlier` finds for each row, or one code more where there is none."""
+    """For each row, the level in the row that `earlier` finds; LEVELS + 1, one code more than the levels, if it finds none."""
     before = earlier(owner, record, code)
     return np.where(before < 0, LEVELS + 1, levels[before])
 
 
 def levels_of(starts: Whole, values: int) -> Whole:
-    """(codes, values): the level of each of so many values of each code, as `level`."""
+    """(codes, values): the level of each value from 0 to `values` - 1, for each code; see `level`."""
     found: Whole = (np.arange(values)[None, :, None] >= starts[:, None, :]).sum(2)
     return found
 
 
 def held_levels(in_levels: Whole, shares: Array) -> NDArray[np.bool_]:
-    """(codes, levels): in which levels numbers of each code lie at all. `in_levels` (codes, values) are those of `levels_of`, `shares` how
-    often a code has each value. Where a code has few different numbers, some levels have none."""
+    """(codes, levels): whether any numbers of a code lie in a level. `in_levels` (codes, values) is what `levels_of` returns, `shares` how
+    often a code has each value. If a code has few different numbers, some of its levels are empty."""
     sums = [np.where(in_levels == each, shares, 0).sum(1) for each in range(LEVELS + 1)]
     found: NDArray[np.bool_] = np.stack(sums, 1) > LEAST_HELD
     return found
 
 
 def starts_of(shares: Array, end: int) -> Whole:
-    """Where the parts of each code's numbers begin, (codes, LEVELS), so that about as many rows lie in each; the last part are all that
-    stand in no order."""
+    """Where the parts of each code's numbers begin, (codes, LEVELS), so that about equally many rows lie in each. The last part holds all
+    codes from `end` on, which stand in no order."""
     held = shares[:, :end] + LEAST_SHARE / end
     middle = (np.cumsum(held, 1) - held / 2) / held.sum(1, keepdims=True)
     starts = (middle[:, None, :] < (np.arange(1, LEVELS) / LEVELS)[None, :, None]).sum(2)
@@ -74,20 +75,20 @@ def ascend(starts: Array, end: int) -> bool:
 
 @dataclass
 class Last:
-    """The last value of each key, all of them whole numbers."""
+    """The last value of each key. Keys and values are whole numbers."""
 
     keys: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
     values: Whole = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def find(self, keys: Whole) -> Whole:
-        """Their values, or -1."""
+        """The last values of these keys, or -1."""
         place, known = self._place(keys)
         found = np.full(len(keys), -1)
         found[known] = self.values[place[known]]
         return found
 
     def keep(self, keys: Whole, values: Whole) -> None:
-        """From now on these are the last ones, of different keys in ascending order."""
+        """Make these the last values. No key occurs twice, and they ascend."""
         place, known = self._place(keys)
         self.values[place[known]] = values[known]
         self.keys, self.values = (

@@ -1,6 +1,6 @@
-"""Rows below a unit's records, such as the diagnoses of a visit: what is counted of each of them, and how they lie beside their record.
+"""Rows below a unit's records, such as the diagnoses of a visit: what is counted of each, and how they are laid out beside their record.
 
-All of it follows from the schema, so it is public; the cells of one unit follow from that unit's rows alone.
+All of this follows from the schema, so it is public; the cells of one unit follow from that unit's rows alone.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,17 +21,18 @@ if TYPE_CHECKING:
 Cells = Mapping[str, NDArray[Any]]
 Whole = NDArray[np.int64]
 PREVIOUS = "previous "  # a column as it was in the record before
-EXACT_GAPS, MOST_GAPS = 8, 20  # gaps of so few steps are told apart; codes of gaps beside these
+EXACT_GAPS, MOST_GAPS = 8, 20  # gaps of up to so many steps are told apart; about how many codes longer ones have
 ROWS, ROW, LAST, SO_FAR = " rows", " row", " last", " so far"  # of a table below visits
-MOST_RELATED = 256  # codes of a table below visits whose relations to one another are counted
+MOST_RELATED = 256  # codes of a table below visits: of more, relations to one another are not counted
 
 
 @dataclass(frozen=True)
 class Below:
-    """A table below visits. `code` says what a row is, `further` are its other columns; of `dates` the gap to the visit's order column is
-    counted, in steps of `periods` microseconds; `starts` are the least gaps of its codes. `none` is the code of a row that is not there.
-    `optional` are the values that may be missing: then they have the last code. `leveled` are the numbers, and how many of their codes
-    stand in order; of these and of all others, atoms and missing ones, each row's level is told apart."""
+    """A table below visits, of which `places` rows of a visit count. The column `code` says what a row is, and `none` is its code for a row
+    that is not there; `further` are the other columns. Of a date the gap to the visit's order column is counted, in steps of `periods`
+    microseconds; `starts` are the least gaps of its codes. A missing value of an `optional` column has the last code. `leveled` are the
+    numbers, each with how many of its codes stand in order: these codes fall into levels, and all others (atoms and missing cells) are one
+    level more."""
 
     table: str
     code: str
@@ -41,7 +42,7 @@ class Below:
     optional: tuple[str, ...]
     starts: tuple[tuple[str, tuple[int, ...]], ...]
     periods: tuple[tuple[str, int], ...]
-    orders: tuple[tuple[str, bool, str], ...]  # a date, whether it is not before (else not after), and what
+    orders: tuple[tuple[str, bool, str], ...]  # a date, whether it is not before (else not after) another, and that one
     leveled: tuple[tuple[str, int], ...]
 
     @classmethod
@@ -97,7 +98,7 @@ class Below:
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The columns that say in which part of its code's numbers one lies."""
+        """The columns that say in which part of its code's numbers a number lies."""
         return tuple(LEVEL + name for name, _ in self.leveled)
 
     @property
@@ -109,17 +110,17 @@ class Below:
 
     @property
     def related(self) -> bool:
-        """Whether codes are few enough for tables of two of them."""
+        """Whether there are few enough codes for tables of pairs of them."""
         return self.none <= MOST_RELATED
 
     def gap(self, name: str, points: Whole, gone: NDArray[np.bool_], visits: Whole) -> Whole:
-        """Codes of a date's points, by the microseconds of the visits' order column."""
+        """Codes of the gaps from visits, in microseconds of their order column, to a date's points; `gone` says which dates are missing."""
         starts, gap = np.array(dict(self.starts)[name]), points - visits // dict(self.periods)[name]
         found: Whole = np.searchsorted(starts, np.maximum(gap, starts[0]), side="right") - 1
         return np.where(gone, len(starts), found)
 
     def sizes(self, codes: Mapping[str, int]) -> dict[str, int]:
-        """Codes of every column of a row, by those of the coded columns."""
+        """How many codes each column of a row has; `codes` says how many the coded columns have."""
         sizes = {self.code: self.none + 1, PREVIOUS + self.code: self.none + 1, self.table + LAST: self.none + 1}
         sizes |= {self.table + ROW: self.places}
         dates = {name: len(starts) + 1 for name, starts in self.starts}
@@ -133,7 +134,8 @@ class Below:
         visits: Whole,
         dates: Mapping[str, tuple[Whole, NDArray[np.bool_]]],
     ) -> dict[str, Whole]:
-        """The columns of the rows below records, (records, places) each, and how many rows there are (of a declared code, without gaps)."""
+        """The columns of the rows below records, (records, places) each, and how many rows each record has. Rows of a declared code come
+        first, without gaps."""
         every = range(1, self.places + 1)
         codes = np.stack([coded[:, names.index(f"{self.code} {at}")] for at in every], 1).astype(np.int32)
         order = np.argsort(codes >= self.none, axis=1, kind="stable")
@@ -151,7 +153,8 @@ class Below:
         return found
 
     def before(self, bags: Cells, previous: Whole, later: NDArray[np.bool_]) -> dict[str, Whole]:
-        """The columns of the rows below the previous record of each one, which is `previous` (records,) of `later` records."""
+        """The columns of the rows below each record's previous one: `previous` (records,) says which that is, `later` which records have
+        one."""
         found = {}
         for name in self.columns:
             held = np.where(later[:, None], bags[name][previous], -1)
@@ -160,7 +163,7 @@ class Below:
         return found
 
     def texts(self, bags: Cells) -> list[str]:
-        """The codes of the rows below each record, as one text."""
+        """For each record, the codes of the rows below it as one text."""
         held = np.stack([bags[name] for name in self.columns], 2)
         rows = ([",".join(map(str, row)) for row in each if 0 <= row[0] < self.none] for each in held.tolist())
         return ["".join(f"{row};" for row in each) for each in rows]
@@ -173,10 +176,10 @@ class Below:
         levels: Mapping[str, Whole] | None = None,
         owner: Whole | None = None,
     ) -> tuple[dict[str, Whole], Whole]:
-        """Some columns of every row, (rows,) each, by those of its records, and whose record's it is; `sizes` are `View.sizes`. `t so far`
-        are the codes of the rows before it, (rows, places). Levels need the starts of `levels` (see `number_levels.level`), previous ones
-        whose each record is, too: they are those of the first row of the last of these records, before this one, that has the row's code.
-        """
+        """The columns `names` of every row, (rows,) each, from the columns of its record, and which record that is; `sizes` are
+        `View.sizes`. `t so far` are the codes of the rows before it in its record, (rows, places). Levels need `levels`, where they
+        start (see `number_levels.level`). A previous level is that of the first row with the same code in the owner's last earlier
+        record that has one, so it also needs `owner`, whose each record is."""
         codes = cells[self.code]
         record, place = np.nonzero((codes >= 0) & (codes < self.none))
         found: dict[str, Whole] = {}
@@ -197,14 +200,14 @@ class Below:
                 found[name] = level(levels[own], code, values)
                 if name != own:
                     if owner is None:
-                        raise ValueError("previous levels need whose each record is")
+                        raise ValueError("previous levels need `owner`: whose each record is")
                     found[name] = level_before(found[name], owner[record], record, code)
             else:
                 found[name] = cells[name][record]
         return found, record
 
     def before_at(self, cells: Cells, sizes: Mapping[str, int], name: str, record: Whole, code: Whole) -> Whole:
-        """What a value was in the first row of the previous record that has this code; the last code where there is none."""
+        """What a value was in the previous record, in its first row with this code; the last code where there is none."""
         same = cells[PREVIOUS + self.code][record] == code[:, None]
         held = cells[name][record, same.argmax(1)]
         return np.where(same.any(1), held, sizes[name] - 1)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FORMS = "{always: ...}, {if: ..., then: ...}, {never: ...}, {together: [...], allowed: [...]} or text such as a <= b"
-_SWAPPED = {"=>": ">=", "=<": "<=", "==": "="}  # what is written for an operator by mistake
+_SWAPPED = {"=>": ">=", "=<": "<=", "==": "="}  # what people write by mistake: what they mean
 _LIMIT = re.compile(r"\s*(<=|>=|<|>|=)\s*(\S.*?)\s*")
 _MOST_TEXT = 80
 
@@ -118,7 +118,7 @@ class _Reader:
             yield Term(column=column.name, op=op, constants=(value,))
 
     def _check_operator(self, column: Column, op: Operator, word: str) -> None:
-        """Refuse `a => b`, which would be read as `=` and the value `> b`; a category may begin like that."""
+        """Refuse `a => b`, which would otherwise be read as `=` and the value `> b`, unless a category may be so called."""
         meant, value = _SWAPPED.get(op + word[:1]), word[1:].strip()
         given = getattr(column, "categories", ())
         categories = () if isinstance(given, str) else given

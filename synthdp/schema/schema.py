@@ -378,8 +378,8 @@ class Schema:
         if "unit" in rest and "max_records_per_unit" not in rest:
             raise BadInput(
                 f"schema: max_records_per_unit is missing: how many records of one {rest['unit']} a fit uses, any others being left "
-                f"out. 1 keeps one record of each {rest['unit']}; a larger number keeps more of them, and every generator but "
-                "histories then needs as many times the noise"
+                f"out. 1 keeps one record of each {rest['unit']}; a larger number keeps more of them, and every generator "
+                "except histories then needs that many times the noise"
             )
         return made
 

@@ -55,7 +55,7 @@ LISTABLE, MOSTLY = (
     50,
     0.9,
 )  # so many different values could be categories; what share of them says of what kind they are
-UNLINKED = 0.9  # of rows with a key: where so many are in no row of the table above, the keys are written in two ways
+UNLINKED = 0.9  # of the rows with a key: if the keys of so many are not in the table above, they are probably written differently there
 NUMBER = re.compile("[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
 ELSEWHERE = "look it up outside of the records"
 REMEDIES = {
@@ -96,7 +96,7 @@ class Finding:
 EMPTY = Finding(
     column="",
     what="the table has no records",
-    remedy="a fit accepts it, and learns nothing from it; if there should be some, export the file again",
+    remedy="a fit accepts it, and learns nothing from it; if it should have some, export the file again",
 )
 
 
@@ -150,7 +150,7 @@ def review_tables(
 
 
 def _never_missing(schema: Schema, table: Table, found: Finding) -> Finding:
-    """Cells that cannot be allowed to be missing have another remedy."""
+    """The finding, with another rule and remedy if it concerns cells that a schema cannot allow to be missing."""
     name, rule = never_missing(schema, table)
     lacks = found.column == name and found.what == f"some values are {MISSING}"
     return replace(found, what=f"some values are {rule}", remedy=REMEDIES[rule]) if lacks else found
@@ -275,8 +275,8 @@ def _windows(schema: Schema, whole: Joined) -> Iterator[Finding]:
 
 
 def _weighed(schema: Schema, below: Table | None = None) -> str:
-    """What histories does instead of adding noise where more rows count: more of those `below` visits, or more visits. Its plan adds
-    noise to what must be bought of them."""
+    """What `histories` does instead of adding noise if more rows count: rows of the table `below` visits or, without one, visits. Only what
+    must be bought of them (`learn`, trees of codes) holds more noise."""
     tables = tuple(f"{table.name}." for table in schema.tables if table.below)
     of = [name for name, _ in schema.learned if name.startswith(tables) == (below is not None)]
     bought = ", ".join(dict.fromkeys(name for name in of if below is None or name.startswith(f"{below.name}.")))
@@ -343,7 +343,7 @@ def _learned(column: Column, series: "pd.Series[Any]") -> Iterator[Finding]:
 def _cells(
     schema: Schema, column: Column, series: "pd.Series[Any]", told: pd.DataFrame | None, *, below: bool = False
 ) -> Iterator[Finding]:
-    """Cells that break a rule; `below`: of a table below visits, where nothing can be learned."""
+    """Cells that break a rule. `below` says that the table is below visits, where `learn` is refused."""
     found = [(rule, wrong, _remedy(rule, column, below), True) for rule, wrong in broken(schema, column, series)]
     if isinstance(column, Categorical) and (wrong := merged(column, series)).any():
         then = f"nothing, if that is intended; otherwise complete its code list ({_look(below)})"
@@ -408,7 +408,7 @@ def _remedy(rule: str, column: Column, below: bool) -> str:
 
 
 def _look(declared: bool) -> str:
-    """Where a public fact is found: `learn` buys one unless it must be `declared`."""
+    """Where to find a public fact. If it need not be `declared`, `learn` can buy it."""
     return ELSEWHERE if declared else f"{ELSEWHERE}, or use `learn`"
 
 

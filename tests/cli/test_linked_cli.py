@@ -107,7 +107,7 @@ def test_a_folder_is_checked_fitted_and_sampled(place, capsys):
 
 @pytest.mark.parametrize("linked", [0, 0.05, 0.2])
 def test_check_is_loud_where_nearly_all_keys_lead_nowhere_and_never_says_that_a_fit_refuses_them(place, capsys, linked):
-    """A key column that a program stored as numbers has `.0` behind each key: a fit takes the table and learns nothing of it."""
+    """If a program stored keys as numbers, each one ends in `.0`: a fit accepts the table, and learns hardly anything from it."""
     diagnosis = read("tables")["diagnosis"]
     lost = diagnosis["visit_id"].where(diagnosis.index < linked * len(diagnosis), diagnosis["visit_id"] + ".0")
     diagnosis.assign(visit_id=lost).to_csv("tables/diagnosis.csv", index=False)

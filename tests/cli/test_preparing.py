@@ -238,7 +238,7 @@ def test_check_of_a_table_without_records(place, capsys):
 
 
 def test_check_recommends_nothing_that_the_schema_refuses(place):
-    """An ordinal has no `other` and is never learned, edges of bins need declared bounds, and a column of the order is never missing."""
+    """An ordinal has no `other` and is never learned, edges of bins need declared bounds, and no cell of the order column is missing."""
     columns = {
         "patient": {"kind": "identifier"},
         "age": {"kind": "integer", "bounds": [0, 99], "bins": [20, 40]},
@@ -426,7 +426,7 @@ def test_split_keeps_patients_together_and_every_row_as_it_was(place, capsys, na
 
 
 def test_the_schema_that_split_copies_keeps_its_lines_and_knows_of_the_looks_before(place, capsys):
-    """The log of looks goes by the file's name, so a copy under another name was told as one that nobody edited after a look."""
+    """The log of looks goes by the file's name, so a copy under another name once counted as not edited after a look."""
     words = ["split", "path=a.csv", "schema=schema.yaml"]
     text = (place / "schema.yaml").read_text().replace("units: 60", "units: 60  # annual report")
     (place / "schema.yaml").write_text(f"# by hand\n{text}")

@@ -1,4 +1,4 @@
-"""Fits: a schema of any columns, few records, a generator. What is charged must end, hold its schema, and open as the same again."""
+"""Fits of any columns, few records and any of some generators. A fit must end, keep to its schema, and draw the same once opened again."""
 
 import numpy as np
 import pandas as pd

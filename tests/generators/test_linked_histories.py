@@ -400,7 +400,7 @@ def test_without_anybody_s_visit_there_are_people():
 
 
 def test_a_table_whose_rows_belong_to_no_visit_is_named_as_lost():
-    """Its keys are written otherwise, so that each of its rows is an orphan."""
+    """Its keys are written differently, so each of its rows is an orphan."""
     frames = hospital(300, seed=6)
     much = Budget(50.0, 1e-5)
     assert not fitted(much, frames, seed=1).statement.lost.bare
@@ -414,7 +414,7 @@ def test_a_table_whose_rows_belong_to_no_visit_is_named_as_lost():
 
 
 def test_many_codes_are_fitted_round_after_round(monkeypatch):
-    """Of more codes than `MOST_RELATED` nothing is counted of the visit before: a second round must not look for it."""
+    """If there are more codes than `MOST_RELATED`, nothing relates them to the visit before: a second round must not look for it."""
     monkeypatch.setattr(rows_below, "MOST_RELATED", 2)
     release = fitted(BUDGET, hospital(60, seed=6), replace(SMALL, rounds=2), with_labs(units=60))
     assert not release.model.of_record["diagnosis.code"].gains

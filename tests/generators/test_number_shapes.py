@@ -26,7 +26,7 @@ def test_what_has_one_peak_stays():
 
 
 def test_no_single_peaked_counts_are_nearer():
-    """Against all orders of peaked counts on a small grid, by brute force; peaked per width."""
+    """Against all counts on a small grid with one peak, by brute force; the peak is one of counts per width."""
     rng = np.random.default_rng(0)
     grid = np.arange(-1.0, 4.5, 0.5)
     every = np.stack(np.meshgrid(*[grid] * 4, indexing="ij"), -1).reshape(-1, 4)
@@ -57,7 +57,7 @@ def test_without_noise_shares_are_the_tables_whatever_their_shape():
 
 @pytest.mark.parametrize("deviation", [10.0, 3.0])
 def test_noise_leaves_less_where_a_code_has_no_numbers(deviation):
-    """Than in the nearest counts: seven tenths of their error at most."""
+    """At most seven tenths of the error of the nearest counts."""
     rng = np.random.default_rng(1)
     table = np.array([bell(5 + 3 * code, 2, 300) for code in range(10)])
     noisy = table + rng.normal(0, deviation, table.shape)

@@ -448,7 +448,7 @@ def test_linked_tables_are_said_to_be_protected_together_with_what_counts_of_eac
 
 
 def test_rows_of_each_table_that_count_are_told_at_the_top_and_among_what_was_lost():
-    """By the words of a fit's statement: rows below visits were left out of both."""
+    """With the words of a fit's statement. Both places once left out rows below visits."""
     of = with_labs(tables={"visit": {**DECLARED["tables"]["visit"], "max_rows": 1}})
     told = {"by": "us", "units": 100, "targets": [], "name": "x", **stating.linked(of)}
     made = make_statement(generator="histories", unit="person_id", max_records_per_unit=1, declared=told, lost=Lost())

@@ -336,7 +336,7 @@ def test_check_lists_links_and_keys_that_are_not_right():
 
 @pytest.mark.parametrize("frame", ["lab.csv", "as it is written"])
 def test_frames_of_linked_tables_that_are_not_read_are_refused_with_what_reads_them(frame):
-    """`synthdp.read`, which was named, takes one table."""
+    """Messages once named `synthdp.read`, which takes one table."""
     taken = {**LAB["columns"]["value"], "bounds": [0, 100]}
     of = with_labs(
         tables={"lab": {**LAB, "columns": {**LAB["columns"], "value": taken}, "reading": {"decimal": ","}}}, rules=[]

@@ -140,7 +140,7 @@ def _convolution(inner: int, outer: int) -> nn.Conv3d:
 
 
 def _each_picture(scaled: Callable[..., Tensor], hidden: Tensor, *settings: Any, **named: Any) -> Tensor:
-    """(rows, channels, K, height, width), scaled in two dimensions: for three no GPU has a deterministic backward pass."""
+    """(rows, channels, K, height, width), scaled in two dimensions: no GPU has a deterministic backward pass for scaling in three."""
     found = scaled(hidden.flatten(1, 2), *settings, **named)
     return found.reshape(*hidden.shape[:3], *found.shape[2:])
 

@@ -82,7 +82,7 @@ class Conditional:
 def draw(
     conditional: Conditional, cells: Mapping[str, Whole], sizes: Mapping[str, int], rows: int, rng: np.random.Generator
 ) -> Whole:
-    """Codes of a column for each row; of one that nothing tells, from its distribution."""
+    """A code of a column for each row; if nothing tells this column, from its own distribution."""
     if conditional.cliques:
         return conditional.draw(cells, sizes, rng)
     return drawn(np.tile(softmax(conditional.margin[None, :]), (rows, 1)), rng)

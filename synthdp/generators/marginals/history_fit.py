@@ -1,6 +1,6 @@
-"""The fit of histories: histories are drawn by the model so far, and its conditionals fitted to noisy tables of them, in turns.
+"""The fit of histories. In turns, the model so far draws histories, and its conditionals are fitted, over these, to the noisy tables.
 
-Drawn units are weighed as the questions weigh real ones, so that what is fitted is not bent by it.
+Drawn units are weighed as the questions weigh real ones, so that the weights do not distort what is fitted.
 """
 
 import math
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Clique = tuple[str, ...]
 Tables = dict[Clique, Array]
-CHANCES = 6_000_000  # of codes of rows below visits that a fit looks at: of more rows, some tell
-BY_CODE = 4.0  # times `spread`: what codes and numbers of rows of a visit tell of its rows; tried on a made-up hospital
-SETTLED = 4  # how often a later round begins with days and gaps fitted in turns, and ends with fits of the target
-LEAST_DEVIATION = 1e-3  # of tables without noise, of which rounding is all that is left
+CHANCES = 6_000_000  # of codes of rows below visits that a fit looks at; if there are more, it takes some of the rows
+BY_CODE = 4.0  # times `spread`: what codes and numbers of a visit's rows tell of them; tried on a made-up hospital
+SETTLED = 4  # how often each later round fits days and gaps in turns at its start, and the target at its end
+LEAST_DEVIATION = 1e-3  # of tables without noise, in which only rounding is left
 CLEAR = 3.0  # deviations of noise that `other` must stand above, where categories are learned
 
 
@@ -66,13 +66,13 @@ class NoisyTables:
 
     @classmethod
     def of(cls, data: "Sensitive", question: HistoryTables) -> "NoisyTables":
-        """The answer to a question, which is asked here."""
+        """Ask the question, and keep its answer."""
         answer = data.ask(question)
         tables = dict(zip(question.cliques, answer, strict=True))
         return cls(tables, max(question.deviation, LEAST_DEVIATION), question.clip, question.rows)
 
     def weights(self, view: View, cells: Mapping[str, Whole], owner: Whole, count: Whole) -> Array:
-        """What each of these records weighs by the rule of the question, (records,)."""
+        """(records,): what each of these records weighs by the rule of the question."""
         squares = history_view.squares(cells, owner, count, view.apart(self.tables, self.rows))
         most = history_view.largest(float(self.clip or 0), len(self.tables))
         found: Array = history_view.weights(squares, most)[owner] / UNIT_WEIGHT
@@ -86,7 +86,7 @@ class NoisyTables:
 
 @dataclass
 class HistoryFit:
-    """A model on its way: histories are drawn by it and it is fitted to their tables, in turns."""
+    """A model in the making: in turns, it draws histories, and is fitted over these to the noisy tables."""
 
     codec: Codec
     view: View
@@ -102,7 +102,7 @@ class HistoryFit:
     variances: dict[str, dict[int, Array]] = field(default_factory=dict)
 
     def units(self, asked: NoisyTables, rng: np.random.Generator) -> None:
-        """Conditionals of a unit's columns, each given those before it; units that they draw."""
+        """Fit the conditionals of a unit's columns, each given those before it, and draw units from them."""
         view, sizes = self.view, self.view.sizes
         self.of_unit: dict[str, Conditional] = {}
         self.number = int(min(MOST_UNITS, max(1.0, asked.total)))
@@ -122,9 +122,9 @@ class HistoryFit:
             self.people[name] = draw(self.of_unit[name], self.people, sizes, self.number, rng)
 
     def records(self, rng: np.random.Generator) -> "HistoryModel":
-        """Rounds over all columns of a record; in the first one each column is fitted before the next is drawn by it. Later ones go
-        halfway: where a column depends much on its previous value and drawn records follow too many of one value, a fit makes up for
-        that, the next records follow too few, and going the whole way never settles."""
+        """Fit the columns of a record in rounds. In the first round each column is fitted before the next one is drawn from it. Later
+        rounds move columns halfway to their new fit. Going the whole way would never settle where a column depends much on its previous
+        value: if too many drawn records follow one value, the fit makes up for that, and then too few follow it."""
         view = self.view
         self.alone = {name: self._alone([self._asked(name)], name) for name in view.drawn}
         held = {name: _by_itself(alone) for name, alone in self.alone.items()}
@@ -150,7 +150,8 @@ class HistoryFit:
         return model
 
     def _draw(self, rng: np.random.Generator) -> tuple[dict[str, Whole], Array]:
-        """Histories by the model so far, and what each record weighs; days are then nearer to the tables'."""
+        """Draw histories from the model so far: their cells, and what each record weighs. The shares of days then move nearer to those of
+        the tables."""
         self.spans = Spans.of(self.view, self.codec, self.people, rng)
         drawn_histories = self.model.histories(self.number, rng, self.people, self.spans)
         cells, weights, self.before = self._weighed(*drawn_histories)
@@ -158,8 +159,8 @@ class HistoryFit:
         return cells, weights
 
     def _adjust_days(self, cells: Mapping[str, Whole]) -> None:
-        """Let as many records lie on each day as the tables say: those that follow others in each code of the order column, and all on each
-        day of the week."""
+        """Change shares so that as many records lie on each day as the tables say. This goes for the records that follow others, by codes
+        of the order column, and for all records, by days of the week."""
         view, later = self.view, cells[PLACE] > 0
         for name, share, moved in (
             (view.order, self.model.seasons, later),
@@ -178,7 +179,7 @@ class HistoryFit:
 
     @cached_property
     def ordered(self) -> dict[str, tuple[int, int]]:
-        """The codes [first, end) of columns that stand in their order."""
+        """For columns with codes that stand in order: these codes, [first, end)."""
         view, codec, sizes = self.view, self.codec, self.view.sizes
         found = {name: (0, sizes[name]) for name in (NUMBER, PLACE, LEFT, MANY)} | {FIRST: (0, sizes[FIRST] - 1)}
         found |= {name: (1, sizes[name]) for name in (GAP, PACE)}
@@ -195,8 +196,8 @@ class HistoryFit:
 
     @cached_property
     def slopes(self) -> Slopes:
-        """Those of the unit's and the record's columns with one another and with their own previous values. Numbers, places and gaps of
-        records have none: they say much the same as one another, so that slopes of noise would outweigh each other."""
+        """The slopes of the unit's and the record's columns, and of levels, with one another and with their own previous values. Numbers,
+        places and gaps of records have none: they say much the same as one another, so noise would give them large slopes that cancel."""
         told = {*self.view.unit, *self.view.own, *(name for each in self.view.below for name in each.levels)}
         ordered = {name: codes for name, codes in self.ordered.items() if name.removeprefix(PREVIOUS) in told}
         return Slopes(ordered, tuple(self.levels))
@@ -205,7 +206,7 @@ class HistoryFit:
         return _alone(answers, name, self.view, self._in_order(name), self.others.get(name))
 
     def _in_order(self, name: str) -> tuple[slice, Array]:
-        """The codes of a column that stand in their order, and how wide each is."""
+        """The codes of a column that stand in order, and how wide each of them is."""
         below, codec = self.view.of_row(name), self.codec
         starts = {} if below is None else dict(below.starts)
         first, end = (0, len(starts[name])) if name in starts else self.ordered.get(name, (0, 0))
@@ -217,8 +218,8 @@ class HistoryFit:
         return slice(first, end), widths[: end - first]
 
     def _weighed(self, cells: dict[str, Whole], owner: Whole, points: Whole) -> tuple[dict[str, Whole], Array, Whole]:
-        """The records that count, as of real units, what each weighs in tables of records, and the order column's point of the record
-        before it, if any. What they weigh in each question is kept beside them."""
+        """The drawn records that count, chosen as for real units; what each weighs in tables of records; and the order column's point of
+        the record before it, if any. `self.weights` keeps what they weigh in each question."""
         number = np.bincount(owner, minlength=self.number)
         starts, most = np.cumsum(number) - number, self.codec.schema.max_records_per_unit
         place = np.arange(len(owner)) - starts[owner]
@@ -237,7 +238,7 @@ class HistoryFit:
         return next(each for each in self.answers if any(name in clique for clique in each.tables))
 
     def _asked(self, name: str) -> NoisyTables:
-        """The first answer that has tables of a drawn column by others."""
+        """The first answer with tables of what tells a drawn column, which stands last in them."""
         return next(each for each in self.answers if any(clique[-1] == name for clique in each.tables))
 
     def _conditional(self, name: str, cells: dict[str, Whole], weights: Array, start: Conditional) -> Conditional:
@@ -284,7 +285,7 @@ class HistoryFit:
             for table in tables:
                 table[:, -1] = 0.0
             return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start)
-        if name == FIRST:  # the last code says that this is another record
+        if name == FIRST:  # the last code says that this is not a first record
             offset = np.zeros((there.sum(), size))
             offset[:, -1] = CLOSED
             owner, spans = self.owner[there], self.spans
@@ -307,7 +308,7 @@ class HistoryFit:
         deviation: float,
         start: Conditional,
     ) -> Array:
-        """Logarithms of how much rarer codes are that a visit already has, (codes,); `table` is of codes by those of the row before."""
+        """(codes,): logarithms of how much rarer a code is if the visit already has it; `table` counts codes by that of the row before."""
         last, so_far, codes = cells[below.table + LAST], below.table + SO_FAR, len(start.margin)
         plain = replace(start, gains={column: gains for column, gains in start.gains.items() if column != so_far})
         rows = np.flatnonzero(last < below.none)
@@ -317,7 +318,7 @@ class HistoryFit:
         return np.full(codes, math.log(factor))
 
     def _by_code(self, below: Below, name: str) -> Conditional:
-        """Of numbers given their codes, as far as the shares of each code tell; no row has the code of none."""
+        """The conditional of numbers given their codes, from the shares of each code; no row has the code `none`."""
         alone, shares = self.alone[name], self.shares[name]
         held = np.where(alone > CLOSED, np.log(np.maximum(shares, LEAST_CHANCE)) - alone, 0.0)
         return Conditional(alone, ((below.code,),), np.pad(held, ((0, 1), (0, 0)), constant_values=CLOSED))
@@ -332,7 +333,7 @@ class HistoryFit:
         deviations: list[float],
         start: Conditional,
     ) -> Conditional:
-        """Of numbers given their levels: those of their codes, which categories before them change."""
+        """The conditional of a number given its level: its code's numbers, which categories before it in the row make likelier or rarer."""
         by_code, (code, *others), alone = self._by_code(below, name), self.cliques[name], self.alone[name]
         if not others:
             return by_code
@@ -352,8 +353,8 @@ class HistoryFit:
         clique: Clique,
         name: str,
     ) -> Array:
-        """A table of a question that weighs units in its own way, as if it weighed them as another: the drawn records tell by how much a
-        cell's shares differ."""
+        """A table as if its question weighed records by `wanted` in place of `had`: the drawn records show how much the shares of its cells
+        differ."""
         place = history_view.cell(cells, (*clique, name), self.view.sizes)
         place = place[:, None] if place.ndim == 1 else place
         there, several = place >= 0, np.maximum((place >= 0).sum(1, keepdims=True), 1)
@@ -368,7 +369,7 @@ class HistoryFit:
     def _rows(
         self, cells: Mapping[str, Whole], weights: Array, below: Below, cliques: Sequence[Clique], size: int
     ) -> tuple[dict[str, Whole], Array]:
-        """Rows below drawn records and what they weigh; of very many some, evenly."""
+        """Rows below drawn records, and what they weigh; if there are very many, evenly spaced ones of them."""
         names = dict.fromkeys(name for clique in cliques for name in clique)
         names |= dict.fromkeys([below.table + SO_FAR] if below.table + LAST in names else [])
         found, record = below.rows(cells, self.view.sizes, [below.code, *below.levels, *names], self.levels, self.owner)
@@ -432,14 +433,14 @@ class HistoryFit:
 def _alone(
     answers: Sequence[NoisyTables], name: str, view: View, in_order: tuple[slice, Array], other: int | None = None
 ) -> Array:
-    """Logarithms of a column by itself, (codes,), as all tables that hold it say. The code
-    that says that a record has no such column, or that a cell is missing which cannot be, is none of those that are drawn.
+    """(codes,): logarithms of the shares of a column's codes, as all tables that hold it say. Two codes are never drawn: the one of records
+    that have no such column, and the one of missing cells in a column below visits that allows none.
 
-    Codes that stand in order have few peaks, wherever noise explains the rest. Of gaps, most of whose codes are empty, the noise that is
-    above zero would be much: they are the shares nearest to the noisy ones.
+    Codes that stand in order have few peaks, wherever noise explains the rest. Most codes of a gap are empty, so the noise above zero would
+    add up over them: their counts are the non-negative ones with the same sum that are nearest to the noisy ones.
 
-    Learned categories are those whose counts were clear of the noise. So is `other`, the code that takes all the rest: below `CLEAR`
-    deviations it counts as empty; otherwise noise would fill it where hardly any record belongs there.
+    Learned categories are those whose counts stood clear of the noise. `other`, the code of all the rest, must do so too: below `CLEAR`
+    deviations it counts as empty. Otherwise noise would fill it even if hardly any record belongs there.
     """
     counts, deviation = _counts(answers, name)
     below = view.of_row(name)
@@ -460,7 +461,7 @@ def _alone(
 
 
 def _counts(answers: Sequence[NoisyTables], name: str) -> tuple[Array, float]:
-    """Counts of a column's codes and their deviation, (codes,): the mean of what all tables that hold it say, by their precisions."""
+    """(codes,): counts of a column's codes, the mean of what all tables that hold it say, weighted by precision; and their deviation."""
     found, precision = np.zeros(()), 0.0
     for asked in answers:
         for clique, table in asked.tables.items():
@@ -477,5 +478,5 @@ def _by_itself(alone: Array) -> Conditional:
 
 
 def _told(tables: Tables, before: str, name: str) -> Array:
-    """(codes of `before`, codes of `name`), however it was asked."""
+    """The table (codes of `before`, codes of `name`), in whichever order it was asked."""
     return tables[before, name] if (before, name) in tables else tables[name, before].T

@@ -77,12 +77,12 @@ class HistoryModel:
         return {name: levels_of(starts, sizes[name.removeprefix(LEVEL)]) for name, starts in self.levels.items()}
 
     def held_levels(self, name: str) -> NDArray[np.bool_]:
-        """(codes, levels): in which levels numbers of each code lie at all, by what the model has of that number."""
+        """(codes, levels): whether any numbers of a code lie in a level, as far as the model knows this number."""
         in_levels, conditional = self.in_levels[LEVEL + name], self.of_record[name]
         return held_levels(in_levels, softmax(conditional.margin + conditional.theta[: len(in_levels)]))
 
     def point_shares(self) -> PointShares | None:
-        """How often records lie on each point, if there are not too many."""
+        """How often records lie on each point, if there are not too many points."""
         return PointShares.of(self.view, self.codec, self.seasons, self.days)
 
     def people(self, units: int, rng: np.random.Generator) -> dict[str, Whole]:

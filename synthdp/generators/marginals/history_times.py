@@ -1,4 +1,4 @@
-"""When the records of drawn histories lie, and dates of rows below them: between which points, and on which of them how often."""
+"""When the records of drawn histories, and the dates of rows below them, lie: between which points, and how often on each."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from synthdp.schema.rows_below import Below
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
 POINTS = "points of "  # dates below visits, as drawn
-MOST_POINTS = 100_000  # of the order column's grid, of which some are likelier than others
+MOST_POINTS = 100_000  # of the order column's grid: with more, all points of a code are equally likely
 LARGEST = 1 << 62  # no gap is larger
 LEAST_SHARE = 1e-4  # of a point, against an even share
 MOST_SHARE = 50.0  # of a point, against an even share
@@ -40,7 +40,7 @@ class Spans:
 
     @classmethod
     def of(cls, view: View, codec: Codec, people: Mapping[str, Whole], rng: np.random.Generator) -> "Spans":
-        """When records of these units may lie; dates of units that limit it are drawn here, unless `people` has their points."""
+        """When records of these units may lie; dates of units that limit this are drawn here, unless `people` has their points."""
         order, units = codec.numeric(view.order), len(people[NUMBER])
         (low, high), points = (np.full(units, end) for end in order.span), dict[str, Whole]()
         missing: dict[str, NDArray[np.bool_]] = {}
@@ -66,7 +66,7 @@ class Spans:
     def of_date(
         self, view: View, codec: Codec, below: Below, name: str, row: Mapping[str, Whole], visits: Whole, units: Whole
     ) -> tuple[Whole, Whole]:
-        """The first and the last point of a date of rows, by its column's bounds and the orders that it keeps."""
+        """The first and the last point that a date of each row may have, by its column's bounds and the orders that it keeps."""
         period = dict(below.periods)[name]
         low, high = (np.full(len(visits), end) for end in codec.numeric(f"{name} 1").span)
         for own, since, other in below.orders:
@@ -159,8 +159,8 @@ def crowded(room: Array, left: Whole) -> Array:
 
 
 def first_offsets(on_points: PointShares | None, codes: int, low: Whole, high: Whole, left: Whole) -> Array:
-    """(rows, codes): logarithms of how many ways the `left` records that come after a first one in each of the order column's codes
-    have to lie up to `high`, against those that they have from `low` on; 0 where points have no shares."""
+    """(rows, codes): logarithms of the chance that `left` records, each anywhere from `low` to `high`, all come after a first one in each
+    of the order column's codes; 0 if points have no shares."""
     if on_points is None:
         return np.zeros((len(left), codes))
     low, high = low[:, None], np.maximum(low, high)[:, None]
@@ -170,9 +170,9 @@ def first_offsets(on_points: PointShares | None, codes: int, low: Whole, high: W
 
 
 def gap_offsets(on_points: PointShares | None, gaps: Sequence[int], points: Whole, high: Whole, left: Whole) -> Array:
-    """(rows, codes): logarithms of how often a record lies where a gap of each code leads from these points, against an even share, if
-    the `left` records that come after it lie anywhere up to `high`: they fit in as many ways as the time that is left for each allows.
-    `CLOSED` for a gap that leads past the end, and for the code that says there is none."""
+    """(rows, codes): logarithms of how often a record lies where a gap of each code leads from these points, against an even share, times
+    the chance that `left` more records, each anywhere from these points to `high`, all come after it. `CLOSED` for a gap that leads past
+    `high`, and for the code that says there is no gap."""
     starts, ends = np.array(gaps)[None, :], np.array([*gaps[1:], LARGEST])[None, :]
     points, high = points[:, None], high[:, None]
     far = starts > high - points
@@ -199,7 +199,7 @@ def draw_first(
     left: Whole,
     rng: np.random.Generator,
 ) -> tuple[Whole, Whole]:
-    """The order column's codes and points of the first records of these units, which `left` more records follow."""
+    """The order column's codes and points of the first records of these units; `left` more records follow each."""
     order, low, high = codec.numeric(view.order), spans.low[units], spans.high[units]
     offset = np.zeros((len(units), view.sizes[FIRST]))
     offset[:, :-1] = first_offsets(on_points, view.sizes[view.order], low, high, left)
@@ -222,7 +222,7 @@ def draw_gap(
     left: Whole,
     rng: np.random.Generator,
 ) -> Whole:
-    """How many steps after these points the next records lie, which `left` more records follow up to `high`."""
+    """How many steps after these points the next records lie; `left` more records follow each, up to `high`."""
     offset = gap_offsets(on_points, view.gaps, points, high, left)
     chances = np.maximum(conditional.probabilities(cells, view.sizes, offset), LEAST_CHANCE)
     codes = drawn(np.where(offset <= CLOSED, 0, chances), rng) - 1
@@ -244,7 +244,7 @@ def draw_date(
     high: Whole,
     rng: np.random.Generator,
 ) -> tuple[Whole, Whole]:
-    """Codes and points of a date of rows, between these points; -1 where there is no time for it."""
+    """A code and a point, from `low` to `high`, for a date of each row; the code is -1 where there is no time for it."""
     starts, period = np.array(dict(below.starts)[name]), dict(below.periods)[name]
     base = visits * view.period // period
     least, most = starts[None, :] + base[:, None], np.append(starts[1:] - 1, LARGEST)[None, :]

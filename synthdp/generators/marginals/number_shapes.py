@@ -1,7 +1,7 @@
 """How often numbers and other codes that stand in order occur, from noisy counts: with one peak, or as few as noise allows.
 
-Of a table of laboratory tests by their values most cells hold few rows or none, since each test has a scale of its own, and noise fills
-them all.
+In a table of laboratory tests by their values most cells hold few rows or none, since each test has a scale of its own, and noise fills
+all of them.
 """
 
 import math
@@ -15,15 +15,15 @@ from synthdp.schema.learned import nearest_counts
 
 Array = NDArray[np.float64]
 MOST_PEAKS = 3
-FAINT = 10.0  # noise that would have to be so many times as large to explain what one peak leaves: few peaks would gain little
+FAINT = 10.0  # if noise would have to be so many times as large to explain what one peak leaves, few peaks would gain little
 CLEAR = 2.0  # deviations that noise alone is expected to stay within
-PART = 0.5  # of the least positive edge: where logarithms of bins begin that start at 0
+PART = 0.5  # of the least positive edge: from there the logarithm of a bin that starts at 0 is taken
 
 
 def shares(table: Array, deviation: float, edges: Array) -> Array:
-    """(codes, numbers), the sum of each row 1, from noisy counts of each code's numbers. The first numbers are bins between these `edges`;
-    all further ones, atoms and missing cells, stand in no order, and are kept if they stand clear of the noise. If no code's numbers
-    differ from those of all codes, as far as the noise shows, they are those of all."""
+    """(codes, numbers): how often each code has each number, from noisy counts; each row adds up to 1. The first numbers are bins between
+    these `edges`. The others, atoms and missing cells, stand in no order, and are kept if they stand clear of the noise. If noise explains
+    all differences between codes, each code gets the shares of all codes together."""
     bins, total = len(edges) - 1, np.maximum(table.sum(1, keepdims=True), deviation)
     every = np.maximum(table.sum(0), 0)
     expected = total * every / max(every.sum(), deviation)
@@ -38,9 +38,9 @@ def shares(table: Array, deviation: float, edges: Array) -> Array:
 
 
 def smoothed(counts: Array, widths: Array, deviation: float) -> Array:
-    """The counts of bins of these widths that are nearest to noisy ones among those with few peaks: with as few as leave no more than
-    noise explains. Where `MOST_PEAKS` leave more, or noise is faint, the noisy ones. Further peaks are found one by one, in stretches
-    of their own."""
+    """Among counts of bins of these widths with as few peaks as leave no more than noise explains, those nearest to the noisy ones. If
+    `MOST_PEAKS` peaks leave more, or if noise is faint, the noisy counts themselves. Further peaks are found one by one, each in a stretch
+    of its own."""
     known: dict[tuple[int, int], Array] = {}
 
     def peaked(ends: Sequence[int]) -> Array:
@@ -78,8 +78,8 @@ def even_widths(edges: Array) -> Array:
 
 
 def single_peaked(counts: Array, widths: Array) -> Array:
-    """Counts of bins of these widths, per width rising to one bin and falling from there, that are nearest to the given ones by least
-    squares: isotonic regression of both sides, for each place of the peak (Frisen 1986)."""
+    """Among counts of bins of these widths that, per width, rise up to one bin and fall from there, those nearest to the given ones by
+    least squares: isotonic regression of both sides, for each place of the peak (Frisen 1986)."""
     from sklearn.isotonic import isotonic_regression
 
     density, weights = counts / widths, widths**2

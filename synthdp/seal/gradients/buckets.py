@@ -66,14 +66,14 @@ CLIPS = (2.0**-20, 2.0**20)
 LEAST_GAMMA = 2.0**-64
 WORTH = 4  # numbers in a linear layer's explicit rows for each that they are made of: beyond, float64 pairs of positions are faster
 EXPLICIT = 1 << 26  # numbers in the explicit rows of a bucket, at most: 256 MiB
-EXPLICIT_ON_GPU = 1 << 29  # and there rows are formed whatever they are made of
+EXPLICIT_ON_GPU = 1 << 29  # the same on a GPU: 2 GiB; there rows are formed whatever they are made of
 FAST_DOUBLES = {
     (6, 0),
     (7, 0),
     (8, 0),
     (9, 0),
     (10, 0),
-}  # compute capabilities of GPUs that take float64 at half the rate of float32
+}  # compute capabilities of GPUs that compute in float64 at half the rate of float32
 
 
 def short(clip: float, rule: Rule, groups: Layout | None) -> bool:
@@ -256,7 +256,7 @@ def probed(module: nn.Module, loss: Loss, rows: Tensor, buckets: Buckets) -> Pre
     are mixed of them, a bucketful for each of several weights, change places at random.
 
     None where buckets are not for this module: a layer without a rule or in float64, explicit rows of more than `EXPLICIT`
-    numbers, or none at all on a GPU that is good at float64. Raises `Moved` where bits do move.
+    numbers (on a GPU `EXPLICIT_ON_GPU`), or no explicit rows at all on a GPU that is fast in float64. Raises `Moved` where bits do move.
     """
     trained, layers = bookkeeping.survey(module)
     if layers is None or len(rows) == 0 or any(each.dtype != torch.float32 for each in trained.values()):
@@ -293,7 +293,7 @@ def prepared(module: nn.Module, loss: Loss, expected: float, rows: Tensor | None
             found = probed(module, loss, rows, Buckets.of(expected))
         except Moved:
             moves = True
-        except RuntimeError as error:  # a loss that cannot take a module in float32, or what no GPU does in one order
+        except RuntimeError as error:  # a loss that cannot take float32, or an operation without a fixed order on GPUs
             moves = "deterministic" in str(error)
         _PROBES[key] = (module, found, moves)
         while len(_PROBES) > KEPT:
@@ -395,8 +395,8 @@ class _Spoiled:
 
 
 def _fit(seen: Seen, size: int, device: torch.device) -> bool:
-    """Whether rows in float32 are worth their memory and time, by shapes alone. An embedding that is asked at several places has no
-    rule."""
+    """Whether rows in float32 are worth their memory and time, by shapes and device alone. An embedding that is asked at several places has
+    no rule."""
     gpu = device.type == "cuda"
     most, numbers = EXPLICIT_ON_GPU if gpu else EXPLICIT, 0
     for visit, gradient in seen:
@@ -415,5 +415,5 @@ def _fit(seen: Seen, size: int, device: torch.device) -> bool:
 
 
 def _fast_doubles(device: torch.device) -> bool:
-    """Whether a batch at once in float64 is as fast as its buckets one by one."""
+    """Whether the GPU computes a whole batch in float64 about as fast as its buckets in float32, one after another."""
     return torch.cuda.get_device_capability(device) in FAST_DOUBLES

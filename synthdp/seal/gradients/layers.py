@@ -36,8 +36,8 @@ Seen = list[
 
 
 def at_once(device: torch.device) -> int:
-    """Numbers in one block of explicit products or unfolded inputs. A CPU gives such blocks back after each step and needs no longer ones;
-    a GPU waits for each."""
+    """How many numbers one block of explicit products or unfolded inputs holds. On a CPU the allocator gives blocks of this size back after
+    each step, and longer ones are no faster; on a GPU each block costs a wait, so blocks are longer."""
     return 1 << (26 if device.type == "cuda" else 20)
 
 

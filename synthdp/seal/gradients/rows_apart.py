@@ -94,7 +94,7 @@ PLACES = {
     "_adaptive_avg_pool3d", "adaptive_max_pool2d", "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d",
     "upsample_linear1d", "upsample_bilinear2d", "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d",
 }  # fmt: skip
-# The second line: torch itself says so of them only since 2.13.
+# torch itself marks those of the second line as pointwise only since 2.13.
 POINTWISE = {
     "hardswish", "where", "masked_fill", "masked_fill_", "_prelu_kernel", "log_sigmoid_forward", "hardtanh", "addcmul",
     "leaky_relu", "leaky_relu_", "celu_", "elu_", "selu_", "hardsigmoid_", "hardtanh_",
