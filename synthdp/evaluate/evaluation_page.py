@@ -12,6 +12,7 @@ from synthdp.evaluate import figures
 from synthdp.evaluate.findings import (
     APPENDIX,
     decides,
+    far_off,
     gap_of,
     group_text,
     in_a_sentence,
@@ -240,6 +241,28 @@ def numbers(found: Mapping[str, Any]) -> list[tuple[str, list[str], float, bool]
     return sorted(rows, key=lambda row: (not row[3], -row[2]))
 
 
+def by_code(linked: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], list[tuple[Mapping[str, Any], list[str]]]]]:
+    """Each number column below visits, and its codes with their quantiles as "real / synthetic", the farthest off first."""
+    from synthdp.evaluate.numbers_by_code import QUANTILES, said
+
+    few = ["too few"] * len(QUANTILES)
+
+    def pairs(column: Mapping[str, Any], code: Mapping[str, Any]) -> list[str]:
+        real, made = (said(column, code, which) or few for which in ("train", "synthetic"))
+        return [" / ".join(pair) for pair in zip(real, made, strict=True)]
+
+    return [
+        (
+            column,
+            [
+                (code, pairs(column, code))
+                for code in sorted(column["codes"], key=lambda code: -(code["distance"] or 0))
+            ],
+        )
+        for column in linked.get("numbers", ())
+    ]
+
+
 def glossary(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The terms that this page uses, with their meaning."""
     used = {metric for entry in result["targets"].values() for metric in metrics(entry)} | set(result["fidelity"])
@@ -347,7 +370,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {name: getattr(figures, name) for name in ("figure", "small", "percent", "exact")}
-    environment.filters |= {"decides": decides, "poor": poor}
+    environment.filters |= {"decides": decides, "poor": poor, "far_off": far_off}
     return environment
 
 
@@ -365,6 +388,7 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
         "rules": found.get("rules") or [],
         "histories": history_plots.part(result.get("histories") or {}),
         "linked": result.get("linked") or {},
+        "by_code": by_code(result.get("linked") or {}),
         "attacks": leading,
         "appendix": [attack for attack in attacks if attack["id"] in APPENDIX],
         "each_column": each_column(found, result.get("columns") or {}),

@@ -128,10 +128,16 @@ MOST_BROKEN = 0.01
 # More cards than this are folded into one that speaks of the worst target.
 MOST_TARGETS = 2
 GOOD = ("Nearly", "Useful", "As close", "Close to")
-FAULTS = ("loses a strong association", "distorts the histories", "breaks a declared rule")  # with which a verdict ends
+FAULTS = (  # with which a verdict ends
+    "loses a strong association",
+    "distorts the histories",
+    "breaks a declared rule",
+    "misplaces numbers below visits",
+)
 BAD = ("Hardly", "Not useful", "Far", "Partly useful", "Recognisable")
 MOST_LOST = 10  # associations in a table
 BRIEFLY = 3  # associations for a terminal
+FAR = 1.0  # real ranges by which the quantiles of a code's numbers are farther off than held-out ones where it is named
 STRONG, MUCH = (
     0.3,
     0.5,
@@ -143,8 +149,9 @@ def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The two questions of a steward, "Can I use it?" and "Can I share it?", each {"question", "verdict", "bad", "good",
     "answers": [{"question", "verdict", "figures": [{"label", "value", "interval"?}], "text"}]}."""
     uses = _uses(result["targets"], (result.get("histories") or {}).get("told", {}))
-    apart = (result.get("linked") or {}).get("apart", {})
-    close = faithful(result["fidelity"], {**(result.get("histories") or {}), "apart": apart})
+    linked = result.get("linked") or {}
+    below = {"apart": linked.get("apart", {}), "numbers": linked.get("numbers", ())}
+    close = faithful(result["fidelity"], {**(result.get("histories") or {}), **below})
     whom = for_whom(result["targets"])
     if whom is None and result["schema_version"] > 1 and result["targets"]:
         text = "No subgroup (sex, age, ethnicity) was judged, so this page cannot show whether one fares badly."
@@ -319,6 +326,9 @@ def faithful(found: Mapping[str, Any], histories: Mapping[str, Any] | None = Non
     if below is not None and below != farthest:
         what, made, real = below
         text += f" Below the visits, {what} differ most: by {made:.3f} ({real:.3f} in held-out ones)."
+    off = worst_numbers((histories or {}).get("numbers", ()))
+    if off is not None:
+        text += f" Among the numbers below the visits, {off}."
     verdict, worst = _closeness(excess, detection), worst_rule(found)
     gone = [each for each in lost if kept(each["train"], each["synthetic"]) <= -MUCH * abs(each["train"])]
     faults = [FAULTS[0]] if any(abs(each["train"]) >= STRONG for each in gone) else []
@@ -331,6 +341,8 @@ def faithful(found: Mapping[str, Any], histories: Mapping[str, Any] | None = Non
         )
         if worst["synthetic"] - worst["train"] > MOST_BROKEN:
             faults.append(FAULTS[2])
+    if off is not None:
+        faults.append(FAULTS[3])
     verdict = ", and ".join([verdict, *faults])
     return {**answer, "verdict": verdict, "text": text}
 
@@ -351,6 +363,31 @@ def worst_of_histories(found: Mapping[str, Any]) -> tuple[str, float, float] | N
 def worst_pair_below(apart: Mapping[str, Any]) -> tuple[str, float, float] | None:
     """The same of pairs of columns of a table below visits, which a worse figure of histories would hide."""
     return _farthest({_as_said(what): each for what, each in apart.items() if ", " in what})
+
+
+def worst_numbers(columns: Sequence[Mapping[str, Any]]) -> str | None:
+    """In words, the code whose numbers lie farthest off (`numbers_by_code`); None where none is off by more than `FAR`."""
+    from synthdp.evaluate.numbers_by_code import said as quantiles_said
+
+    far = [(column, code) for column in columns for code in column["codes"] if far_off(code)]
+    if not far:
+        return None
+    column, code = max(far, key=lambda pair: _beyond(pair[1]))
+    made, real = (" / ".join(quantiles_said(column, code, which)) for which in ("synthetic", "train"))
+    more = {1: "", 2: ", and one more code is far off"}.get(len(far), f", and {len(far) - 1} more codes are far off")
+    return (
+        f"{column['column']} of {column['by']} = {code['code']} is farthest off: 10 %, 50 % and 90 % of synthetic ones lie "
+        f"below {made}, of real ones below {real}{more}"
+    )
+
+
+def far_off(code: Mapping[str, Any]) -> bool:
+    """Whether the numbers of a code lie so far from the real ones that they are named."""
+    return _beyond(code) > FAR
+
+
+def _beyond(code: Mapping[str, Any]) -> float:
+    return 0.0 if code["distance"] is None else float(code["distance"] - (code["real"] or 0))
 
 
 def _as_said(what: str) -> str:
@@ -441,6 +478,8 @@ def brief(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     if below := worst_pair_below((result.get("linked") or {}).get("apart", {})):
         what, made, real = below
         lines.append(("below visits", f"{what} total variation distance {made:.3f}; of held-out people {real:.3f}"))
+    if off := worst_numbers((result.get("linked") or {}).get("numbers", ())):
+        lines.append(("numbers", off))
     for column, levels in result["fidelity"].get("code_levels", {}).items():
         finest = levels[-1]
         text = (

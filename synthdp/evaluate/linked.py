@@ -11,6 +11,7 @@ from synthdp.evaluate import history_fidelity
 from synthdp.evaluate.courses import rows_below
 from synthdp.evaluate.faithfulness import by_level
 from synthdp.evaluate.judging_options import JudgingOptions
+from synthdp.evaluate.numbers_by_code import numbers_by_code
 from synthdp.evaluate.run import judge
 from synthdp.schema import cells
 from synthdp.schema.codec import Codec
@@ -76,6 +77,7 @@ def evaluate_tables(
         place = codec.names.index(name)
         apart[name] = _apart([_shares(codes[:, place], codec.sizes[place]) for codes in coded])
     onward = (result.get("histories") or {}).get("onward")
+    numbers: list[dict[str, Any]] = []
     for table in schema.tables[2:]:
         if onward is not None:
             onward["pairs"] += _onward((visits[0], *visits[-2:]), table, schema)
@@ -83,13 +85,17 @@ def evaluate_tables(
         most = int(table.max_rows or 0)
         apart[f"{table.name} per {schema.tables[1].name}"] = _apart([_shares(each, most + 1) for each in rows])
         apart |= _rows_apart(visits, table, schema)
+        judged, lacking = numbers_by_code((visits[0], *visits[-2:]), table, schema)
+        numbers += judged
+        result["not_computed"] += lacking
     if codes := _by_level(visits, schema):
         levels = result["fidelity"].setdefault("code_levels", {})
         for table in schema.tables[2:]:
             for name in (name for name in schema.names if name.startswith(f"{table.name}.")):
                 levels.pop(name, None)
         levels |= codes
-    result["linked"] = {"apart": apart, "links": [_links(checked[0], table, schema) for table in schema.tables]}
+    links = [_links(checked[0], table, schema) for table in schema.tables]
+    result["linked"] = {"apart": apart, "numbers": numbers, "links": links}
     return result
 
 

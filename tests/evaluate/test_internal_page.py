@@ -431,6 +431,41 @@ def test_the_first_screen_names_what_of_histories_is_farthest_apart(result):
     assert "Among the histories" not in findings.faithful(result["fidelity"], histories)["text"]
 
 
+def test_a_code_whose_numbers_lie_elsewhere_is_on_the_first_screen_and_in_the_terminal(result):
+    def code(name, made, distance):
+        return {
+            "code": name,
+            "rows": {"synthetic": 90, "train": 1200},
+            "missing": {"synthetic": 0.0 if made else None, "train": 0.25},
+            "quantiles": {"synthetic": made, "train": [0.6, 1.0, 1.4]},
+            "distance": distance,
+            "real": None if made is None else 0.01,
+        }
+
+    codes = [code("K<sup>+", [0.7, 1.0, 1.4], 0.042), code("crea", [18, 20.5, 22], 23.958), code("CRP", None, None)]
+    column = {"column": "lab.value", "by": "lab.test", "distance": 12.0, "real": 0.01, "codes": codes}
+    linked = {"apart": {}, "links": [], "numbers": [column]}
+    wrong = {**result, "linked": linked}
+    said = "lab.value of lab.test = crea is farthest off: 10 %, 50 % and 90 % of synthetic ones lie below 18 / 20.5 / 22, of real ones "
+    close = next(answer for answer in findings.asks(wrong)[0]["answers"] if answer["question"] == "Is it faithful?")
+    assert f"Among the numbers below the visits, {said}below 0.6 / 1 / 1.4." in close["text"]
+    assert close["verdict"].endswith("misplaces numbers below visits")
+    assert findings.poor(close["verdict"])
+    assert dict(findings.brief(wrong))["numbers"].startswith(said)
+    told = Page(html(wrong))
+    cells = [cell for cell in told.cells if " / " in cell[1]]
+    assert [text for _, text in cells[:5]] == ["1,200 / 90", "0.6 / 18", "1 / 20.5", "1.4 / 22", "25.0 % / 0.0 %"], (
+        "the farthest off first"
+    )
+    assert ("23.958", "23.96") in told.cells
+    assert ("0.25", "25.0 % / no rows") in told.cells
+    assert "K<sup>+" in told.text, "codes are escaped"
+    right = {**wrong, "linked": {**linked, "numbers": [{**column, "codes": codes[::2]}]}}
+    assert "numbers" not in dict(findings.brief(right))
+    del linked["numbers"]
+    assert "Each cell shows" not in html({**wrong, "linked": linked}), "a result of before opens"
+
+
 def test_the_terminal_is_told_of_subgroups_and_attacks(result):
     lines = dict(findings.brief(result))
     _, column, _, level = findings.worst_group(result["targets"])

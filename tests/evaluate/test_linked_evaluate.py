@@ -10,6 +10,7 @@ from linked_clinic import clinic, finer, labs, schema, with_labs, with_tree
 from synthdp.errors import BadInput
 from synthdp.evaluate import evaluate_tables, findings, write
 from synthdp.evaluate.linked import _come_again, _onward, _rows_apart
+from synthdp.evaluate.numbers_by_code import numbers_by_code
 from synthdp.schema.joined_tables import joined
 
 QUICK = {"models": ["lr"], "seeds": 1, "attacks": False, "bootstrap": 20}
@@ -178,6 +179,81 @@ def test_codes_that_come_again_are_told_from_those_that_do_not():
     assert found == pytest.approx(shares, abs=0.04)
     sets[0]["person_id"] = visits.astype(str)
     assert _come_again(sets[0], table, with_labs(), "test") is None, "nobody has a second visit"
+
+
+def by_code(changed=lambda rows: rows, real=lambda rows: rows):
+    """Laboratory values by test, as judged; what was not judged; and the training rows."""
+    sets = []
+    for seed, change in ((3, changed), (1, real), (2, real)):
+        frames = labs(clinic(200, seed=seed), seed=seed)
+        rows = frames["lab"].groupby("visit_id").head(3).reset_index(drop=True)
+        sets.append(with_labs().validate_tables({**frames, "lab": change(rows)}, "clamp"))
+    whole = [joined(each, with_labs()) for each in sets]
+    found = numbers_by_code([each.frame[each.there] for each in whole], with_labs().tables[-1], with_labs())
+    return *found, sets[1]["lab"]
+
+
+def of_test(name, value):
+    """Rows whose values of one test are others."""
+    return lambda rows: rows.assign(value=rows["value"].where(rows["test"] != name, value))
+
+
+def test_numbers_lie_where_they_should_for_each_code():
+    (column,), lacking, rows = by_code()
+    assert (column["column"], column["by"], lacking) == ("lab.value", "lab.test", [])
+    assert [code["code"] for code in column["codes"]] == ["CRP", "Hb", "K"], "the most frequent first"
+    for code in column["codes"]:
+        own = rows.loc[rows["test"] == code["code"], "value"].astype(float)
+        assert code["rows"]["train"] == len(own)
+        assert code["missing"]["train"] == pytest.approx(own.isna().mean())
+        assert code["quantiles"]["train"] == pytest.approx(own.quantile([0.1, 0.5, 0.9]).tolist())
+        low, _, high = code["quantiles"]["train"]
+        far = np.abs(np.subtract(code["quantiles"]["synthetic"], code["quantiles"]["train"])).mean()
+        assert code["distance"] == pytest.approx(far / (high - low))
+        assert code["distance"] < 0.2 > code["real"]
+    assert column["distance"] == pytest.approx(np.mean([code["distance"] for code in column["codes"]]))
+    assert findings.worst_numbers([column]) is None
+
+
+def test_a_code_whose_numbers_are_wrong_is_named():
+    """The values of K are those of another test, which neither the codes nor the values alone show."""
+    (column,), _, _ = by_code(of_test("K", 50.0))
+    wrong = {code["code"]: code["distance"] for code in column["codes"]}
+    assert wrong["K"] > 2 > 0.2 > max(wrong["CRP"], wrong["Hb"])
+    said = findings.worst_numbers([column])
+    assert said.startswith(
+        "lab.value of lab.test = K is farthest off: 10 %, 50 % and 90 % of synthetic ones lie below 50 / 50 / 50, of real ones below "
+    )
+    assert "more code" not in said
+    (column,), _, _ = by_code(lambda rows: rows.assign(value=100.0 - rows["value"]))
+    assert findings.worst_numbers([column]).endswith(", and one more code is far off"), "Hb lies in the middle"
+
+
+def test_few_rows_or_numbers_of_a_code_tell_no_quantiles():
+    (column,), _, _ = by_code(of_test("K", np.nan))
+    (gone,) = [code for code in column["codes"] if code["code"] == "K"]
+    assert gone["quantiles"]["synthetic"] is gone["distance"] is None
+    assert gone["missing"]["synthetic"] == 1.0
+    assert column["distance"] is not None, "of the other codes"
+    (column,), _, _ = by_code(lambda rows: rows[rows["test"] != "K"])
+    (lost,) = [code for code in column["codes"] if code["code"] == "K"]
+    assert (lost["rows"]["synthetic"], lost["missing"]["synthetic"], lost["distance"]) == (0, None, None)
+    (column,), _, _ = by_code(real=of_test("K", np.nan))
+    (empty,) = [code for code in column["codes"] if code["code"] == "K"]
+    assert empty["quantiles"]["train"] is empty["distance"] is None
+    (column,), _, _ = by_code(real=lambda rows: rows[(rows["test"] != "K") | (rows.index < 100)])
+    assert [code["code"] for code in column["codes"]] == ["CRP", "Hb"], "with fewer than 50 real rows no code is shown"
+    found, lacking, _ = by_code(real=lambda rows: rows.iloc[:60])
+    assert not found
+    assert lacking == [
+        {"metric": "linked.numbers.lab.value", "reason": "no code of lab.test has 50 real training rows"}
+    ]
+
+
+def test_numbers_that_do_not_vary_are_judged_by_their_size():
+    (column,), _, _ = by_code(of_test("K", 20.0), real=of_test("K", 1.0))
+    (code,) = [code for code in column["codes"] if code["code"] == "K"]
+    assert (code["distance"], code["real"]) == (19.0, 0.0)
 
 
 @pytest.mark.heavy

@@ -1,0 +1,135 @@
+"""Do numbers in rows below visits, such as laboratory values, lie where they should for each code, such as a test?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from synthdp.evaluate.faithfulness import time_of_day
+from synthdp.evaluate.fidelity import clock, plain
+from synthdp.schema import cells
+from synthdp.schema.coders import coder_of
+from synthdp.schema.columns import Continuous, Integer
+from synthdp.schema.linked_tables import of_table, places_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from synthdp.schema.coders import Coder
+    from synthdp.schema.linked_tables import Table
+    from synthdp.schema.schema import Schema
+
+    Numbers = NDArray[np.float64]
+    Whole = NDArray[np.int64]
+    Held = tuple[Whole, dict[str, Numbers]]  # of each row its code, and its numbers by column
+
+QUANTILES = (0.1, 0.5, 0.9)
+MOST_CODES = 20  # those with the most real training rows
+LEAST_ROWS = 50  # of a code in the training records: fewer rows, or fewer numbers, are no basis for quantiles
+LEAST_NUMBERS = 10  # of a code in the synthetic or the held-out records
+
+
+def numbers_by_code(
+    visits: Sequence[pd.DataFrame], table: Table, schema: Schema
+) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:
+    """For each number column of a table below visits, how its numbers lie within the codes that have the most training rows; and what
+    could not be judged, with the reason. `visits` are the joined synthetic, training and held-out ones.
+
+    {"column", "by", "distance", "real", "codes"}, and "time" for times of day (as in `fidelity.numbers`). Of each code "rows" and
+    "missing" (the share of rows without a number) and "quantiles" (`QUANTILES`; None where there are too few numbers), each by "synthetic"
+    and "train"; "distance", the mean over the quantiles of how far the synthetic one is from the training one, in units of the training
+    numbers' range from the 10 % to the 90 % quantile; and "real", the same of held-out records. The column's own "distance" and "real"
+    are the means over its codes. They are None where they cannot be told.
+    """
+    own = of_table(schema, table)
+    first = own.modelled[0]
+    labels = tuple(map(str, getattr(first, "categories", ("false", "true"))))
+    names = [column.name for column in own.modelled if isinstance(column, (Integer, Continuous))]
+    if not names:
+        return [], []
+    three = [_held(frame, table, first.name, names, coder_of(first)) for frame in visits]
+    counts = [np.bincount(codes, minlength=len(labels))[: len(labels)] for codes, _ in three]
+    frequent = [int(place) for place in np.argsort(-counts[1], kind="stable")[:MOST_CODES]]
+    frequent = [place for place in frequent if counts[1][place] >= LEAST_ROWS]
+    if not frequent:
+        reason = f"no code of {table.name}.{first.name} has {LEAST_ROWS} real training rows"
+        return [], [{"metric": f"linked.numbers.{table.name}.{name}", "reason": reason} for name in names]
+    found = []
+    for name in names:
+        codes = [{"code": labels[place], **_compared([_of(held, place, name) for held in three])} for place in frequent]
+        form = time_of_day(schema, f"{table.name}.{name}")
+        found.append(
+            {
+                "column": f"{table.name}.{name}",
+                "by": f"{table.name}.{first.name}",
+                **({} if form is None else {"time": form}),
+                **{key: _mean([code[key] for code in codes]) for key in ("distance", "real")},
+                "codes": codes,
+            }
+        )
+    return found, []
+
+
+def said(column: Mapping[str, Any], code: Mapping[str, Any], which: str) -> list[str]:
+    """The quantiles of one code as people read them; none where there are too few numbers. which: "synthetic" or "train"."""
+    form = column.get("time")
+    return [plain(each) if form is None else clock(each, form) for each in code["quantiles"][which] or ()]
+
+
+def _held(frame: pd.DataFrame, table: Table, first: str, names: Sequence[str], coder: Coder) -> Held:
+    """The rows below these visits that count; NaN where a number is missing."""
+    import pandas as pd
+
+    rows = {name: pd.concat([frame[place] for place in places_of(table, name)]) for name in (first, *names)}
+    there = rows[first].notna().to_numpy()
+    numbers = {}
+    for name in names:
+        read = cells.numbers(rows[name][there])
+        numbers[name] = np.where(read.missing | read.wrong, np.nan, np.asarray(read.cells, float))
+    return coder.encode(rows[first][there]).astype(np.int64), numbers
+
+
+def _of(held: Held, place: int, name: str) -> Numbers:
+    codes, numbers = held
+    found: Numbers = numbers[name][codes == place]
+    return found
+
+
+def _compared(numbers: Sequence[Numbers]) -> dict[str, Any]:
+    """Of one code: synthetic, training and held-out numbers."""
+    synthetic, train, test = (each[~np.isnan(each)] for each in numbers)
+    made, real, held_out = (
+        _quantiles(each, least)
+        for each, least in ((synthetic, LEAST_NUMBERS), (train, LEAST_ROWS), (test, LEAST_NUMBERS))
+    )
+    rows = {"synthetic": len(numbers[0]), "train": len(numbers[1])}
+    known = {"synthetic": len(synthetic), "train": len(train)}
+    return {
+        "rows": rows,
+        "missing": {name: 1 - known[name] / count if count else None for name, count in rows.items()},
+        "quantiles": {"synthetic": made, "train": real},
+        "distance": _distance(made, real, train),
+        "real": _distance(held_out, real, train),
+    }
+
+
+def _quantiles(numbers: Numbers, least: int) -> list[float] | None:
+    return [float(each) for each in np.quantile(numbers, QUANTILES)] if len(numbers) >= least else None
+
+
+def _distance(made: list[float] | None, real: list[float] | None, numbers: Numbers) -> float | None:
+    """Where the range is 0, in units of the whole one; where all `numbers` are equal, in units of their size."""
+    if made is None or real is None:
+        return None
+    low, middle, high = real
+    units = (high - low, float(np.ptp(numbers)), abs(middle), 1.0)
+    return float(np.abs(np.subtract(made, real)).mean() / next(unit for unit in units if unit > 0))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
