@@ -82,7 +82,7 @@ def schema(people: int) -> Schema:
 
 
 def relations(tables: dict[str, pd.DataFrame]) -> dict[tuple[str, str], float]:
-    """(test, figure) -> Spearman's correlation; of tests with few results none."""
+    """(test, figure) -> Spearman's correlation, 0 where one of both is constant; of tests with few results none."""
     rows = tables["result"].merge(tables["visit"], on="visit_id").merge(tables["person"], on="person_id")
     rows, found = rows.sort_values(["person_id", "day", "visit_id"], kind="stable"), {}
     rows = rows.assign(
@@ -93,7 +93,7 @@ def relations(tables: dict[str, pd.DataFrame]) -> dict[tuple[str, str], float]:
         for figure, other in {"last": "last", "age": "age", "sex": "male", "icu": "icu", "flag": "high"}.items():
             pairs = part[["value", other]].astype(float).dropna()
             if len(pairs) > 50:
-                found[str(test), figure] = pairs.corr(method="spearman").iloc[0, 1]
+                found[str(test), figure] = float(np.nan_to_num(pairs.corr(method="spearman").iloc[0, 1]))
     return found
 
 
