@@ -14,7 +14,7 @@ from torch.nn import functional
 from synthdp.errors import BadInput, InFloat64
 from synthdp.noise.noise import Noise
 from synthdp.seal.clipping import Automatic, Flat, PerGroup
-from synthdp.seal.gradients import MARGIN, buckets, clipped_gradient_sum, per_unit_reference, sum_and_count
+from synthdp.seal.gradients import MARGIN, bookkeeping, buckets, clipped_gradient_sum, per_unit_reference, sum_and_count
 from synthdp.seal.gradients.bound import Bound, Gradients
 from synthdp.seal.gradients.buckets import STEP, Buckets, Moved, mixed, prepared, probed
 from synthdp.seal.gradients.question import Gradient
@@ -526,3 +526,14 @@ def test_elsewhere_the_sums_are_those_of_the_cpu(hidden, monkeypatch):
             assert prepared(asked.module, asked.loss, 40) is not None
     assert not mode.waits or set(mode.waits) == {"tests"}
     assert torch.equal(*answers)
+
+
+@pytest.mark.parametrize("good", [True, False], ids=["good at float64", "poor at float64"])
+def test_on_a_gpu_rows_are_formed_and_networks_without_any_take_float64_where_it_is_fast(monkeypatch, good):
+    monkeypatch.setattr(buckets, "_fast_doubles", lambda _: good)
+    wide = nn.Sequential(nn.Unflatten(1, (2, 12)), nn.Linear(12, 400), nn.Flatten(), nn.Linear(800, 1))
+    for module, on_a_cpu, on_a_gpu in ((deep(), True, not good), (wide, False, True)):
+        made = bookkeeping.backward(module, loss, torch.randn(32, 24), bookkeeping.survey(module)[1])
+        assert buckets._fit(made, 32, torch.device("cpu")) == on_a_cpu
+        assert buckets._fit(made, 32, torch.device("cuda")) == on_a_gpu
+    assert not buckets._fit(made, buckets.EXPLICIT_ON_GPU // 4800 + 1, torch.device("cuda")), "too many numbers"
