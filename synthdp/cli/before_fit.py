@@ -265,14 +265,17 @@ def split(config: Config) -> None:
     print(
         f"split      {whose} together, about {options.share:.0%} held out by a keyed hash; key= splits a later export in the same way"
     )
-    described = Path(options.schema)
+    described, copied = Path(options.schema), True
     if isinstance(schema.units, int):
         described = described.with_name(f"{described.stem}_{TRAIN}{described.suffix}")
         left = max(1, round(schema.units * (1 - options.share)))
+        copied, said = _copied(Path(options.schema), schema, described, left)
         print(
             f"units      {options.schema} declares {schema.units:,} units, which is the number in the whole table. A fit plans its "
-            f"tables by the declared number: {_copied(Path(options.schema), schema, described, left)}"
+            f"tables by the declared number: {said}"
         )
+    if not copied:
+        return
     account = _account_of(schema)
     print(
         output_paths.then(
@@ -288,27 +291,25 @@ def split(config: Config) -> None:
     )
 
 
-def _copied(path: Path, schema: "Schema", copy: Path, units: int) -> str:
+def _copied(path: Path, schema: "Schema", copy: Path, units: int) -> tuple[bool, str]:
     """Copy a schema's file, with this number of units and with the log of earlier looks at records. A file that is already there stays as
-    it is. Returns what the command says about the copy."""
+    it is. Returns whether the copy can be fitted by, and what the command says about it."""
     from synthdp.files import atomic
     from synthdp.schema.schema import Schema
     from synthdp.schema.yamlfile import read_text
 
     meant = replace(schema, units=units)
-    looks.carry(path, schema, copy, meant)
     with suppress(OSError, BadInput):
+        looks.carry(path, schema, copy, meant)
         text, times = UNITS.subn(f"units: {units}", read_text(path))
         if times == 1 and not copy.exists():
             with atomic.file(copy) as part:
                 part.write_text(text, encoding="utf-8")
         if looks.digest(Schema.load(copy)) == looks.digest(meant):
-            return f"{copy} is a copy with units: {units}. Fit by it, and make any further changes there"
+            return True, f"{copy} is a copy with units: {units}. Fit by it, and make any further changes there"
     if copy.exists():
-        return (
-            f"{copy} is there already, and is not {path} with units: {units}: correct it, or delete it and split again"
-        )
-    return f"copy the schema to {copy}, and write units: {units} there, before the fit"
+        return False, f"{copy} is there already, and is not {path} with units: {units}: correct it, or write a new one"
+    return False, f"copy the schema to {copy}, and write units: {units} there, before the fit"
 
 
 def _lines(found: "Planned", schema: "Schema") -> list[str]:

@@ -187,7 +187,7 @@ class HistoriesSettings:
             if numbers:
                 answers.append(NoisyTables.of(data, asking(for_numbers, noises[below.table + NUMBERS])))
                 for name in numbers:
-                    shares[name] = _shares(answers[-1], below, name, data.codec.edges(f"{name} 1").astype(np.float64))
+                    shares[name] = _shares(answers[-1], below, name, data.codec.numeric(f"{name} 1").grid())
                 found = {LEVEL + name: starts_of(shares[name], end) for name, end in below.leveled}
                 starts = tuple((name, tuple(map(tuple, each.tolist()))) for name, each in found.items())
                 answers.append(NoisyTables.of(data, asking(for_levels, noises[below.table + OF_LEVELS], levels=starts)))

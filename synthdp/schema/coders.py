@@ -153,6 +153,11 @@ class NumericCoder:
         atoms = other._bins.count + np.arange(len(self._bins.atoms))
         return np.concatenate([found, atoms, [other.size - 1] * self._column.missing]).astype(np.int64)
 
+    def grid(self) -> NDArray[np.float64]:
+        """Edges of bins (bins + 1,) in steps of the grid on which values lie, the last one a step above the last value; plain numbers where
+        there is no grid."""
+        return self._bins.edges.astype(np.float64)
+
     def edges(self) -> NDArray[Any]:
         edges = self._bins.edges
         if isinstance(self._column, Integer):

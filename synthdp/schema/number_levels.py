@@ -61,6 +61,8 @@ def held_levels(in_levels: Whole, shares: Array) -> NDArray[np.bool_]:
 def starts_of(shares: Array, end: int) -> Whole:
     """Where the parts of each code's numbers begin, (codes, LEVELS), so that about equally many rows lie in each. The last part holds all
     codes from `end` on, which stand in no order."""
+    if end == 0:
+        return np.zeros((len(shares), LEVELS), np.int64)
     held = shares[:, :end] + LEAST_SHARE / end
     middle = (np.cumsum(held, 1) - held / 2) / held.sum(1, keepdims=True)
     starts = (middle[:, None, :] < (np.arange(1, LEVELS) / LEVELS)[None, :, None]).sum(2)

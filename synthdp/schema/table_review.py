@@ -55,7 +55,8 @@ LISTABLE, MOSTLY = (
     50,
     0.9,
 )  # so many different values could be categories; what share of them says of what kind they are
-UNLINKED = 0.9  # of the rows with a key: if the keys of so many are not in the table above, they are probably written differently there
+UNLINKED = 0.9  # of the rows with a key: if the keys of so many are not in the table above, and of its rows as many have none, they are
+# probably written differently there
 NUMBER = re.compile("[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
 ELSEWHERE = "look it up outside of the records"
 REMEDIES = {
@@ -192,7 +193,8 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
     above = pd.Series(cells.texts(frames[parent.name][name]), dtype=object)
     nothing = linked.isna() | (linked == "")
     orphan = ~nothing & ~linked.isin(above)
-    unlinked = bool(orphan.sum() >= UNLINKED * (~nothing).sum())
+    reached = above.isin(linked[~nothing]).mean() if len(above) else 0.0
+    unlinked = bool(orphan.sum() >= UNLINKED * (~nothing).sum() and reached <= 1 - UNLINKED)
     yield from told(
         name,
         f"{'all' if nothing.all() else 'some'} rows have no key of {parent.name}, and count for nobody",

@@ -42,10 +42,18 @@ def test_no_single_peaked_counts_are_nearer():
 
 def test_widths_are_those_that_differ_less():
     decades = np.array([0.0, 1, 10, 100, 1000])
-    np.testing.assert_allclose(number_shapes.even_widths(decades), np.log([2, 10, 10, 10]))
-    np.testing.assert_allclose(number_shapes.even_widths(EDGES), 1)
-    np.testing.assert_allclose(number_shapes.even_widths(np.array([-5.0, 0, 5])), 5)
-    np.testing.assert_allclose(number_shapes.even_widths(np.array([0.0, 3])), 3)
+    logarithms = np.log([2, 10, 10, 10])
+    np.testing.assert_allclose(number_shapes.even_widths(decades), logarithms / logarithms.mean())
+    for edges in (
+        EDGES,
+        np.array([-5.0, 0, 5]),
+        np.array([0.0, 3]),
+        np.array([0.0, 0, 4]),
+        np.array([5.0, 5]),
+        np.array([0, 1e-320]),
+    ):
+        np.testing.assert_allclose(number_shapes.even_widths(edges), 1)
+    np.testing.assert_allclose(number_shapes.even_widths(np.array([-1.0, 0, 1e200])), 1)
 
 
 def test_without_noise_shares_are_the_tables_whatever_their_shape():
@@ -104,3 +112,19 @@ def test_as_few_peaks_as_noise_allows():
     np.testing.assert_array_equal(number_shapes.smoothed(comb, ones, 1.0), comb)
     for few in (np.zeros(0), np.array([3.0]), np.array([3.0, -1.0])):
         np.testing.assert_array_equal(number_shapes.smoothed(few, np.ones(len(few)), 1.0), few)
+
+
+def test_a_single_cell_that_stands_clear_of_the_noise_stays():
+    rng = np.random.default_rng(5)
+    noise = rng.normal(0, 1, 40)
+    spiked = noise + np.where(np.arange(40) == 30, 8.0, 0.0) + np.where(np.arange(40) == 5, 8.0, 0.0)
+    assert number_shapes.smoothed(spiked, np.ones(40), 1.0)[30] > 5
+    assert number_shapes.smoothed(spiked, np.ones(40), 1.0)[5] > 5
+
+
+def test_a_few_codes_that_are_used_are_not_lost_among_many_that_are_not():
+    rng = np.random.default_rng(6)
+    table = np.zeros((200, 40))
+    table[:3] = [bell(5 + 15 * code, 1, 15) for code in range(3)]
+    found = number_shapes.shares(table + rng.normal(0, 1, table.shape), 1.0, EDGES)
+    assert np.abs(found[:3] - table[:3] / 15).sum(1).mean() / 2 < 0.4

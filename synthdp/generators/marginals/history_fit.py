@@ -210,12 +210,11 @@ class HistoryFit:
         below, codec = self.view.of_row(name), self.codec
         starts = {} if below is None else dict(below.starts)
         first, end = (0, len(starts[name])) if name in starts else self.ordered.get(name, (0, 0))
+        end -= name in (NUMBER, MANY)  # whose last code stands for all larger numbers, and may be a peak of its own
         widths = np.ones(end - first)
-        if name in codec.names and isinstance(codec.schema.column(name), Integer | Continuous):
-            widths = number_shapes.even_widths(codec.edges(name).astype(np.float64))
-        elif name in codec.names and isinstance(codec.schema.column(name), Datetime):
-            widths = np.diff(codec.edges(name)).astype(np.float64)
-        return slice(first, end), widths[: end - first]
+        if name in codec.names and isinstance(codec.schema.column(name), Integer | Continuous | Datetime):
+            widths = number_shapes.even_widths(codec.numeric(name).grid())[: end - first]
+        return slice(first, end), widths
 
     def _weighed(self, cells: dict[str, Whole], owner: Whole, points: Whole) -> tuple[dict[str, Whole], Array, Whole]:
         """The drawn records that count, chosen as for real units; what each weighs in tables of records; and the order column's point of

@@ -4,6 +4,7 @@ In a table of laboratory tests by their values most cells hold few rows or none,
 all of them.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from itertools import pairwise
@@ -17,6 +18,7 @@ Array = NDArray[np.float64]
 MOST_PEAKS = 3
 FAINT = 10.0  # if noise would have to be so many times as large to explain what one peak leaves, few peaks would gain little
 CLEAR = 2.0  # deviations that noise alone is expected to stay within
+LEAST_WIDTH = 1e-6  # of a bin, in mean widths
 PART = 0.5  # of the least positive edge: from there the logarithm of a bin that starts at 0 is taken
 
 
@@ -27,7 +29,8 @@ def shares(table: Array, deviation: float, edges: Array) -> Array:
     bins, total = len(edges) - 1, np.maximum(table.sum(1, keepdims=True), deviation)
     every = np.maximum(table.sum(0), 0)
     expected = total * every / max(every.sum(), deviation)
-    if noise_explains(table - expected, deviation):
+    farthest = ((table - expected) ** 2).sum(1).max(initial=0)
+    if noise_explains(table - expected, deviation) and farthest <= deviation**2 * _expected(table.shape[1], 2 * CLEAR):
         table, deviation = expected, deviation / math.sqrt(len(table))
     widths = even_widths(edges)
     found = np.where(table > CLEAR * deviation, table, 0.0)
@@ -41,40 +44,48 @@ def smoothed(counts: Array, widths: Array, deviation: float) -> Array:
     """Among counts of bins of these widths with as few peaks as leave no more than noise explains, those nearest to the noisy ones. If
     `MOST_PEAKS` peaks leave more, or if noise is faint, the noisy counts themselves. Further peaks are found one by one, each in a stretch
     of its own."""
-    known: dict[tuple[int, int], Array] = {}
 
-    def peaked(ends: Sequence[int]) -> Array:
-        for each in pairwise(ends):
-            if each not in known:
-                known[each] = single_peaked(counts[slice(*each)], widths[slice(*each)])
-        return np.concatenate([known[each] for each in pairwise(ends)])
+    @functools.cache
+    def left(start: int, end: int) -> float:
+        return float(_sides(counts[start:end] / widths[start:end], widths[start:end] ** 2).min())
+
+    def lacking(ends: Sequence[int]) -> float:
+        return sum(left(*each) for each in pairwise(ends))
 
     ends = [0, len(counts)]
-    for _ in range(MOST_PEAKS):
-        found = peaked(ends)
+    if lacking(ends) > (FAINT * deviation) ** 2 * _expected(len(counts)):
+        return counts
+    for peaks in range(1, MOST_PEAKS + 1):
+        found = np.concatenate([single_peaked(counts[start:end], widths[start:end]) for start, end in pairwise(ends)])
         if noise_explains(counts - found, deviation):
             return found
-        if not noise_explains(counts - found, FAINT * deviation):
-            return counts
         cuts = [sorted([*ends, cut]) for cut in range(1, len(counts)) if cut not in ends]
-        ends = min(cuts, key=lambda each: float(((counts - peaked(each)) ** 2).sum()), default=ends)
+        if peaks < MOST_PEAKS and cuts:
+            ends = min(cuts, key=lacking)
     return counts
 
 
 def noise_explains(rest: Array, deviation: float) -> bool:
-    """Whether the sum of squares of `rest` is no larger than noise leads one to expect."""
-    expected = rest.size + CLEAR * math.sqrt(2 * rest.size)  # of chi-squared, whose variance is twice its mean
-    return bool((rest**2).sum() <= deviation**2 * expected)
+    """Whether neither the sum of squares of `rest` nor its largest number is larger than noise leads one to expect."""
+    largest = math.sqrt(2 * math.log(max(rest.size, 2))) + 1  # of so many normal numbers the largest is seldom larger
+    return bool(
+        (rest**2).sum() <= deviation**2 * _expected(rest.size) and np.abs(rest).max(initial=0) <= deviation * largest
+    )
+
+
+def _expected(numbers: int, clear: float = CLEAR) -> float:
+    """Of the sum of squares of so many normal numbers, chi-squared: its mean, and so many deviations."""
+    return numbers + clear * math.sqrt(2 * numbers)
 
 
 def even_widths(edges: Array) -> Array:
-    """Widths of bins, or of their logarithms: whichever differ less."""
-    plain = np.diff(edges)
-    if edges[0] < 0 or len(edges) < 3:
-        return plain
-    begun = np.append(edges[0] or PART * edges[1], edges[1:])
-    in_logarithms = np.diff(np.log(begun))
-    return min(plain, in_logarithms, key=lambda each: float(each.std() / each.mean()))
+    """Widths of bins, or of their logarithms, whichever differ less; their mean is 1. All 1 where a bin has no width."""
+    found = [np.diff(edges)]
+    if edges[0] >= 0 and len(edges) > 2 and edges[1] > 0:
+        found.append(np.diff(np.log(np.append(edges[0] or PART * edges[1], edges[1:]))))
+    scaled = [each / each.mean() for each in found if np.isfinite(each).all() and (each > 0).all()]
+    kept = [each for each in scaled if (each > LEAST_WIDTH).all()]
+    return min(kept, key=lambda each: float(each.std()), default=np.ones(len(edges) - 1))
 
 
 def single_peaked(counts: Array, widths: Array) -> Array:
@@ -83,13 +94,17 @@ def single_peaked(counts: Array, widths: Array) -> Array:
     from sklearn.isotonic import isotonic_regression
 
     density, weights = counts / widths, widths**2
-    falling = _errors(density[::-1], weights[::-1])[::-1]
-    peak = int(np.argmin(_errors(density, weights) + falling))  # bins before it rise, all others fall
+    peak = int(np.argmin(_sides(density, weights)))  # bins before it rise, all others fall
     rising = isotonic_regression(density[:peak], sample_weight=weights[:peak]) if peak else density[:0]
     if peak == len(density):
         return rising * widths
     rest = isotonic_regression(density[peak:], sample_weight=weights[peak:], increasing=False)
     return np.concatenate([rising, rest]) * widths
+
+
+def _sides(values: Array, weights: Array) -> Array:
+    """(values + 1,) what is left by least squares if the first 0, 1, 2, ... values rise and all others fall."""
+    return _errors(values, weights) + _errors(values[::-1], weights[::-1])[::-1]
 
 
 def _errors(values: Array, weights: Array) -> Array:
