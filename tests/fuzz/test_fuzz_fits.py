@@ -1,5 +1,7 @@
 """Fits of any columns, few records and any of some generators. A fit must end, keep to its schema, and draw the same once opened again."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,11 +9,12 @@ from fuzzing import fuzz
 from hypothesis import strategies as st
 
 from synthdp import Budget, Synthesizer, load
+from synthdp.errors import BadInput
 from synthdp.generators.histories import HistoriesSettings
 from synthdp.schema.schema import Schema
 
 pytestmark = pytest.mark.fuzz
-DAYS = ("2020-01-01", "2021-12-31")
+DAYS, FEW_DAYS = ("2020-01-01", "2021-12-31"), ("2020-01-01", "2020-01-20")
 QUICK = {
     "mixture": {},
     "aim": {},
@@ -38,11 +41,13 @@ def columns(draw, most, *, first=None):
             low = draw(st.integers(-5, 5))
             facts["bounds"] = [low, low + draw(st.integers(0, 30))]
         if kind == "continuous":
-            facts["bounds"] = [-1.5, draw(st.sampled_from([-1.0, 0.25, 40.0]))]
+            facts["bounds"] = draw(st.sampled_from([[-1.5, -1.0], [0.0, 0.25], [2.0, 5.1], [0.0, 4000.0], [5.0, 5.0]]))
+            facts |= draw(st.sampled_from([{}, {}, {"decimals": 0}, {"decimals": 1}]))
         if kind in ("integer", "continuous"):
             facts |= draw(st.sampled_from([{}, {"bins": 1}, {"bins": 4}, {"atoms": [facts["bounds"][0]]}]))
         if kind == "datetime":
-            facts |= {"bounds": list(DAYS), "bins": draw(st.integers(1, 6))}
+            facts |= {"bounds": list(draw(st.sampled_from([DAYS, FEW_DAYS])))}
+            facts |= draw(st.sampled_from([{}, {"bins": 1}, {"bins": 5}]))
             facts |= {"resolution": draw(st.sampled_from(["day", "hour", "second"]))}
         if not (first and place == 0) and draw(st.booleans()):
             facts["missing"] = True
@@ -124,17 +129,38 @@ def records(draw):
     return declared, frame(held, draw(st.sampled_from([0, 1, 30])), rng)
 
 
+def prepared(facts, records, generator, epsilon, **settings):
+    """The synthesizer; `BadInput` where either refuses, or where the records break the schema."""
+    schema = Schema.from_dict(facts)
+    if schema.tables:
+        schema.validate_tables(records, "error")
+    else:
+        schema.validate(records, "error")
+    made = Synthesizer(generator, schema=schema, budget=Budget(epsilon, 1e-5), **settings)
+    made.afford()
+    return made
+
+
+@contextmanager
+def charged():
+    """From the charge on nothing may be refused."""
+    try:
+        yield
+    except BadInput as refused:
+        raise AssertionError("refused after the charge") from refused
+
+
 def test_histories_of_linked_tables(tmp_path):
     ended = 0
 
     def prop(made, epsilon, seed):
         nonlocal ended
-        schema, frames = Schema.from_dict(made[0]), made[1]
-        settings = HistoriesSettings(rounds=2, iterations=3, pairs=2)
-        release = Synthesizer(settings, schema=schema, budget=Budget(epsilon, 1e-5)).fit(frames, seed=seed)
-        sample = release.sample_tables(20, seed=1)
-        release.schema.validate_tables(sample, "error")
-        again = load(release.save(tmp_path / "release", force=True)).sample_tables(20, seed=1)
+        synthesizer = prepared(*made, HistoriesSettings(rounds=2, iterations=3, pairs=2), epsilon)
+        with charged():
+            release = synthesizer.fit(made[1], seed=seed)
+            sample = release.sample_tables(20, seed=1)
+            release.schema.validate_tables(sample, "error")
+            again = load(release.save(tmp_path / "release", force=True)).sample_tables(20, seed=1)
         for name, each in sample.items():
             pd.testing.assert_frame_equal(again[name], each)
         ended += 1
@@ -147,11 +173,12 @@ def test_single_tables(tmp_path):
     ended = set()
 
     def prop(made, name, epsilon, seed):
-        schema, table = Schema.from_dict(made[0]), made[1]
-        release = Synthesizer(name, schema=schema, budget=Budget(epsilon, 1e-5), **QUICK[name]).fit(table, seed=seed)
-        sample = release.sample(20, seed=1)
-        release.schema.validate(sample, "error")
-        again = load(release.save(tmp_path / "release", force=True)).sample(20, seed=1)
+        synthesizer = prepared(*made, name, epsilon, **QUICK[name])
+        with charged():
+            release = synthesizer.fit(made[1], seed=seed)
+            sample = release.sample(20, seed=1)
+            release.schema.validate(sample, "error")
+            again = load(release.save(tmp_path / "release", force=True)).sample(20, seed=1)
         pd.testing.assert_frame_equal(again, sample)
         ended.add(name)
 
