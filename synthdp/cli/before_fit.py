@@ -299,8 +299,14 @@ def _copied(path: Path, schema: "Schema", copy: Path, units: int) -> tuple[bool,
     from synthdp.schema.yamlfile import read_text
 
     meant = replace(schema, units=units)
-    with suppress(OSError, BadInput):
+    try:
         looks.carry(path, schema, copy, meant)
+    except (OSError, BadInput):
+        return False, (
+            f"the log of drafts and checks of {path} cannot be carried over to {copy}, so a fit by a copy would not tell that facts were "
+            f"edited after a look at records; put {looks.log_of(path)} right, and split again"
+        )
+    with suppress(OSError, BadInput):
         text, times = UNITS.subn(f"units: {units}", read_text(path))
         if times == 1 and not copy.exists():
             with atomic.file(copy) as part:

@@ -121,6 +121,14 @@ def test_check_is_loud_where_nearly_all_keys_lead_nowhere_and_never_says_that_a_
     assert run([*FIT, "account=none", "out=run"]) == 0, capsys.readouterr().err
 
 
+def test_rows_of_other_patients_beside_all_of_these_are_no_error(place, capsys):
+    """As where one table is of the whole hospital."""
+    diagnosis = read("tables")["diagnosis"]
+    others = pd.concat([diagnosis.assign(visit_id=f"other {turn} " + diagnosis["visit_id"]) for turn in range(12)])
+    pd.concat([diagnosis, others]).to_csv("tables/diagnosis.csv", index=False)
+    assert run(["check", *DATA]) == 0, capsys.readouterr().err
+
+
 def test_check_names_a_table_that_has_no_rows(place, capsys):
     read("tables")["diagnosis"][:0].to_csv("tables/diagnosis.csv", index=False)
     assert run(["check", *DATA]) == 0

@@ -441,9 +441,24 @@ def test_the_schema_that_split_copies_keeps_its_lines_and_knows_of_the_looks_bef
     assert len(json.loads(log.read_text())) == 1, "noted once"
     copy.write_text(copy.read_text().replace("units: 48", "units: 50"))
     assert looks.edited_after(copy, Schema.load(copy)) == (looks.CHECK,)
+    capsys.readouterr()
     assert run([*words, "out=third", "key=parts/split.key"]) == 0
-    assert "schema_train.yaml is there already, and is not schema.yaml with units: 48" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "schema_train.yaml is there already, and is not schema.yaml with units: 48" in said
+    assert "next" not in said, "no fit by a copy that is wrong"
     assert "units: 50" in copy.read_text(), "what is there stays"
+
+
+def test_a_damaged_log_of_looks_is_named_and_the_split_stands(place, capsys):
+    """Without its log a copy would count as never edited."""
+    assert run(["check", *DATA]) == 0
+    (place / "internal" / "schema.looks.json").write_text("[")
+    capsys.readouterr()
+    assert run(["split", "path=a.csv", "schema=schema.yaml", "out=parts"]) == 0
+    said = capsys.readouterr().out
+    assert "the log of drafts and checks of schema.yaml cannot be carried over to schema_train.yaml" in said
+    assert not (place / "schema_train.yaml").exists()
+    assert "next" not in said
 
 
 def test_a_schema_that_split_cannot_copy_is_to_be_copied_by_hand(place, capsys):

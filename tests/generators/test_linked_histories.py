@@ -413,6 +413,25 @@ def test_a_table_whose_rows_belong_to_no_visit_is_named_as_lost():
     assert f"Few synthetic visits have rows in these tables: lab ({bare.share:.1%})." in said
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"kind": "continuous", "bounds": [2.0, 5.1], "decimals": 1},
+        {"kind": "continuous", "bounds": [5, 5]},
+        {"kind": "continuous", "bounds": [5, 5], "atoms": [5]},
+    ],
+    ids=["bins of one number", "one number", "an atom alone"],
+)
+def test_bins_that_hold_one_value_are_fitted(value):
+    """For some the last edge is the last value, so that their last bin seems to have no width."""
+    columns = {"test": LAB["columns"]["test"], "value": value}
+    frames = hospital(60, seed=6)
+    frames["lab"] = frames["lab"][["visit_id", "test"]].assign(value=5.0)
+    declared = with_labs(rules=None, units=60, tables={"lab": {**LAB, "columns": columns}})
+    release = fitted(BUDGET, frames, SMALL, declared, seed=1)
+    release.schema.validate_tables(release.sample_tables(20, seed=0), "error")
+
+
 def test_many_codes_are_fitted_round_after_round(monkeypatch):
     """If there are more codes than `MOST_RELATED`, nothing relates them to the visit before: a second round must not look for it."""
     monkeypatch.setattr(rows_below, "MOST_RELATED", 2)

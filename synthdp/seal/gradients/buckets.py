@@ -302,8 +302,8 @@ def prepared(module: nn.Module, loss: Loss, expected: float, rows: Tensor | None
     if moves and rows is None:
         _PROBES[key] = (module, None, False)
         warnings.warn(
-            "on this machine a row's rounding depends on its place in the batch, so gradients are computed in float64, which is as "
-            "private, and slower",
+            "on this machine a row's rounding depends on its place in the batch, or an operation has no fixed order, so gradients are "
+            "computed in float64, which is as private, and slower",
             InFloat64,
             stacklevel=2,
         )
