@@ -21,6 +21,7 @@ Rows = NDArray[np.float64]
 MARGIN = 1 - 1e-4  # contributions are clipped a little below the bound, so that rounding cannot carry them past it
 LEAST_CLIP = 1e-100  # of smaller ones the squares, and the noise of second moments, would underflow to zero
 MOST_CLIP = 1e100  # of larger ones sums, and second moments, would overflow
+FAR = 2.0**512  # longer rows are divided by it first: clip / norm must not be a denormal number, which has few bits
 MOST_SHARE = 1e50  # factor between two groups: with LEAST_CLIP, so that squares of bounds do not vanish
 
 
@@ -31,11 +32,12 @@ def clipped(rows: Rows, clip: float) -> Rows:
         peaks = np.abs(rows).max(axis=1, initial=0.0)
         norms = peaks * np.linalg.norm(rows / np.where(peaks > 0, peaks, 1.0)[:, None], axis=1)
     finite = np.isfinite(norms)
-    long = finite & (norms > clip * MARGIN)
+    long, far = finite & (norms > clip * MARGIN), finite & (norms > FAR)
+    found: Rows = np.where(finite[:, None], rows, 0.0)
+    found[far], norms[far] = found[far] / FAR, norms[far] / FAR
     scale = np.ones(len(rows))
     scale[long] = clip * MARGIN / norms[long]
-    found: Rows = np.where(finite[:, None], rows, 0.0) * scale[:, None]
-    return found
+    return found * scale[:, None]
 
 
 def check_clip(clip: float) -> None:
