@@ -360,11 +360,12 @@ def _view(connection: Any, path: Path, name: str) -> tuple[str, ...]:
         _, delimiter = csvfile.header(path)
         quote = "" if delimiter == "\t" else '"'
         types = ", ".join(f"{_literal(each)}: 'VARCHAR'" for each in names)
-        parallel = not quote or source.in_parallel([path], delimiter)
+        scan = source.scanned([path], delimiter, len(names)) if quote else {"parallel": True}
+        options = ", ".join(f"{option}={_literal(str(value))}" for option, value in scan.items())
         read = (
             f"read_csv({_literal(path)}, columns={{{types}}}, header=true, auto_detect=false, delim={_literal(delimiter)}, "
             f"quote={_literal(quote)}, escape={_literal(quote)}, nullstr='', allow_quoted_nulls=false, "
-            f"parallel={parallel})"
+            f"{options})"
         )
     connection.execute(f"CREATE VIEW {name} AS SELECT {chosen} FROM {read}")
     return tuple(lower)

@@ -56,8 +56,8 @@ def lines(path: Path, encoding: str) -> Iterator[str]:
         raise BadInput(f"{path}: is not a complete gzip file") from None
 
 
-def ends(path: Path, encoding: str) -> dict[str, int]:
-    """How many lines end with each of \\n, \\r\\n and \\r, outside of quotes."""
+def ends(path: Path, encoding: str, *, everywhere: bool = False) -> dict[str, int]:
+    """How many lines end with each of \\n, \\r\\n and \\r, outside of quotes or `everywhere`."""
     found = {"\n": 0, "\r\n": 0, "\r": 0}
     quoted, held = False, ""
     with opened(path) as file:
@@ -66,7 +66,7 @@ def ends(path: Path, encoding: str) -> dict[str, int]:
             block, held = held + block, ""
             if block.endswith("\r"):  # its \n may be in the next block
                 block, held = block[:-1], "\r"
-            parts = block.split('"')
+            parts = [block] if everywhere else block.split('"')
             for part in parts[quoted::2]:
                 pairs = part.count("\r\n")
                 found["\r\n"] += pairs
@@ -77,12 +77,14 @@ def ends(path: Path, encoding: str) -> dict[str, int]:
     return found
 
 
-def records(path: Path, encoding: str, separator: str) -> Iterator[tuple[int, int]]:
+def records(path: Path, encoding: str, separator: str, *, strict: bool = False) -> Iterator[tuple[int, int]]:
     """The number of the line where each record begins (the header is a record too), and how many cells it has; blank lines are none.
 
-    Raises `BadInput` for a quote that is not closed, with the number of the line where it was opened.
+    Raises `BadInput` for a quote that is not closed, with the number of the line where it was opened; if `strict`, for text beside a quoted
+    cell too, which programs read in different ways.
     """
     closing = re.compile(f'"(?:[^"]|"")*"[^{re.escape(separator)}]*|[^{re.escape(separator)}]*')
+    beside = re.compile(f'"(?:[^"]|"")*"[^"{re.escape(separator)}]| +"')
     begun, cells, opened, size = 0, 0, 0, 0
     for number, line in enumerate(lines(path, encoding), 1):
         if not opened:
@@ -97,6 +99,8 @@ def records(path: Path, encoding: str, separator: str) -> Iterator[tuple[int, in
                 break
             if end < 0:
                 continue
+            if strict and line[end : end + 1] not in ("", separator):
+                raise _beside(path, number)
             opened, place = 0, line.find(separator, end)
             place = len(line) + 1 if place < 0 else place + 1
             cells += place <= len(line)
@@ -104,6 +108,8 @@ def records(path: Path, encoding: str, separator: str) -> Iterator[tuple[int, in
             cells += line.count(separator, place)
             place = len(line) + 1
         while place <= len(line):
+            if strict and beside.match(line, place):
+                raise _beside(path, number)
             if line.startswith('"', place) and _closed(line, place + 1) < 0:
                 opened = number
                 break
@@ -116,6 +122,12 @@ def records(path: Path, encoding: str, separator: str) -> Iterator[tuple[int, in
         raise BadInput(f"{path}: line {opened}: a quote is opened and not closed; expected a closing quote")
 
 
+def _beside(path: Path, number: int) -> BadInput:
+    return BadInput(
+        f"{path}: line {number}: expected nothing beside a quoted cell; write each quote within it twice, and no spaces around it"
+    )
+
+
 def _closed(line: str, start: int) -> int:
     """The place after the quote that closes a cell which began before `start`; -1 where it goes on in the next line."""
     place = line.find('"', start)
@@ -124,11 +136,11 @@ def _closed(line: str, start: int) -> int:
     return place + 1 if place >= 0 else -1
 
 
-def check(path: Path, encoding: str, separator: str, width: int) -> int:
+def check(path: Path, encoding: str, separator: str, width: int, *, strict: bool = False) -> int:
     """How many records follow the header. Raises `BadInput` with the number of the first line that is not as the header, which has
-    `width` cells, or that opens a quote and does not close it."""
+    `width` cells, or whose quotes `records` refuses."""
     count = 0
-    for line, cells in records(path, encoding, separator):
+    for line, cells in records(path, encoding, separator, strict=strict):
         if cells != width:
             raise BadInput(
                 f"{path}: line {line}: expected {width} cell{'s' * (width > 1)}, as many as in the header, found {cells}"
@@ -142,10 +154,10 @@ def line_of(path: Path, encoding: str, separator: str, record: int) -> int:
     return next((line for place, (line, _) in enumerate(records(path, encoding, separator)) if place == record + 1), 0)
 
 
-def holds_quotes(path: Path) -> bool:
-    """Whether there is a quote anywhere in a file."""
+def held(path: Path, signs: bytes) -> bytes:
+    """Which of these bytes, such as a quote, are anywhere in a file."""
+    missing = signs
     with opened(path) as file:
-        while block := file.read(BLOCK):
-            if b'"' in block:
-                return True
-    return False
+        while missing and (block := file.read(BLOCK)):
+            missing = bytes(sign for sign in missing if sign not in block)
+    return bytes(sign for sign in signs if sign not in missing)

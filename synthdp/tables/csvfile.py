@@ -277,7 +277,7 @@ def texts(path: Path, names: list[str], delimiter: str, encoding: str = "utf-8")
     if _longest(table) > csv_lines.MOST_LINE:
         csv_lines.check(path, encoding, delimiter, len(names))
         raise BadInput(f"{path}: a row is longer than a MiB; is a quote left open?")
-    if csv_lines.holds_quotes(path):  # Arrow reads on to the end where one is left open
+    if csv_lines.held(path, b'"'):  # Arrow reads on to the end where one is left open
         for _ in csv_lines.records(path, encoding, delimiter):
             pass
     return table

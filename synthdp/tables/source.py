@@ -45,8 +45,8 @@ def asking() -> Iterator[None]:
             yield
         except faults() as error:
             raise DidNotAnswer(
-                f"the database did not answer ({type(error).__name__}); what was charged stays charged. See its own log for why, "
-                "then fit again"
+                f"the database did not answer ({type(error).__name__}); what was charged before stays charged. Its log, if it keeps one, "
+                "says why"
             ) from None
         except RuntimeError as error:
             if str(error) == INTERRUPTED:
@@ -185,7 +185,7 @@ def read(source: "Files", files: list[Path], connection: Any, reading: Reading |
             "save the files as UTF-8 and declare that"
         )
     names, delimiter = _header(files, reading)
-    parallel = in_parallel(files, delimiter)
+    scan = scanned(files, delimiter, len(names))
     with asking():
         return connection.read_csv(
             [str(path) for path in files],
@@ -197,21 +197,35 @@ def read(source: "Files", files: list[Path], connection: Any, reading: Reading |
             escape='"',
             nullstr="",
             allow_quoted_nulls=False,
-            parallel=parallel,
+            **scan,
         )
 
 
-def in_parallel(files: list[Path], delimiter: str) -> bool:
-    """Whether several threads may scan CSV files. With several, DuckDB guesses where a record begins: depending on their place in the
-    file, it takes lines within quotes for records of their own, or refuses them. Raises `BadInput` for a quote that is left open; a
-    single scan would take it to end with the file."""
+def scanned(files: list[Path], delimiter: str, width: int) -> dict[str, Any]:
+    """The options with which DuckDB finds the records of CSV files that `csvfile` finds. Raises `BadInput` with the number of a line that
+    it would read in another way.
+
+    With several threads it guesses where a record begins: depending on their place in the file, it takes lines within quotes for
+    records of their own, or refuses them. A quote that is left open ends with the file for a single scan. A file whose lines do not
+    all end alike it refuses, unless it may be lenient: it then drops cells too many, and text after a quote.
+    """
     from synthdp.tables import csv_lines
 
-    quoted = [path for path in files if csv_lines.holds_quotes(path)]
-    for path in quoted:
-        for _ in csv_lines.records(path, "utf-8-sig", delimiter):
-            pass
-    return not quoted
+    held = {path: csv_lines.held(path, b'"\r') for path in files}
+    quoted = [path for path in files if b'"' in held[path]]
+    # Within quotes too, since a single quote inside of a cell would hide the ends of other lines.
+    ends = {path: csv_lines.ends(path, "latin-1", everywhere=width > 1) for path in files if b"\r" in held[path]}
+    mixed = [path for path, found in ends.items() if sum(map(bool, found.values())) > 1]
+    if mixed and width == 1:  # it would take what is between CR and LF for a record
+        raise BadInput(
+            f"{mixed[0]}: a database reads a file of one column only if all of its lines end alike; save it so, or give data.engine=memory"
+        )
+    for path in files if mixed else quoted:
+        csv_lines.check(path, "utf-8-sig", delimiter, width, strict=True)
+    scan = {"parallel": not (quoted or mixed)}
+    return (
+        scan | {"strict_mode": False, "new_line": "\\n"} if mixed else scan
+    )  # as DuckDB spells it; this stands for CR too
 
 
 def _check_parquet(files: list[Path]) -> None:

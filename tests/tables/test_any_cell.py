@@ -402,6 +402,50 @@ def test_lines_within_quotes_are_no_records_wherever_they_are_in_a_file(tmp_path
     assert counted.tolist() == [8001, 1000, 0]
 
 
+def rows_there(path, schema):
+    """The rows of a file as the database's engine reads them, sorted."""
+    with tables.opened(tables.csv(path)) as opened, tables.asking():
+        table = opened.expression.to_pyarrow()
+    return sorted(zip(*(table.column(name).to_pylist() for name in schema.names), strict=True))
+
+
+ENDS = {"LF": "\n", "CRLF": "\r\n", "CR": "\r"}
+
+
+@pytest.mark.parametrize(
+    ("own", "ordinary"), [("LF", "CRLF"), ("CRLF", "LF"), ("CR", "LF"), ("CR", "CRLF"), ("LF", "CR")]
+)
+@pytest.mark.parametrize("quoted", [False, True], ids=["plain", "quoted"])
+@pytest.mark.parametrize("place", [0, 2, 5])
+def test_a_row_that_ends_in_its_own_way_is_read_as_the_others(tmp_path, own, ordinary, quoted, place):
+    """One record of many would have kept DuckDB from reading the file, which the other engine reads."""
+    names = {"kind": "categorical", "categories": ["x", "y"]}
+    schema = Schema.from_dict({"columns": {"pid": {"kind": "identifier"}, "b": names}})
+    rows = [f"p{row},x" for row in range(5)] + ['"p,5\n""a""",y' if quoted else "p5,y"]
+    lines = [line + ENDS[own if at == place else ordinary] for at, line in enumerate(["pid,b", *rows])]
+    path = tmp_path / "table.csv"
+    path.write_bytes("".join(lines).encode())
+    expected = sorted([(f"p{row}", "x") for row in range(5)] + [('p,5\n"a"' if quoted else "p5", "y")])
+    assert sorted(record_files.read(path, schema).itertuples(index=False, name=None)) == expected
+    assert rows_there(path, schema) == expected
+
+
+@pytest.mark.parametrize("row", ["p1,x,x", "p1", '"p"1,x', ' "p1",x', '"p1" ,x', '"p1\n" ,x', '"p1,x'])
+def test_a_row_that_the_database_would_read_in_its_own_way_is_refused_by_its_line(tmp_path, row):
+    """Where lines end in several ways DuckDB is lenient: it drops cells and text that it did not expect."""
+    path = tmp_path / "table.csv"
+    path.write_bytes(f"pid,b\r\np0,x\n{row}\r\np2,y\n".encode())
+    with pytest.raises(BadInput, match=r"table\.csv: line [34]: .*expected"), tables.opened(tables.csv(path)):
+        pass
+
+
+def test_lines_of_a_file_of_one_column_end_alike_in_the_database(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes(b"b\r\nx\ny\r\n")
+    with pytest.raises(BadInput, match="only if all of its lines end alike"), tables.opened(tables.csv(path)):
+        pass
+
+
 @pytest.mark.parametrize("letters", [1_000_000, 1_300_000])
 @pytest.mark.parametrize("before", [0, 900_000], ids=["at the start", "at the end of a block"])
 def test_a_long_row_is_read_or_refused_by_its_own_length_wherever_it_is(tmp_path, letters, before):
