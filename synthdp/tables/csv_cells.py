@@ -8,6 +8,7 @@ from synthdp.schema import cells, file_coding
 from synthdp.schema.columns import (
     Boolean,
     Categorical,
+    Column,
     Continuous,
     Datetime,
     Identifier,
@@ -55,8 +56,9 @@ def typed(table: "Opened", schema: Schema) -> "ibis.Table":
     if not table.text:
         return table.expression
     raw, reading = table.expression, schema.reading or file_coding.PLAIN
-    made = {column.name: read(raw[column.name], reading.of(column)) for column in schema.columns}
-    beside = {written(column.name): present(raw[column.name], reading.of(column)) for column in schema.columns}
+    texts = {column.name: present(raw[column.name], reading.of(column), table) for column in schema.columns}
+    made = {column.name: read(texts[column.name], column) for column in schema.columns}
+    beside = {written(name): cell for name, cell in texts.items()}
     if set(made) & set(beside):
         raise BadInput(f"columns named {written('NAME')!r} cannot be read from a database: rename them")
     return table.view(raw.select(**made, **beside))
@@ -67,20 +69,21 @@ def written(name: str) -> str:
     return f"text of {name}"
 
 
-def read(cell: "Value", coded: Coded) -> "Value":
-    """A cell as what its column is: text, float64 or an instant; null where it is missing, or not readable as such."""
-    column, cell = coded.column, present(cell, coded)
+def read(cell: "Value", column: Column) -> "Value":
+    """A text of `present` as what its column is: text, float64 or an instant; null where it is missing, or not readable as such."""
     if isinstance(column, Integer | Continuous):
         return _where(cell.re_search(NUMBER), cell).try_cast("float64")
     return _instant(cell) if isinstance(column, Datetime) else cell
 
 
-def present(cell: "Value", coded: Coded) -> "Value":
+def present(cell: "Value", coded: Coded, table: "Opened") -> "Value":
     """The text of a cell in the plain coding; null where it is missing."""
     column, cell = coded.column, _plain(cell, coded)
     if isinstance(column, Identifier):
-        harmless = cell.re_search(HARMLESS) & ~cell.re_search(HARMLESS_NUMBER)
-        return _without(harmless.ifelse(cell.substr(1), cell), ABSENT[:1])
+        if table.neutralised:
+            harmless = cell.re_search(HARMLESS) & ~cell.re_search(HARMLESS_NUMBER)
+            cell = harmless.ifelse(cell.substr(1), cell)
+        return _without(cell, ABSENT[:1])
     if not isinstance(column, Categorical | Ordinal):
         return _without(cell, ABSENT)
     known = () if column.categories == "learn" else spoken(column)

@@ -88,8 +88,9 @@ def read(path: Path, schema: Schema | None) -> "DataFrame":
     table = texts(path, names, delimiter, reading.encoding)
     declared = {column.name: column for column in schema.columns} if schema else {}
     left_out = {column.name for column in schema.ignored} if schema else set()
+    ours = neutralised(path)
     made = {
-        name: typed(table.column(place), reading.of(declared[name]))
+        name: typed(table.column(place), reading.of(declared[name]), neutralised=ours)
         if name in declared
         else guessed(table.column(place))
         for place, name in enumerate(plain)
@@ -150,6 +151,12 @@ def stream(chunks: "Iterable[DataFrame]", out: Any, schema: Schema, path: Path) 
 def listing(path: Path) -> Path:
     """Where the neutralised texts of a CSV file are listed."""
     return path.with_name(path.name + ".neutralised.json")
+
+
+def neutralised(path: Path) -> bool:
+    """Whether texts of a CSV file were neutralised when it was written: a listing of them then stands beside it. In a file of someone else
+    =A and '=A may be two people, so identifiers are taken as they are."""
+    return listing(path).exists()
 
 
 def _write_coded(
@@ -319,11 +326,13 @@ def _plain_name(name: str, schema: Schema | None) -> str:
     return restored(name) if schema is not None and restored(name) in schema.names else name
 
 
-def typed(array: pa.ChunkedArray, coded: Coded) -> "Series[Any]":
-    """The cells of a declared column, from text as the file has it."""
+def typed(array: pa.ChunkedArray, coded: Coded, *, neutralised: bool = False) -> "Series[Any]":
+    """The cells of a declared column, from text as the file has it; identifiers are restored where they were `neutralised`."""
     column = coded.column
     if not coded.is_plain:
         array = plain_texts(array, coded)
+    if isinstance(column, Identifier) and not neutralised:
+        return _frame_text(_without_marks(array, ABSENT[:1]))
     if isinstance(column, Categorical | Ordinal | Identifier):
         return _texts(array, column)
     array = _without_marks(array, ABSENT)

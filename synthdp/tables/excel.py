@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime, Identifier, Integer, Ordinal, in_numbers
+from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime, Integer, Ordinal, in_numbers
 from synthdp.schema.file_coding import PLAIN, SPACE, Coded, Reading
 from synthdp.schema.schema import Schema
 from synthdp.tables import csvfile, foreign
@@ -102,7 +102,7 @@ def plain_texts(texts: pa.ChunkedArray, kinds: NDArray[np.int8], coded: Coded) -
 
 def _harmless(texts: pa.ChunkedArray, column: Any) -> pa.ChunkedArray:
     """Texts as a CSV file has them, which `csvfile.typed` reads: here = at the start of a text is no formula."""
-    if not isinstance(column, Categorical | Ordinal | Identifier):
+    if not isinstance(column, Categorical | Ordinal):
         return texts
     encoded = texts.combine_chunks().dictionary_encode()
     safe = [csvfile.neutral(text) for text in encoded.dictionary.to_pylist()]

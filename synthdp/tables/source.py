@@ -381,11 +381,13 @@ def source_of(given: Any) -> Source | None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Opened:
-    """A table that can be asked. `text` tells that its cells are text as in a CSV file."""
+    """A table that can be asked. `text` tells that its cells are text as in a CSV file, and `neutralised` that its identifiers are so, too
+    (`csvfile.neutralised`)."""
 
     expression: "ibis.Table"
     tables: "Mapping[str, ibis.Table]" = field(default_factory=dict)
     text: bool = False
+    neutralised: bool = False
     check_unchanged: Callable[[], None] = field(default=lambda: None, repr=False)
     """Raises `BadInput` where the files are no longer those that were opened."""
     _numbers: Iterator[int] = field(default_factory=count, repr=False)
@@ -455,6 +457,8 @@ def opened(source: Source, reading: Reading | None = None) -> Iterator[Opened]:
     (mode 0700) which is removed at the end, also where a signal asks the process to end. Where it is killed, or the power fails,
     that folder stays until the next table is opened there. It holds codes and keyed hashes of units (`CountedTable`), no names.
     """
+    from synthdp.tables import csvfile
+
     check_installed()
     if isinstance(source, Query):
         with _limited(source), _dropping(_asked(source)) as table:
@@ -476,6 +480,7 @@ def opened(source: Source, reading: Reading | None = None) -> Iterator[Opened]:
         made = Opened(
             expression=read(source, files, connection, reading),
             text=source.format == "csv",
+            neutralised=source.format == "csv" and all(map(csvfile.neutralised, files)),
             check_unchanged=check_unchanged,
         )
         with _dropping(made) as table:

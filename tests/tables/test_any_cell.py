@@ -21,8 +21,8 @@ from synthdp.schema.file_coding import Reading
 from synthdp.schema.schema import Schema
 from synthdp.seal.database import CountedTable
 from synthdp.sets import record_files
+from synthdp.tables import csv_cells, table_check
 from synthdp.tables import source as tables
-from synthdp.tables import table_check
 
 # fmt: off
 DIGITS = ["\u0663", "\uff13", "\u0967\u0968", "\u0663.\u0665", "1\u0663", "\u00bd", "\u00b2", "\u2167", "\U0001d7d9"]
@@ -444,6 +444,30 @@ def test_lines_of_a_file_of_one_column_end_alike_in_the_database(tmp_path):
     path.write_bytes(b"b\r\nx\ny\r\n")
     with pytest.raises(BadInput, match="only if all of its lines end alike"), tables.opened(tables.csv(path)):
         pass
+
+
+@pytest.mark.parametrize("strip", [False, True])
+@pytest.mark.parametrize("name", ["t.csv", "t.xlsx", "t.parquet", "t.csv of ours"])
+def test_two_names_are_two_people_though_one_looks_like_the_other_made_harmless(tmp_path, name, strip):
+    """A file of someone else holds =A and '=A as two people. In one that was written here, the list beside it tells that ''=A is '=A."""
+    names = ["=A", "'=A", "''=A", "A", "'A"]
+    columns = {"pid": {"kind": "identifier"}, "b": {"kind": "categorical", "categories": ["x"]}}
+    schema = Schema.from_dict(
+        {"unit": "pid", "max_records_per_unit": 1, "columns": columns, "reading": {"strip": strip}}
+    )
+    path, frame = tmp_path / name.split(" ")[0], pd.DataFrame({"pid": names, "b": "x"})
+    if name == "t.csv":
+        frame.to_csv(path, index=False)
+    else:
+        record_files.write([frame], path, schema)
+    assert record_files.read(path, schema)["pid"].tolist() == names
+    if path.suffix != ".xlsx":
+        with tables.opened(tables.files(path)) as opened:
+            counted = CountedTable.of(opened, schema, bytes(32))
+            assert counted.units == len(names)
+            if path.suffix == ".csv":
+                found = csv_cells.typed(opened, schema).select("pid", csv_cells.written("pid")).distinct()
+                assert sorted(found.to_pyarrow().column(0).to_pylist()) == sorted(names)
 
 
 @pytest.mark.parametrize("letters", [1_000_000, 1_300_000])
