@@ -185,6 +185,8 @@ class _Rounds:
         )
         named = [[names[place] for place in clique] for clique in cliques]
         place = self._safe.choose(named, score, math.sqrt(8 * (1 - MEASURE) * rho), self._seen.of)
+        if self._safe.left < MEASURE * rho:
+            return False  # a fit that was stopped lost this table: what is left is for another round, or there is none
         asked = self._data.tables([named[place]], question.noise, self._seen.of)
         table = self._safe.ask(asked)[0]
         self._evidence.append(Measured(clique=cliques[place], table=table, deviation=asked.deviation))
