@@ -339,8 +339,8 @@ def page(result: dict[str, Any]) -> str:
         "PyVacy's two classifiers (Waites 2019) are trained by `synthdp.PrivateTrainer` on 60,000 pictures, with delta "
         f"{DELTA:g}. Accuracy is measured on the 10,000 test pictures: the mean ± the standard deviation over the seeds of first weights "
         "and noise. The networks see the pixels, with no features, principal axes or weights from public data. Epsilon is the statement's, "
-        "here by PLD. PyVacy computes its epsilon of 3.0 by the moments accountant, by which the same trainings cost more: two columns have "
-        "their epsilon by other accountants. Written by `recipes/trainer_mnist.py`.",
+        "here by PLD. PyVacy computes its epsilon of 3.0 by the moments accountant, by which the same trainings cost more: two columns "
+        "have their epsilon by other accountants. Written by `recipes/trainer_mnist.py`.",
         "",
         "| network | epsilon | by RDP | by moments | accuracy | seeds | goal | noise | steps | CPU minutes | settings |",
         "|" + "---|" * 11,
