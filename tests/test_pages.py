@@ -143,7 +143,9 @@ def together(command, words):
 IN_PYTHON = [page for page in having("python") if page != "docs/own_generator.md"]  # see test_testing
 
 
-@pytest.mark.parametrize("page", sweep(IN_PYTHON, lambda page: page not in ("docs/pate.md", "docs/trainer.md")))
+@pytest.mark.parametrize(
+    "page", sweep(IN_PYTHON, lambda page: page not in ("docs/pate.md", "docs/trainer.md", "docs/linked.md"))
+)
 def test_the_python_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     make_schema().save("schema.yaml")

@@ -20,7 +20,6 @@ from synthdp.seal.history_tables import HistoryTables
 from synthdp.seal.marginals import Marginals
 
 NAMES = [(name, images) for images in (False, True) for name in worst_pairs.cases(images=images)]
-RUNS, TUNING = 1000, 300
 ANY = Budget(1e4, DELTA)
 
 
@@ -176,9 +175,9 @@ def test_a_generator_of_many_loops_keeps_its_claim_and_coins_that_are_reused_are
     """
     claim = (Loops(), Budget(4.4, DELTA))
     terms = {"pair": worst_pairs.worst_case(), "gate_error": GATE_ERROR, "workers": 1}
-    assert not black_box.audit(*claim, runs=RUNS, tuning_runs=TUNING, **terms).verdict.contradicted
+    assert not black_box.audit(*claim, runs=300, tuning_runs=100, **terms).verdict.contradicted
     set_the_counter_back(monkeypatch)
-    assert black_box.audit(*claim, runs=4 * RUNS, tuning_runs=800, **terms).word == "contradicted"
+    assert black_box.audit(*claim, runs=4000, tuning_runs=800, **terms).word == "contradicted"
 
 
 VOTES = ("kernel_teachers:votes", "pategan_original")  # labels are few, and models that got the same ones are the same

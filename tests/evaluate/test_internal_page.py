@@ -431,6 +431,7 @@ def test_the_first_screen_names_what_of_histories_is_farthest_apart(result):
     assert "Among the histories" not in findings.faithful(result["fidelity"], histories)["text"]
 
 
+@pytest.mark.heavy
 def test_a_code_whose_numbers_lie_elsewhere_is_on_the_first_screen_and_in_the_terminal(result):
     def code(name, made, distance):
         return {

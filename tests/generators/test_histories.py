@@ -107,6 +107,7 @@ def test_whether_another_record_follows_is_kept():
     assert (follows == sample["readmitted"]).mean() > 0.93, "0.84 where only place and number of stays tell it"
 
 
+@pytest.mark.heavy
 def test_columns_that_stay_as_they_were_and_days_without_records_are_kept():
     """Half the stays are in the last one's ward for as many days; no stay begins on a weekend."""
     stays = MADE_UP["stays"](1500, 1)
@@ -136,6 +137,7 @@ def test_columns_that_stay_as_they_were_and_days_without_records_are_kept():
     assert (sample["admitted"].dt.day_of_week > 4).mean() < 0.02, "0.29 if all days are alike"
 
 
+@pytest.mark.heavy
 def test_a_column_that_stays_for_long_has_its_share():
     """In long histories, 24 % of the records have y, and 84 % of those that follow one with it."""
     rng = np.random.default_rng(0)
