@@ -377,8 +377,10 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
         )
     lines += fits.compared(schema)
     if found.seconds is not None:
+        few = "" if units == found.rehearsed else "; more of them may take longer"
         lines.append(
-            f"rehearsal  {found.seconds:.0f} s and {found.megabytes:.0f} MiB on made-up records, on this machine as it is now"
+            f"rehearsal  {found.seconds:.0f} s and {found.megabytes:.0f} MiB on made-up records of {found.rehearsed:,} units, on this "
+            f"machine as it is now{few}"
         )
     else:
         lines.append("rehearsal  time=true runs the whole fit on made-up records and says how long it takes")
