@@ -51,7 +51,7 @@ class InFloat64(UserWarning):
 def warnings_shown() -> Iterator[None]:
     """Where warnings end a program (`python -W error`), show them instead: a library's warning must not end a fit that is charged."""
     with warnings.catch_warnings():
-        warnings.filters[:] = [("default" if each[0] in ENDING else each[0], *each[1:]) for each in warnings.filters]
+        warnings.filters = [("default" if each[0] in ENDING else each[0], *each[1:]) for each in warnings.filters]
         warnings.simplefilter("default", append=True)  # and Python forgets what earlier filters made of warnings
         yield
 

@@ -59,7 +59,9 @@ class JudgingOptions(Choices):
         finite = isinstance(epsilon, int | float) and epsilon < float("inf")
         further = {name: self.claim[name] for name in ("relation",) if name in self.claim}
         unit = self.claim.get("unit", "record")
-        return {"claim": {"epsilon": epsilon if finite else None, "delta": self.claim.get("delta"), "unit": unit, **further}}
+        return {
+            "claim": {"epsilon": epsilon if finite else None, "delta": self.claim.get("delta"), "unit": unit, **further}
+        }
 
 
 # ---- Counts the steps of one evaluation for the progress callback.

@@ -37,14 +37,17 @@ def test_warnings_that_are_errors_end_no_fit_that_is_charged(tmp_path, monkeypat
     make_frame(300).to_csv(tmp_path / "train.csv", index=False)
     make_schema().save(tmp_path / "schema.yaml")
     monkeypatch.setattr("synthdp.errors.ENDING", ("error",))
-    for owner, name in ((Independent, "fit"), (Release, "save")):
 
-        def warned(self, *given, done=getattr(owner, name), name=name, **named):
-            found = done(self, *given, **named)
-            warnings.warn(f"of {name}", UserWarning, stacklevel=1)
+    def warning(done):
+        def warned(*given, **named):
+            found = done(*given, **named)
+            warnings.warn(f"of {done.__name__}", UserWarning, stacklevel=1)
             return found
 
-        monkeypatch.setattr(owner, name, warned)
+        return warned
+
+    monkeypatch.setattr(Independent, "fit", warning(Independent.fit))
+    monkeypatch.setattr(Release, "save", warning(Release.save))
     words = ["fit", f"data.path={tmp_path / 'train.csv'}", f"data.schema={tmp_path / 'schema.yaml'}"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")

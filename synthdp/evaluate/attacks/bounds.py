@@ -275,7 +275,8 @@ def _concern(over: Sequence[Figure], claim: Claim | None) -> str:
     if claim is None:
         return f"{words} There is no guarantee that would limit it."
     beyond = [figure for figure in over if figure.bound is not None and figure.interval[0] > figure.bound]
-    promise = f"(epsilon {claim.epsilon:g}, delta {claim.delta:g}) per {claim.unit}{'' if claim.relation == ADD_REMOVE else ' under ' + claim.relation}"
+    relation = " under replace_one" if claim.relation == REPLACE_ONE else ""
+    promise = f"(epsilon {claim.epsilon:g}, delta {claim.delta:g}) per {claim.unit}{relation}"
     if beyond:
         return (
             f"{words} It is also more than {promise} allows: either the claim is false, or training and held-out rows differ. Do "
