@@ -18,7 +18,7 @@ import numpy as np
 import synthdp
 from synthdp import generators, marginal_tables, released_tables
 from synthdp.budgets import AccountFile, entered, fingerprint, warn_of_no_account
-from synthdp.errors import BadInput, nearest
+from synthdp.errors import BadInput, nearest, warnings_shown
 from synthdp.fitness import Purchase, measure
 from synthdp.generators import Generator, Model, Progress
 from synthdp.ledger.budget import Budget
@@ -359,6 +359,7 @@ class Synthesizer:
                 **about,
             ) as entry,
             validated(self.schema, frame, invalid) as valid,
+            warnings_shown(),
         ):
             if answers and found is not None:
                 raise BadInput("answers given before the checkpoint are not given again: resume without answers=")

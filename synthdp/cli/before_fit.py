@@ -61,7 +61,7 @@ def check(config: Config) -> None:
     for line in _told_of_cdm(checks) if checks else ():
         print(line)
     if out is None:
-        for line in _findings(found):
+        for line in _findings(found, "row" if schema.tables else "record"):
             print(line)
     else:
         report: dict[str, Any] = {
@@ -158,18 +158,25 @@ def _told_of_cdm(checks: "list[Check]") -> Iterator[str]:
         yield f"not run    {times:,} checks, which is no pass: {why}"
 
 
-def _findings(found: "list[Finding]") -> Iterator[str]:
+def _findings(found: "list[Finding]", each: str) -> Iterator[str]:
+    """In words; `each` is what a table's findings count."""
     if not found:
         yield "check      the records fit their schema"
         return
     for finding in found:
         where = f"column {finding.column!r}: " if finding.column else ""
         rows = (
-            f" (record{'s' * (len(finding.rows) > 1)} {', '.join(map(str, finding.rows))}{_more(finding)})"
+            f" ({each}{'s' * (len(finding.rows) > 1)} {', '.join(map(str, finding.rows))}{_more(finding)})"
             if finding.rows
             else ""
         )
-        count = "" if finding.count is None else f": {finding.count:,} records" if not finding.rows else ""
+        count = (
+            ""
+            if finding.count is None
+            else f": {finding.count:,} {each}{'s' * (finding.count != 1)}"
+            if not finding.rows
+            else ""
+        )
         shown = f": {', '.join(map(repr, finding.cells))}" if finding.cells else ""
         yield f"check      {where}{finding.what}{count}{rows}{shown}"
         yield f"           {finding.remedy}"
@@ -377,8 +384,10 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
         )
     lines += fits.compared(schema)
     if found.seconds is not None:
+        few = "" if units == found.rehearsed else "; more of them may take longer"
         lines.append(
-            f"rehearsal  {found.seconds:.0f} s and {found.megabytes:.0f} MiB on made-up records, on this machine as it is now"
+            f"rehearsal  {found.seconds:.0f} s and {found.megabytes:.0f} MiB on made-up records of {found.rehearsed:,} units, on this "
+            f"machine as it is now{few}"
         )
     else:
         lines.append("rehearsal  time=true runs the whole fit on made-up records and says how long it takes")

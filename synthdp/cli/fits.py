@@ -16,7 +16,7 @@ from synthdp.budgets import AccountFile
 from synthdp.cli import audits, looks, option_values, output_paths, real_records, settings
 from synthdp.cli.budgets import account_of, brief
 from synthdp.cli.option_values import changed
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, warnings_shown
 from synthdp.files import private_folder
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD
@@ -341,7 +341,7 @@ def fitted(
     if not select:
         synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=trust(config))
     start = time.monotonic()
-    with output_paths.progress("select" if select else f"fit {config['generator'].name}") as step:
+    with output_paths.progress("select" if select else f"fit {config['generator'].name}") as step, warnings_shown():
 
         def seen(done: int, steps: int, figures: Mapping[str, float]) -> None:
             finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}

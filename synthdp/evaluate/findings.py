@@ -74,9 +74,10 @@ def _promise(result: Mapping[str, Any]) -> str:
     claim = result["about"].get("claim")
     if claim is None:
         return "Attacks that fail prove nothing. Whether the synthetic records may be shared depends on the statement of their release."
+    relation = " under replace_one" if claim.get("relation") == "replace_one" else ""
     return (
         f"Attacks that fail prove nothing, whereas the bound of the guarantee (epsilon {small(claim['epsilon'])}, delta "
-        f"{small(claim['delta'])}, per {claim['unit']}) holds for every attacker. Decide by the statement of the release."
+        f"{small(claim['delta'])}, per {claim['unit']}{relation}) holds for every attacker. Decide by the statement of the release."
     )
 
 

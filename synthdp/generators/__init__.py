@@ -337,12 +337,10 @@ def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside
     """The noise at which a plan keeps the budget, with what the schema leaves to learn and what is asked `beside` it, as a fit
     will find it. Raises `BadInput` where no noise does, and where noise would hide what is to be learned. Nothing is opened
     or charged."""
-    from synthdp.seal import learn
     from synthdp.seal.charging import Account
 
-    unit = schema.unit or RECORD
-    learned = learn.prices(schema, learn.purchase(schema, budget, unit))
-    noise = Account(budget, unit=unit).commit(lambda noise: (*learned, *plan(noise), *beside))
+    learned = bought(schema, budget)
+    noise = Account(budget, unit=schema.unit or RECORD).commit(lambda noise: (*learned, *plan(noise), *beside))
     units = schema.units
     hidden = {
         name: least for name, least in findable(schema, budget).items() if isinstance(units, int) and 2 * least >= units
@@ -354,6 +352,13 @@ def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside
             "of them to learn, or raise budget.epsilon"
         )
     return noise
+
+
+def bought(schema: Schema, budget: Budget) -> Plan:
+    """What is asked to learn what the schema leaves to learn."""
+    from synthdp.seal import learn
+
+    return learn.prices(schema, learn.purchase(schema, budget, schema.unit or RECORD))
 
 
 def findable(schema: Schema, budget: Budget) -> dict[str, float]:

@@ -27,8 +27,6 @@ from synthdp.tables.foreign_parser import BLANK, DAY, INSTANT, NUMBER, TEXT
 if TYPE_CHECKING:
     import pandas as pd
 
-MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
-
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
@@ -276,7 +274,7 @@ def _encoding(path: Path) -> str:
     with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
         start = file.read(4)
     byte_mark = start.startswith(b"\xef\xbb\xbf")
-    chosen = "utf-16" if start.startswith(MARKS) else "utf-8-sig" if byte_mark else "utf-8"
+    chosen = "utf-16" if start.startswith(csvfile.UTF_16) else "utf-8-sig" if byte_mark else "utf-8"
     try:
         for _ in csv_lines.lines(path, chosen):
             pass

@@ -66,6 +66,7 @@ def restored(text: str) -> str:
 
 ABSENT = ("", "NA", "N/A", "<NA>", "NaN", "nan", "null", "NULL", "NaT")  # besides "", only where not a category
 HEADER_BYTES = 1 << 20
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 TAB = "\t"
 LEADING_ZERO = r"^-?0[0-9]"
 NUMBER = rf"^{cells.NUMBER}$"  # Arrow's casts to whole numbers read hexadecimal, to others not
@@ -234,6 +235,20 @@ def header(path: Path, reading: Reading | None = None) -> tuple[list[str], str]:
     if encoding == "cp1252" and read.startswith(codecs.BOM_UTF8):
         raise BadInput(
             f"{path}: line 1: expected Windows-1252 text, found the byte order mark of UTF-8; write encoding: utf-8-sig under reading"
+        )
+    marked = read.startswith(UTF_16)
+    if marked and encoding != "utf-16":
+        raise BadInput(
+            f"{path}: line 1: expected {csv_lines.NAMES[encoding]} text, found the byte order mark of UTF-16; write encoding: utf-16 "
+            "under reading"
+        )
+    if not marked and b"\0" in read[:4]:
+        raise BadInput(
+            f"{path}: line 1: UTF-16 without a byte order mark is not read; save it with the mark, or as UTF-8"
+        )
+    if not marked and read and encoding == "utf-16":
+        raise BadInput(
+            f"{path}: line 1: expected UTF-16 text with its byte order mark; correct encoding: under reading, or save it as UTF-8"
         )
     start = read.decode(encoding, errors="ignore")
     line = start.lstrip("\r\n").split("\n", 1)[0]

@@ -70,6 +70,8 @@ def test_a_folder_is_checked_fitted_and_sampled(place, capsys):
     Path("tables/lab.csv").write_text("person_id,result\n1,2\n")
     assert run(["check", *DATA]) == 0
     said = capsys.readouterr().out
+    assert " (row " in said
+    assert " (record" not in said, "tables hold rows"
     Path("tables/lab.csv").unlink()
     assert "since the schema does not describe them: lab" in said
     assert "'visit.person_id': some rows have a key that is not in person, and count for nobody" in said

@@ -373,6 +373,16 @@ def test_a_plan_with_time_makes_the_whole_fit(place, capsys):
     assert found["megabytes"] >= 0
 
 
+def test_a_rehearsal_of_fewer_units_than_are_declared_says_so(place, capsys, monkeypatch):
+    words = ["plan", *DATA, "generator=independent", "budget.delta=1e-5", "account=none", "time=true"]
+    for most, told in ((10**6, False), (30, True)):
+        monkeypatch.setattr("synthdp.planning.MOST_ROWS", most)
+        assert run(words) == 0
+        said = capsys.readouterr().out
+        assert ("made-up records of 30 units" in said) == told
+        assert ("; more of them may take longer" in said) == told
+
+
 def test_made_up_records_fit_any_schema():
     schema = Schema.from_dict({**FACTS, "columns": {**COLUMNS, "lab": {"kind": "continuous", "bounds": "learn"}}})
     assert len(made_up(schema)) == ROWS

@@ -357,9 +357,13 @@ def test_the_figure_that_decided_is_shown_and_marked(result, no_plots):
     assert not verdicts["AUROC</td>"]
 
 
-def test_an_infinite_epsilon_is_said_in_words(result, no_plots):
+def test_an_infinite_epsilon_and_the_relation_are_said_in_words(result, no_plots):
     found = {**result, "about": {**result["about"], "claim": {"epsilon": None, "delta": 1e-5, "unit": "record"}}}
     assert "epsilon infinite" in Page(html(found)).text
+    assert "replace_one" not in Page(html(found)).text
+    found["about"]["claim"]["relation"] = "replace_one"
+    assert "per record under replace_one, which compares it with another one in its place" in Page(html(found)).text
+    assert "per record under replace_one) holds" in Page(html(found)).text
 
 
 def test_the_json_holds_what_the_first_screen_says(result, no_plots, tmp_path):

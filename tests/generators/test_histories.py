@@ -12,7 +12,7 @@ import pytest
 from synthdp import Budget, NotEntered, Schema, Synthesizer, testing
 from synthdp.errors import BadInput
 from synthdp.generators.histories import GENERATOR, HistoriesSettings, _pairs
-from synthdp.generators.marginals import conditional_fit, mixed_model_fit
+from synthdp.generators.marginals import conditional_fit, history_fit, mixed_model_fit
 from synthdp.generators.marginals.conditional_fit import FIRST_SLOPE, Slopes, drawn, evenly, fit, softmax
 from synthdp.generators.marginals.history_fit import NoisyTables
 from synthdp.schema.codec import Codec
@@ -47,6 +47,24 @@ def of_next(frame):
     """(previous, this) values of the target, as shares."""
     previous = frame.groupby("patient", sort=False)["readmitted"].shift()
     return frame.assign(previous=previous).dropna().value_counts(["previous", "readmitted"], normalize=True)
+
+
+def test_progress_counts_the_work_of_each_column_and_not_columns():
+    """The target's mixed model takes most of the time, so that what is left was underestimated until it began."""
+    seen = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotEntered)
+        synthesizer = Synthesizer(
+            HistoriesSettings(rounds=2, iterations=5, pairs=6), schema=schema(300), budget=Budget(3.0, 1e-6)
+        )
+        synthesizer.fit(MADE_UP["stays"](300, 1), seed=0, progress=lambda step, steps, _: seen.append((step, steps)))
+    steps = [step for step, _ in seen]
+    assert steps == sorted(steps)
+    assert seen[-1] == (history_fit.STEPS, history_fit.STEPS)
+    columns = len(View.of(Codec(schema(300))).drawn)
+    first = steps[columns - 1] - steps[columns - 2]  # that of the target in the first round
+    assert first > 5 * max(np.diff(steps[: columns - 1]))
+    assert steps[-1] - steps[-2] < first, "it goes on from an earlier fit"
 
 
 def test_without_noise_what_follows_what_is_kept(fitted):

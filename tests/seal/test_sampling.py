@@ -126,7 +126,8 @@ def test_samples_without_replacement_have_one_size_and_each_unit_as_often():
 @pytest.mark.parametrize("wrong", [{"relation": "add_remove"}, {"units": UNITS + 1}, {"units": None}])
 def test_samples_without_replacement_need_the_exact_public_number_of_units(wrong):
     with pytest.raises(
-        BadInput, match="relation=replace_one, in one process, where the schema's units are just those of the table"
+        BadInput,
+        match="relation=replace_one, one process, and `units:` in the schema equal to the table's number of units",
     ):
         sealed_fixed(1, **wrong)
 
