@@ -186,14 +186,22 @@ class HistoryFit:
         ):
             if name not in cells:
                 continue
-            asked = self._holding(name)
-            weights = self.weights[self.answers.index(asked)]
-            wanted, deviation = _counts([asked], name)
-            here, stay = (
-                np.bincount(cells[name][chosen], weights[chosen], len(share)).astype(np.float64)
-                for chosen in (moved, ~moved)
-            )
-            adjust_shares(share, wanted - stay - here, here, deviation)
+            lacking, there, precision = np.zeros(len(share)), np.zeros(len(share)), 0.0
+            for asked, weights in zip(self.answers, self.weights, strict=True):
+                if asked.rows or not any(name in clique for clique in asked.tables):
+                    continue
+                wanted, deviation = _counts([asked], name)
+                here, stay = (
+                    np.bincount(cells[name][chosen], weights[chosen], len(share)).astype(np.float64)
+                    for chosen in (moved, ~moved)
+                )
+                clear = 1 / deviation**2
+                lacking, there, precision = (
+                    lacking + clear * (wanted - stay - here),
+                    there + clear * here,
+                    precision + clear,
+                )
+            adjust_shares(share, lacking / precision, there / precision, 1 / math.sqrt(precision))
 
     @cached_property
     def ordered(self) -> dict[str, tuple[int, int]]:
