@@ -14,7 +14,8 @@ from synthdp.errors import BadInput
 from synthdp.generators.histories import GENERATOR, HistoriesSettings, _pairs
 from synthdp.generators.marginals import conditional_fit, history_fit, mixed_model_fit
 from synthdp.generators.marginals.conditional_fit import FIRST_SLOPE, Slopes, drawn, evenly, fit, softmax
-from synthdp.generators.marginals.history_fit import NoisyTables
+from synthdp.generators.marginals.history_fit import NoisyTables, _counts
+from synthdp.generators.marginals.history_times import adjust_shares
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import View
 from synthdp.seal import Sensitive
@@ -188,6 +189,42 @@ def test_a_column_that_stays_for_long_has_its_share():
         return long["y"].mean(), long.loc[long.groupby("p")["y"].shift().eq(True), "y"].mean()
 
     assert shares(sample) == pytest.approx(shares(records), abs=0.05), "0.50 and 0.99 where a fit goes the whole way"
+
+
+def test_a_share_of_days_comes_back_after_a_draw_that_was_far_off():
+    """The first draws know nothing of the tables: what they put on a day says little of it."""
+    share, noise = np.ones(4), 140.0
+    adjust_shares(share, np.array([-2200.0, 700.0, 800.0, 700.0]), np.array([1300.0, 700.0, 600.0, 700.0]), noise)
+    assert share[0] > 0.05
+    certain = np.ones(4)
+    adjust_shares(certain, np.array([-2200.0, 700.0, 800.0, 700.0]), np.array([1300.0, 700.0, 600.0, 700.0]), 0.01)
+    assert certain[0] < 1e-3, "without noise, a day on which nothing lies has nothing at once"
+
+
+def test_days_are_told_by_all_tables_of_records_together(monkeypatch):
+    """Those of the target, too; and the order column and the day of the week have a table of their own."""
+    asked, held = [], []
+    honest, adjusting = history_fit.NoisyTables.of, history_fit.adjust_shares
+
+    def of(data, question):
+        asked.append(honest(data, question))
+        return asked[-1]
+
+    monkeypatch.setattr(NoisyTables, "of", of)
+    monkeypatch.setattr(
+        history_fit, "adjust_shares", lambda *given: (held.append((len(given[0]), given[3])), adjusting(*given))[1]
+    )
+    stays = MADE_UP["stays"](200, 1)
+    generator = HistoriesSettings(rounds=1, iterations=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotEntered)
+        Synthesizer(generator, schema=schema(200), budget=Budget(1.0, 1e-6)).fit(stays, seed=0)
+    assert {("admitted",), ("weekday",)} <= set(asked[1].tables)
+    alone = [_counts([each], "weekday")[1] for each in asked if any("weekday" in clique for clique in each.tables)]
+    assert len(alone) > 1
+    for codes, deviation in held:
+        if codes == 7:
+            assert deviation == pytest.approx(sum(each**-2 for each in alone) ** -0.5)
 
 
 def test_rows_of_like_chances_have_the_codes_in_their_shares():

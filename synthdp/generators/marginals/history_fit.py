@@ -177,8 +177,8 @@ class HistoryFit:
         return cells, weights
 
     def _adjust_days(self, cells: Mapping[str, Whole]) -> None:
-        """Change shares so that as many records lie on each day as the tables say. This goes for the records that follow others, by codes
-        of the order column, and for all records, by days of the week."""
+        """Change shares so that as many records lie on each day as all tables of records say together. This goes for the records that
+        follow others, by codes of the order column, and for all records, by days of the week."""
         view, later = self.view, cells[PLACE] > 0
         for name, share, moved in (
             (view.order, self.model.seasons, later),
@@ -186,22 +186,17 @@ class HistoryFit:
         ):
             if name not in cells:
                 continue
-            lacking, there, precision = np.zeros(len(share)), np.zeros(len(share)), 0.0
+            lacking, here, precision = np.zeros(len(share)), np.zeros(len(share)), 0.0
             for asked, weights in zip(self.answers, self.weights, strict=True):
                 if asked.rows or not any(name in clique for clique in asked.tables):
                     continue
                 wanted, deviation = _counts([asked], name)
-                here, stay = (
-                    np.bincount(cells[name][chosen], weights[chosen], len(share)).astype(np.float64)
-                    for chosen in (moved, ~moved)
-                )
+                drawn_here = np.bincount(cells[name], weights, len(share))
                 clear = 1 / deviation**2
-                lacking, there, precision = (
-                    lacking + clear * (wanted - stay - here),
-                    there + clear * here,
-                    precision + clear,
-                )
-            adjust_shares(share, lacking / precision, there / precision, 1 / math.sqrt(precision))
+                lacking += clear * (wanted - drawn_here)
+                here += clear * np.bincount(cells[name][moved], weights[moved], len(share))
+                precision += clear
+            adjust_shares(share, lacking / precision, here / precision, 1 / math.sqrt(precision))
 
     @cached_property
     def ordered(self) -> dict[str, tuple[int, int]]:
