@@ -50,9 +50,12 @@ def typed(values: NDArray[Any], column: Column) -> "Series":
 
     Empty text (that is no category), NaN and NaT are missing. What does not fit is left to the pre-check.
     """
+    if values.dtype.kind == "f" and isinstance(column, Identifier):  # for the check to refuse
+        return pd.Series(values)
     if values.dtype.kind in "UO" or isinstance(column, TEXTS):
         known = getattr(column, "categories", ())
-        texts = (cells.text(value) for value in values)
+        most = cells.told_apart(values.dtype) if isinstance(column, TEXTS) else np.inf
+        texts = (cells.text(value, most) for value in values)
         held = pd.Series([None if text == "" and text not in known else text for text in texts], dtype="str")
         return _numbers(held) if values.dtype.kind == "O" and isinstance(column, Integer | Continuous) else held
     if values.dtype.kind == "M":

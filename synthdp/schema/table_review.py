@@ -361,7 +361,9 @@ def _cells(
             rows=tuple(int(place) + 1 for place in places),
             every=bool((bad | cells.missing(series)).all()),
             refused=refused,
-            cells=() if told is None else tuple(str(cells.text(told[column.name].iloc[place])) for place in places),
+            cells=()
+            if told is None
+            else tuple(str(cells.text(told[column.name].iloc[place], np.inf)) for place in places),
         )
 
 

@@ -4,6 +4,7 @@ What the cells of a column tell is found by `column_format.py`, by public lists:
 itself.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -128,7 +129,7 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
             or are_times(series)
         ):
             continue
-        array = pa.chunked_array([pa.array(cells.texts(series), pa.string())])
+        array = pa.chunked_array([pa.array(cells.texts(series, math.inf), pa.string())])
         look = ColumnFormat(path, Reading(), str(name), values_of(array, strip=False), typed=True, in_lines=False)
         boolean = isinstance(look.column, Boolean)
         if not boolean and not look.limits and not pd.api.types.is_numeric_dtype(series.dtype):

@@ -5,6 +5,7 @@ Tables: CSV (.csv, .csv.gz, .tsv, .tsv.gz), Parquet (.parquet), Excel (.xlsx), S
 Errors name the file and the remedy in one line, and never repeat its contents.
 """
 
+import math
 import re
 from collections import Counter
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 from synthdp.errors import BadInput
 from synthdp.files import atomic, limits
 from synthdp.schema import cells
-from synthdp.schema.columns import LEARN, Categorical, in_numbers
+from synthdp.schema.columns import LEARN, Categorical, Identifier, in_numbers
 from synthdp.schema.linked_tables import of_table
 from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
 from synthdp.sets import stored_types
@@ -522,12 +523,14 @@ def _plain(frame: "DataFrame", schema: Schema) -> "DataFrame":
         if column.name not in frame or is_datetime64_any_dtype(frame[column.name].dtype):
             continue
         series, coded = frame[column.name], (schema.reading or PLAIN).of(column)
+        if isinstance(column, Identifier) and cells.in_floats(series.dtype):  # for the check to refuse
+            continue
         if is_numeric_dtype(series.dtype):  # which has no sign before decimals
             coded = coded.of_number()
         if coded.numeric and is_bool_dtype(series.dtype):  # 1 and 0, as in a database
             series = series.astype("Int8")
         if not coded.is_plain or (coded.numeric and is_string_dtype(series.dtype)):
-            array = pa.chunked_array([pa.array(cells.texts(series), pa.string())])
+            array = pa.chunked_array([pa.array(cells.texts(series, math.inf if coded.numeric else None), pa.string())])
             frame = frame.assign(**{column.name: csvfile.typed(array, coded).set_axis(frame.index)})
     return frame
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
+from synthdp.schema import cells
 from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime, Identifier, Integer, Ordinal, in_numbers
 from synthdp.schema.file_coding import PLAIN, SPACE, Coded, Reading
 from synthdp.schema.schema import Schema
@@ -84,10 +85,19 @@ def read(path: Path, schema: Schema | None) -> "DataFrame":
     for place, name in enumerate(names):
         if name in columns:
             plain = plain_texts(sheet.texts[place], sheet.kinds[place], reading.of(columns[name]))
+            if isinstance(columns[name], Categorical | Ordinal | Identifier):
+                word = pa.scalar(None if isinstance(columns[name], Identifier) else cells.UNREADABLE, pa.string())
+                plain = pc.if_else(_too_long(sheet.texts[place], sheet.kinds[place]), word, plain)
             made[name] = csvfile.typed(_harmless(plain, columns[name]), PLAIN.of(columns[name]))
         elif name not in left_out:
             made[name] = csvfile.guessed(sheet.texts[place])
     return pd.DataFrame(made)
+
+
+def _too_long(texts: pa.ChunkedArray, kinds: NDArray[np.int8]) -> pa.ChunkedArray:
+    """The cells with a number that may stand for several: a workbook's numbers are floats."""
+    numbers = pc.cast(pc.if_else(pa.array(kinds == NUMBER), texts, "0"), pa.float64())
+    return pc.greater(pc.abs(numbers), cells.told_apart(np.dtype(np.float64)))
 
 
 def plain_texts(texts: pa.ChunkedArray, kinds: NDArray[np.int8], coded: Coded) -> pa.ChunkedArray:
