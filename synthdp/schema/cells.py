@@ -190,8 +190,8 @@ def text(cell: Any, most: float = EXACT - 1) -> str | None:
         return str(bool(cell))
     try:
         if isinstance(cell, float | np.floating):
-            size = float(abs(cell))
-            if size > (most if isinstance(cell, float) else min(most, told_apart(cell.dtype))):
+            most = most if isinstance(cell, float) else min(most, told_apart(cell.dtype))
+            if abs(float(cell)) > most:
                 return UNREADABLE
             if np.isfinite(cell) and cell == int(cell):
                 return str(int(cell))

@@ -53,6 +53,29 @@ def said(call, *arguments):
     return str(caught.value)
 
 
+def test_floats_in_an_archive_name_nobody(tmp_path):
+    schema = Schema.from_dict(
+        {
+            "columns": {
+                "image": {"kind": "image", "height": 2, "width": 2},
+                "patient": {"kind": "identifier"},
+                "code": {"kind": "categorical", "categories": [str(2**24), "5"], "missing": True},
+            },
+            "unit": "patient",
+            "max_records_per_unit": 1,
+            "declared_by": "test",
+        }
+    )
+    pictures, codes = np.zeros((3, 2, 2), np.uint8), np.array([2**24, 5, np.nan], np.float32)
+    np.savez(tmp_path / "t.npz", image=pictures, patient=1e17 + np.arange(3), code=codes)
+    frame = record_files.read(tmp_path / "t.npz", schema)
+    assert "'patient' is stored as float64" in said(schema.validate, frame, "clamp")
+    np.savez(tmp_path / "t.npz", image=pictures, patient=10**17 + np.arange(3), code=codes)
+    frame = record_files.read(tmp_path / "t.npz", schema)
+    assert frame["patient"].tolist() == [str(10**17 + place) for place in range(3)]
+    assert "'code': some values are not one of the declared" in said(schema.validate, frame)
+
+
 # Pixels
 
 

@@ -17,7 +17,7 @@ from synthdp.cli.real_records import reviewed
 from synthdp.cli.settings import Data
 from synthdp.errors import BadInput
 from synthdp.files import limits
-from synthdp.schema import yamlfile
+from synthdp.schema import cells, yamlfile
 from synthdp.schema.codec import Codec
 from synthdp.schema.file_coding import Coding
 from synthdp.schema.schema import Schema
@@ -248,6 +248,28 @@ def workbook(path, rows, **sheets):
                         sheet.write(place, column, cell)
             sheet.write_blank(900, 12, None, day)  # a format far below the table, as hand-made sheets have
     return path
+
+
+def test_a_workbook_s_number_that_may_be_several_keys_or_codes_is_none(tmp_path):
+    schema = Schema.from_dict(
+        {
+            "columns": {
+                "patient": {"kind": "identifier"},
+                "code": {"kind": "categorical", "categories": [str(2**53), "5"]},
+                "x": {"kind": "continuous", "bounds": [0, 1e18]},
+            },
+            "unit": "patient",
+            "max_records_per_unit": 1,
+            "declared_by": "test",
+        }
+    )
+    rows = [["patient", "code", "x"], [1e17, 5, 1e17], ["1e17", 2**53, 2], [2**53 - 1, str(2**53), 3], [7, 5, 2**53]]
+    frame = record_files.read(workbook(tmp_path / "t.xlsx", rows), schema)
+    assert cells.keys(frame["patient"]) == ["", "1e17", "9007199254740991.0", "7"]
+    assert cells.texts(frame["code"]) == ["5", cells.UNREADABLE, str(2**53), "5"]
+    assert frame["x"].tolist() == [1e17, 2, 3, 2**53]
+    with pytest.raises(BadInput, match=r"'patient': some values are missing.*'code': some values are not one of"):
+        schema.validate(frame)
 
 
 UGLY = [
