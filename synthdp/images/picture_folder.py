@@ -54,7 +54,7 @@ def typed(values: NDArray[Any], column: Column) -> "Series":
         return pd.Series(values)
     if values.dtype.kind in "UO" or isinstance(column, TEXTS):
         known = getattr(column, "categories", ())
-        most = cells.told_apart(values.dtype) if isinstance(column, TEXTS) else np.inf
+        most = cells.longest(values.dtype) if isinstance(column, TEXTS) else np.inf
         texts = (cells.text(value, most) for value in values)
         held = pd.Series([None if text == "" and text not in known else text for text in texts], dtype="str")
         return _numbers(held) if values.dtype.kind == "O" and isinstance(column, Integer | Continuous) else held

@@ -259,9 +259,7 @@ class _Database:
             texts[each] = f"CAST({field} AS VARCHAR)"
             if kind in FLOATS and _is_integer(name, each, numbered):  # as `_clean` reads those of Parquet
                 whole = f"CASE WHEN {field} = floor({field}) THEN CAST(CAST({field} AS BIGINT) AS VARCHAR) ELSE {texts[each]} END"
-                texts[each] = (
-                    f"CASE WHEN abs({field}) <= {cells.told_apart(np.dtype(FLOATS[kind])):.0f} THEN {whole} END"
-                )
+                texts[each] = f"CASE WHEN abs({field}) <= {cells.longest(np.dtype(FLOATS[kind])):.0f} THEN {whole} END"
         chosen = ", ".join(f"{text} AS {quoted(each)}" for each, text in texts.items())
         query = f"SELECT {chosen} FROM {quoted(self._schema)}.{quoted(table)}"
         if not self._postgres:
@@ -350,7 +348,7 @@ def _clean(name: str, table: pa.Table, numbered: Collection[str] = ()) -> pa.Tab
         if pa.types.is_floating(values.type) and integer:
             # Each cell is read by itself, so that one person's key never changes how another's is written. A longer float may stand for
             # the keys of two people, who would be one unit: such a cell is missing.
-            held = pc.less_equal(pc.abs(values), cells.told_apart(np.dtype(values.type.to_pandas_dtype())))
+            held = pc.less_equal(pc.abs(values), cells.longest(np.dtype(values.type.to_pandas_dtype())))
             whole = pc.and_(pc.equal(pc.floor(values), values), held)
             text = pc.if_else(whole, pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.string()), text)
             text = pc.if_else(held, text, pa.scalar(None, pa.string()))

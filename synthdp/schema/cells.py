@@ -96,7 +96,7 @@ def labels(
 ) -> NDArray[np.int64]:
     """The number that `table` gives to each cell's text, UNKNOWN or MISSING. `spelling` brings texts to the table's first."""
 
-    most = told_apart(series.dtype)
+    most = longest(series.dtype)
 
     def number(cell: Any) -> int:
         key = text(cell, most)
@@ -145,8 +145,8 @@ def in_floats(dtype: Any) -> bool:
     return bool(pd.api.types.is_float_dtype(held) or pd.api.types.is_complex_dtype(held))
 
 
-def told_apart(dtype: Any) -> float:
-    """Up to which size the cells of a type tell whole numbers apart: a float beyond it may stand for several of them."""
+def longest(dtype: Any) -> float:
+    """The largest whole number that the cells of a type tell from its neighbours: a larger float may stand for several."""
     held = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
     plain = getattr(held, "numpy_dtype", held)
     floats = isinstance(plain, np.dtype) and plain.kind == "f"
@@ -160,7 +160,7 @@ def missing(series: "Series") -> Mask:
 
 def texts(series: "Series", most: float | None = None) -> list[str | None]:
     """The text of each cell as categories see it, None where missing; what buys categories must read cells so. `most`: see `text`."""
-    most = told_apart(series.dtype) if most is None else most
+    most = longest(series.dtype) if most is None else most
     if isinstance(series.dtype, pd.CategoricalDtype):
         held = np.array([*(text(cell, most) for cell in series.cat.categories), None], object)
         return cast("list[str | None]", held[series.cat.codes.to_numpy()].tolist())
@@ -190,7 +190,7 @@ def text(cell: Any, most: float = EXACT - 1) -> str | None:
         return str(bool(cell))
     try:
         if isinstance(cell, float | np.floating):
-            most = most if isinstance(cell, float) else min(most, told_apart(cell.dtype))
+            most = most if isinstance(cell, float) else min(most, longest(cell.dtype))
             if abs(float(cell)) > most:
                 return UNREADABLE
             if np.isfinite(cell) and cell == int(cell):

@@ -330,7 +330,7 @@ def spelled_of(column: Categorical | Ordinal | Boolean, kind: Any, *, text: bool
         least = 0 if kind.is_unsigned_integer() else -(2**63)
         spellings = [int(key) for key in keys if _is_whole(key) and least <= int(key) < 2**63]
     elif kind.is_floating():
-        most = told_apart(kind)
+        most = longest(kind)
         spellings = [value for value in map(_float, keys) if cells.text(value, most) in keys]
     else:
         spellings = csv_cells.spellings(keys) if text and not isinstance(column, Boolean) else keys
@@ -342,9 +342,9 @@ def spelled_of(column: Categorical | Ordinal | Boolean, kind: Any, *, text: bool
     return Spelled(codes=dict(zip(spellings, codes, strict=False)), unknown=codes[-2], absent=codes[-1])
 
 
-def told_apart(kind: Any) -> float:
-    """As `cells.told_apart`, of a database's floats."""
-    return cells.told_apart(np.dtype(np.float32 if kind.is_float32() else np.float64))
+def longest(kind: Any) -> float:
+    """As `cells.longest`, of a database's floats."""
+    return cells.longest(np.dtype(np.float32 if kind.is_float32() else np.float64))
 
 
 def _gone(cell: "Value") -> "Value":

@@ -97,7 +97,7 @@ def read(path: Path, schema: Schema | None) -> "DataFrame":
 def _too_long(texts: pa.ChunkedArray, kinds: NDArray[np.int8]) -> pa.ChunkedArray:
     """The cells with a number that may stand for several: a workbook's numbers are floats."""
     numbers = pc.cast(pc.if_else(pa.array(kinds == NUMBER), texts, "0"), pa.float64())
-    return pc.greater(pc.abs(numbers), cells.told_apart(np.dtype(np.float64)))
+    return pc.greater(pc.abs(numbers), cells.longest(np.dtype(np.float64)))
 
 
 def plain_texts(texts: pa.ChunkedArray, kinds: NDArray[np.int8], coded: Coded) -> pa.ChunkedArray:
