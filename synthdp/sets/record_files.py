@@ -144,9 +144,11 @@ def as_text(schema: Schema) -> Schema:
     return Schema(columns=columns, ignored=schema.ignored, reading=reading)
 
 
-def write_tables(frames: "Mapping[str, DataFrame]", folder: str | Path, schema: Schema, ending: str = ".csv") -> None:
-    """Write a file for each linked table into a folder, which appears when all are complete. One that is there is replaced if it holds
-    such files alone; `BadInput` where it holds others."""
+def write_tables(
+    frames: "Mapping[str, DataFrame]", folder: str | Path, schema: Schema, ending: str = ".csv", *, force: bool = False
+) -> None:
+    """Write a file for each linked table into a folder, which appears when all are complete. Raises `BadInput` where it holds something,
+    unless with `force` it holds such files alone and is replaced."""
     folder = Path(folder)
     known = {
         f"{table.name}{each}"
@@ -157,6 +159,7 @@ def write_tables(frames: "Mapping[str, DataFrame]", folder: str | Path, schema: 
         raise BadInput(
             f"{folder}: holds {others[0]}, which is no file of these tables, and is not replaced; choose another folder"
         )
+    _check_new(folder, force=force)
     with atomic.folder(folder) as part:
         for table in schema.tables:
             write([frames[table.name]], part / f"{table.name}{ending}", of_table(schema, table))
@@ -269,12 +272,15 @@ def _reading(where: Path) -> "Iterator[str]":
         raise BadInput(f"{where}: cannot be read ({error.strerror or 'not a whole ' + ending + ' file'})") from None
 
 
-def write(chunks: "Iterable[DataFrame] | DataFrame", path: str | Path, schema: Schema) -> int:
+def write(
+    chunks: "Iterable[DataFrame] | DataFrame", path: str | Path, schema: Schema, *, force: bool = False
+) -> int:
     """Write a frame of the schema's columns, or several one after the other, and return the number of records.
 
-    Whole or not at all: the file appears under its name only when it is complete, and replaces an older one. CSV: text
-    cells that begin with = + - @ TAB CR or NUL are neutralised, and listed in `<path>.neutralised.json`. Pictures: a `.npz`
-    file, or (a name without an ending) a folder of PNG files with labels.csv; a folder that holds anything else is not replaced.
+    Whole or not at all: the file appears under its name only when it is complete. Raises `BadInput` where one is there, unless it is
+    replaced by `force`. CSV: text cells that begin with = + - @ TAB CR or NUL are neutralised, and listed in
+    `<path>.neutralised.json`. Pictures: a `.npz` file, or (a name without an ending) a folder of PNG files with labels.csv; a folder that
+    holds anything else is not replaced.
     """
     where = Path(path)
     chunks = _frames(chunks, schema)
@@ -283,10 +289,11 @@ def write(chunks: "Iterable[DataFrame] | DataFrame", path: str | Path, schema: S
             "the schema describes linked tables: write_tables(frames, folder, schema) writes a file for each"
         )
     if schema.image is not None:
-        return _write_pictures(chunks, where, schema)
+        return _write_pictures(chunks, where, schema, force=force)
     ending = _ending(where)
     if where.is_dir():
         raise BadInput(f"{where}: is a folder, expected the name of a {ending} file")
+    _check_new(where, force=force)
     try:
         with atomic.file(where) as part:
             if ending == ".parquet":
@@ -302,6 +309,11 @@ def write(chunks: "Iterable[DataFrame] | DataFrame", path: str | Path, schema: S
         ) from None
     except OSError as error:
         raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
+
+
+def _check_new(path: Path, *, force: bool) -> None:
+    if not force and (any(path.iterdir()) if path.is_dir() else path.exists()):
+        raise BadInput(f"{path} exists; choose another name, or pass force=true (in Python force=True)")
 
 
 def _frames(chunks: "Iterable[DataFrame] | DataFrame", schema: Schema) -> "Iterator[DataFrame]":
@@ -376,18 +388,19 @@ def _pictures(where: Path, schema: Schema) -> "DataFrame":
         ) from None
 
 
-def _write_pictures(chunks: "Iterable[DataFrame]", where: Path, schema: Schema) -> int:
+def _write_pictures(chunks: "Iterable[DataFrame]", where: Path, schema: Schema, *, force: bool) -> int:
     from synthdp.images import arrays, picture_folder
 
     packed = picture_ending(where) == NPZ
     if packed and where.is_dir():
         raise BadInput(f"{where}: is a folder, expected the name of a {NPZ} file")
+    if not packed and where.is_dir():
+        picture_folder.check_replaced(where)
+    _check_new(where, force=force)
     try:
         if packed:
             with atomic.file(where) as part:
                 return arrays.write(chunks, part, schema)
-        if where.is_dir():
-            picture_folder.check_replaced(where)
         with atomic.folder(where) as part:
             return picture_folder.write(chunks, part, schema)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
