@@ -196,7 +196,7 @@ def schema(config: Config) -> None:
     from synthdp.images import picture_draft
     from synthdp.sets import record_files
     from synthdp.sets.draft import draft
-    from synthdp.tables import database_url
+    from synthdp.tables import database_url, foreign
 
     options: settings.Draft = config["options"]
     out = None if options.out is None else output_paths.file(options.out, force=options.force)
@@ -238,7 +238,8 @@ def schema(config: Config) -> None:
     drafted = draft(*picture_draft.drafted(path)) if found is None else draft(found.frame, path, found=found)
     for line in () if found is None else found.lines():
         print(line, file=sys.stderr if out is None else sys.stdout)
-    _doubt_header(path, drafted.schema)
+    if path.name.lower().endswith((*record_files.TEXT_ENDINGS, foreign.XLSX)):  # other files name their columns
+        _doubt_header(path, drafted.schema)
     if out is None or seen is None:
         print(drafted.schema, end="")
         return
