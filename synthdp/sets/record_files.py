@@ -197,9 +197,7 @@ def look_into(address: "Address") -> "Found":
     from synthdp.sets import dialect
 
     table = database_url.read(address)
-    return dialect.typed(
-        Path(address.name), _of_arrow(table, str(address)), {"stored": stored_types.named(table.schema)}
-    )
+    return dialect.typed(Path(address.name), _of_arrow(table, str(address)), stored_types.facts(table.schema))
 
 
 def look_into_tables(address: "Address") -> "dict[str, Found]":
@@ -250,7 +248,7 @@ def look(path: str | Path, sheet: str | None = None) -> "Found":
 def _typed(where: Path, ending: str) -> "tuple[DataFrame, dict[str, Any]]":
     """A table whose columns have types, and what its file says of them."""
     if ending == ".parquet":
-        return _parquet(where), {"stored": stored_types.named(pq.read_schema(where))}
+        return _parquet(where), stored_types.facts(pq.read_schema(where))
     found = foreign.parsed(where, ending)
     _check_names(where, found.table.column_names)
     return statistics_files.frame(found.table), found.facts
