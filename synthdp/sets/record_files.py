@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from synthdp.errors import BadInput
 from synthdp.files import atomic, limits
 from synthdp.schema import cells
-from synthdp.schema.columns import LEARN, Categorical, in_numbers
+from synthdp.schema.columns import LEARN, Categorical, Identifier, Ordinal, in_numbers
 from synthdp.schema.linked_tables import of_table
 from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
 from synthdp.sets import stored_types
@@ -301,12 +301,19 @@ def write(
             if ending in foreign.STATISTICS:
                 return _write_statistics(chunks, part, schema, where, ending)
             return csvfile.write(chunks, part, schema, where)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        raise BadInput(
-            f"{where}: not written, since the records are not of the schema's kinds; validate them"
-        ) from None
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise _unfit(where, error) from None
     except OSError as error:
         raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
+
+
+def _unfit(where: Path, error: pa.ArrowException) -> BadInput:
+    # Arrow's first argument may hold a cell.
+    found = re.fullmatch("Conversion failed for column (.+) with type [^ ]+", str(error.args[-1]))
+    column = f"column {found[1]!r} is" if found else "the records are"
+    return BadInput(
+        f"{where}: not written, since {column} not of the schema's kind; schema.validate(frame) names what is wrong"
+    )
 
 
 def _check_new(path: Path, *, force: bool) -> None:
@@ -315,12 +322,18 @@ def _check_new(path: Path, *, force: bool) -> None:
 
 
 def _frames(chunks: "Iterable[DataFrame] | DataFrame", schema: Schema) -> "Iterator[DataFrame]":
+    """The frames, with text for names and categories that they have as numbers or instants, which a schema accepts."""
     import pandas as pd
 
     for chunk in [chunks] if isinstance(chunks, pd.DataFrame) else chunks:
         lacking = [name for name in schema.names if name not in chunk]
         if lacking:
             raise BadInput(f"a frame to be written lacks columns of the schema: {', '.join(map(repr, lacking))}")
+        for column, kind in zip(schema.columns, _types(schema).types, strict=True):
+            held = chunk[column.name]
+            typed = not isinstance(held.dtype, pd.CategoricalDtype | pd.StringDtype) and held.dtype != object
+            if typed and pa.types.is_string(kind) and isinstance(column, Categorical | Ordinal | Identifier):
+                chunk = chunk.assign(**{column.name: pd.Series(cells.texts(held), index=held.index, dtype=object)})
         yield chunk
 
 
@@ -401,10 +414,8 @@ def _write_pictures(chunks: "Iterable[DataFrame]", where: Path, schema: Schema, 
                 return arrays.write(chunks, part, schema)
         with atomic.folder(where) as part:
             return picture_folder.write(chunks, part, schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        raise BadInput(
-            f"{where}: not written, since the records are not of the schema's kinds; validate them"
-        ) from None
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise _unfit(where, error) from None
     except OSError as error:
         raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
 
