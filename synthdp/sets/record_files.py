@@ -270,9 +270,7 @@ def _reading(where: Path) -> "Iterator[str]":
         raise BadInput(f"{where}: cannot be read ({error.strerror or 'not a whole ' + ending + ' file'})") from None
 
 
-def write(
-    chunks: "Iterable[DataFrame] | DataFrame", path: str | Path, schema: Schema, *, force: bool = False
-) -> int:
+def write(chunks: "Iterable[DataFrame] | DataFrame", path: str | Path, schema: Schema, *, force: bool = False) -> int:
     """Write a frame of the schema's columns, or several one after the other, and return the number of records.
 
     Whole or not at all: the file appears under its name only when it is complete. Raises `BadInput` where one is there, unless it is

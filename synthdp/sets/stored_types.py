@@ -60,7 +60,9 @@ def lost(types: pa.Schema) -> dict[str, str]:
         if pa.types.is_time(field.type):
             found[field.name] = f"{_name(field.type)}; synthetic files hold text such as 08:30:00"
         elif pa.types.is_timestamp(field.type) and field.type.tz is not None:
-            found[field.name] = f"timestamp in the zone {field.type.tz}; synthetic files hold the time in UTC, without a zone"
+            found[field.name] = (
+                f"timestamp in the zone {field.type.tz}; synthetic files hold the time in UTC, without a zone"
+            )
     return found
 
 

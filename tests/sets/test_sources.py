@@ -110,7 +110,9 @@ def test_a_file_that_is_there_is_replaced_by_force_alone(tmp_path, ending):
 @pytest.mark.parametrize("ending", [".csv", ".parquet", ".xlsx", ".sav"])
 def test_what_a_schema_accepts_can_be_written(tmp_path, ending):
     """Numbers that name somebody, and codes that a frame holds as numbers."""
-    schema = Schema(columns=(Identifier(name="id"), Categorical(name="c", categories=("1", "x")), Integer(name="i", bounds=(0, 9))))
+    schema = Schema(
+        columns=(Identifier(name="id"), Categorical(name="c", categories=("1", "x")), Integer(name="i", bounds=(0, 9)))
+    )
     frame = pd.DataFrame({"id": [7, 8], "c": [1, 1], "i": [3, 4]})
     record_files.write(schema.validate(frame), tmp_path / f"t{ending}", schema)
     back = record_files.read(tmp_path / f"t{ending}", schema)
