@@ -1,7 +1,7 @@
 """README and docs/ are true: their commands and their Python run, their schemas load, their tables are the ones that recipes wrote."""
 
-import inspect
 import ast
+import inspect
 import json
 import os
 import re
