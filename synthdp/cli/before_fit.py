@@ -278,7 +278,7 @@ def split(config: Config) -> None:
         left = max(1, round(schema.units * (1 - options.share)))
         copied, said = _copied(Path(options.schema), schema, described, left)
         print(
-            f"units      {options.schema} declares {schema.units:,} units, which is the number in the whole table. A fit plans its "
+            f"units      {options.schema} declares {schema.units:,} units, which is meant for the whole table. A fit plans its "
             f"tables by the declared number: {said}"
         )
     if not copied:

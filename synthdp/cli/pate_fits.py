@@ -52,7 +52,7 @@ def pate(config: Config) -> None:
     labelled = out / f"{LABELLED}{ending or ('.csv' if schema.image is None else '.npz')}"
     columns = tuple(column for column in schema.columns if column.name in (*wanted.names, target))
     with_target = known.assign(**{target: classifier.predict(known)})[[column.name for column in columns]]
-    record_files.write([with_target], labelled, _rows_of(schema, columns))
+    record_files.write([with_target], labelled, _rows_of(schema, columns), force=True)
     statement = classifier.statement
     print(f"release    {out / 'release'}: the student, its noisy labels, and the statement")
     left = [column.name for column in schema.columns if column not in columns] + [each.name for each in schema.ignored]

@@ -193,7 +193,10 @@ def list_of(folder: Path) -> Path | None:
     lists = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".csv" and not path.name.startswith("."))
     named = [path for path in lists if path.name == LABELS]
     if len(lists) > 1 and not named:
-        raise BadInput(f"{folder}: has {len(lists)} CSV files; name the one with the labels {LABELS}")
+        raise BadInput(
+            f"{folder}: has {len(lists)} CSV files; of pictures, name the one with the labels {LABELS}. Linked tables need a folder that "
+            "holds nothing else; of several tables that are not linked, give one file at a time"
+        )
     found = next(iter((*named, *lists)), None)
     if found is not None:
         _real(folder, found.name, str(found))

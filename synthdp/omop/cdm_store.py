@@ -365,7 +365,7 @@ def _view(connection: Any, path: Path, name: str) -> tuple[str, ...]:
     """A view of a file; its cells are text where it is CSV. Athena's vocabularies are separated by tabs, and quote nothing."""
     names = _names(path)
     lower = csvfile.names_of(path, [each.lower() for each in names], None)
-    chosen = ", ".join(f"{quoted(written)} AS {quoted(each)}" for written, each in zip(names, lower, strict=True))
+    chosen = ", ".join(f"{quoted(written)} AS {quoted(each)}" for written, each in zip(names, lower, strict=False))
     if path.name.lower().endswith(".parquet"):
         with _arrow(path):
             record_files.check_parquet(path)

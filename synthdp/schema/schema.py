@@ -392,6 +392,10 @@ class Schema:
         without columns, or with two of one name."""
         from synthdp.schema.guesses import guessed, proposed, stands_for
 
+        if not hasattr(frame, "columns"):
+            raise BadInput(
+                f"a draft needs a frame, got {type(frame).__name__}: synthdp.read(path) gives that of a file"
+            )
         names = [str(column) for column in frame.columns]
         if not names or len(set(names)) < len(names):
             raise BadInput("a draft needs a frame with at least one column, and no two of the same name")

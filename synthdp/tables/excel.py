@@ -4,7 +4,7 @@ Text cells are read, and written, as the schema's `reading` says, as those of a 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ FIRST_DAY = date(1900, 3, 1)  # before it, Excel's calendar has a day that never
 class Sheet:
     """The cells of a sheet: of each column the texts, null where they are blank, and what each cell is (`foreign_parser`). `lines`: the row
     of each record; `others`: further sheets that hold something; `covers`: those of them that come before it and hold no table;
-    `titles`: rows above the header that are no records."""
+    `odd`: why they hold none, if no sheet does; `titles`: rows above the header that are no records."""
 
     name: str
     names: list[str]
@@ -44,6 +44,7 @@ class Sheet:
     others: list[str]
     titles: int = 0
     covers: tuple[str, ...] = ()
+    odd: dict[str, str] = field(default_factory=dict)
 
 
 def opened(path: Path, wanted: str | None) -> Sheet:
@@ -60,6 +61,7 @@ def opened(path: Path, wanted: str | None) -> Sheet:
         others=facts["others"],
         titles=facts["titles"],
         covers=tuple(facts["covers"]),
+        odd=facts["odd"],
     )
 
 

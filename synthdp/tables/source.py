@@ -184,10 +184,12 @@ def read(source: "Files", files: list[Path], connection: Any, reading: Reading |
             f"{source.path}: the database reads only UTF-8, but the schema's reading says {reading.encoding}; give data.engine=memory, or "
             "save the files as UTF-8 and declare that"
         )
+    from synthdp.tables import csvfile
+
     names, delimiter = _header(files, reading)
     parallel = in_parallel(files, delimiter)
     with asking():
-        return connection.read_csv(
+        table = connection.read_csv(
             [str(path) for path in files],
             columns=dict.fromkeys(names, "VARCHAR"),
             header=True,
@@ -199,6 +201,7 @@ def read(source: "Files", files: list[Path], connection: Any, reading: Reading |
             allow_quoted_nulls=False,
             parallel=parallel,
         )
+        return table.drop(csvfile.NO_COLUMN) if names[-1] == csvfile.NO_COLUMN else table
 
 
 def in_parallel(files: list[Path], delimiter: str) -> bool:

@@ -144,6 +144,19 @@ def test_check_shows_cells_as_the_file_has_them_and_says_where_zeros_would_be_lo
     )
 
 
+def test_check_shows_a_blank_cell_as_one_and_what_takes_space_away(place, capsys):
+    frame = records()
+    frame.loc[[1, 2], "sex"] = [None, f" {frame['sex'][2]} "]
+    frame.to_csv("a.csv", index=False)
+    found = findings(capsys, "values=true")
+    assert [each["cells"] for (_, what), each in found.items() if "missing" in what] == [[""]]
+    unknown = found["sex", "some values are not one of the declared categories"]
+    assert unknown["remedy"].endswith("some have space around them, which strip: true under reading takes away")
+    frame.assign(sex="?").to_csv("a.csv", index=False)
+    unknown = findings(capsys)["sex", "some values are not one of the declared categories"]
+    assert "strip" not in unknown["remedy"]
+
+
 def test_check_says_where_a_time_of_day_is_left_out(place, capsys):
     facts = yaml.safe_load((place / "schema.yaml").read_text())
     seen = {"kind": "datetime", "bounds": ["2020-01-01", "2021-01-01"]}

@@ -1,5 +1,8 @@
 """What a steward forgot or typed wrongly is refused, or told, before it costs anything: from public facts alone."""
 
+from dataclasses import replace
+
+import pandas as pd
 import pytest
 import yaml
 from clinic import make_frame, make_schema
@@ -184,6 +187,23 @@ def test_a_file_without_a_header_is_doubted(files, capsys):
     assert "flu" not in error
     assert run(["schema", f"path={files / 'clinic.csv'}", f"out={files / 'other.yaml'}"]) == 0
     assert capsys.readouterr().err == ""
+    pd.DataFrame({"nan": [1.5, 2.5], "17": [3, 4]}).to_parquet(files / "t.parquet")  # which names its columns
+    assert run(["schema", f"path={files / 't.parquet'}", f"out={files / 'typed.yaml'}"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_split_says_what_declared_units_are_meant_for_and_not_what_the_table_holds(files, capsys):
+    made = replace(make_schema(), units=200)  # of 60 records
+    made.save(files / "schema.yaml")
+    words = ["split", f"path={files / 'clinic.csv'}", f"schema={files / 'schema.yaml'}", f"out={files / 'parts'}"]
+    assert run(words) == 0
+    assert "declares 200 units, which is meant for the whole table. A fit" in capsys.readouterr().out
+
+
+def test_a_folder_of_tables_among_other_files_is_told_from_pictures(tmp_path, capsys):
+    for name in ("a.csv", "b.csv", "notes.txt"):
+        (tmp_path / name).write_text("x,y\n1,2\n")
+    assert "Linked tables need a folder that holds nothing else" in refused(capsys, ["schema", f"path={tmp_path}"])
 
 
 def test_a_large_epsilon_is_told_before_the_fit(files, capsys):

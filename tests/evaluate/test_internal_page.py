@@ -107,6 +107,14 @@ def test_each_figure_of_the_tables_is_in_the_json(result, page, no_plots, tmp_pa
     assert sum(cell in other for cell in printed) < len(printed) / 10, "the figures of another result would do as well"
 
 
+def test_a_truth_value_is_named_with_a_word_on_what_the_file_has(result):
+    name = next(name for name, each in result["targets"].items() if each["positive"] is not None)
+    of_truths = {**result["targets"][name], "positive": "True"}
+    told = "AUPRC and F1 are given for the class <q>True</q>, whatever word the file has for it."
+    assert told in html({**result, "targets": {**result["targets"], name: of_truths}})
+    assert told not in html({**result, "targets": {name: {**of_truths, "positive": "ill"}}})
+
+
 def test_each_figure_of_the_json_that_has_a_place_is_shown(result, text):
     entry = result["targets"]["income"]
     groups = [g for target in result["targets"].values() for g in target["subgroups"].values()]

@@ -308,6 +308,12 @@ def test_check_lists_links_and_keys_that_are_not_right():
     assert told["visit.person_id", "some rows have no key of person, and count for nobody"].rows == (2,)
     assert told["person.person_id", "some keys occur in several rows"].rows == (1, 41)
     assert told["visit.visit_id", "some keys occur in several rows"].count == 2
+    assert not any(each.cells for each in found)
+    shown = review_tables(schema(units=40), frames, frames, values=True)
+    cells = {(each.column, each.what.split(":")[0]): each.cells for each in shown}
+    assert cells["visit.person_id", "some rows have a key that is not in person, and count for nobody"] == ("nobody",)
+    assert cells["visit.person_id", "some rows have no key of person, and count for nobody"] == ("",)
+    assert cells["person.person_id", "some keys occur in several rows"] == (str(person["person_id"][0]),) * 2
     assert (
         "diagnosis.visit_id",
         "some rows belong to several people, since their keys do, and count once for each",

@@ -71,7 +71,7 @@ def test_never_half_written(tmp_path, name):
     assert list(tmp_path.iterdir()) == []
     (tmp_path / name).write_text("an older file")
     with pytest.raises(RuntimeError):
-        record_files.write(failing(), tmp_path / name, MIXED)
+        record_files.write(failing(), tmp_path / name, MIXED, force=True)
     assert (tmp_path / name).read_text() == "an older file"
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -99,12 +99,42 @@ def test_numbers_are_untouched_and_nothing_is_listed(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.parametrize("ending", sorted({*record_files.ENDINGS} - {".sas7bdat"}))  # which is only read
+def test_a_file_that_is_there_is_replaced_by_force_alone(tmp_path, ending):
+    schema, out = Schema(columns=(Categorical(name="c", categories=("a", "b")),)), tmp_path / f"t{ending}"
+    out.write_text("real records")
+    with pytest.raises(BadInput, match=r"exists; choose another name, or pass force=true \(in Python force=True\)"):
+        record_files.write(pd.DataFrame({"c": ["a"]}), out, schema)
+    assert out.read_text() == "real records"
+    record_files.write(pd.DataFrame({"c": ["a"]}), out, schema, force=True)
+    assert list(record_files.read(out, schema)["c"]) == ["a"]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".xlsx", ".sav"])
+def test_what_a_schema_accepts_can_be_written(tmp_path, ending):
+    """Numbers that name somebody, and codes that a frame holds as numbers."""
+    schema = Schema(
+        columns=(Identifier(name="id"), Categorical(name="c", categories=("1", "x")), Integer(name="i", bounds=(0, 9)))
+    )
+    frame = pd.DataFrame({"id": [7, 8], "c": [1, 1], "i": [3, 4]})
+    record_files.write(schema.validate(frame), tmp_path / f"t{ending}", schema)
+    back = record_files.read(tmp_path / f"t{ending}", schema)
+    assert [list(map(str, back[name])) for name in back] == [["7", "8"], ["1", "1"], ["3", "4"]]
+
+
+def test_a_column_that_is_not_of_its_kind_is_named(tmp_path):
+    schema = Schema(columns=(Integer(name="age", bounds=(0, 9)),))
+    with pytest.raises(BadInput, match=r"column 'age' is not of the schema's kind; schema\.validate") as caught:
+        record_files.write(pd.DataFrame({"age": ["secret"]}), tmp_path / "t.parquet", schema)
+    assert "secret" not in str(caught.value)
+
+
 def test_a_listing_of_an_older_file_goes(tmp_path):
     out = tmp_path / "t.csv"
     schema = Schema(columns=(Categorical(name="c", categories=("=a", "b")),))
     record_files.write([pd.DataFrame({"c": ["=a"]})], out, schema)
     assert (tmp_path / "t.csv.neutralised.json").exists()
-    record_files.write([pd.DataFrame({"c": ["b"]})], out, schema)
+    record_files.write([pd.DataFrame({"c": ["b"]})], out, schema, force=True)
     assert not (tmp_path / "t.csv.neutralised.json").exists()
 
 

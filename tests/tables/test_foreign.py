@@ -293,6 +293,17 @@ def test_titles_above_the_header_are_skipped_and_told(tmp_path, titles):
     assert not any("titles" in text for text in plain.mind)
 
 
+def test_a_sheet_that_is_no_table_is_named_with_the_reason(tmp_path):
+    wide = [["a", "b"], ["1", "2", "3"]]
+    path = workbook(tmp_path / "t.xlsx", [["Clinic"]], Data=wide, Dates=[["a", 1], ["x", 2]], Empty=[["a", "b"], ["x"]])
+    assert record_files.look(path).mind[:4] == (
+        "the sheets 'Data', 'Dates', 'Empty' are left out; sheet= names another one",
+        "the sheet 'Data' was not taken for a table: its header in row 1 has fewer names than a row has cells",
+        "the sheet 'Dates' was not taken for a table: row 1 is no header of several names",
+        "the sheet 'Empty' was not taken for a table: no record is below its header",
+    )
+
+
 @pytest.mark.parametrize(
     "cover", [[["Export of 2025"], [None], ["for the ethics board"]], [["Clinic"], ["Date", 45000]]]
 )
