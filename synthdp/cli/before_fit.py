@@ -15,8 +15,6 @@ from synthdp.cli.budgets import account_of, spent_of
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from synthdp.omop.quality_checks import Check
     from synthdp.planning import Planned, Table
     from synthdp.schema.schema import Schema
@@ -103,7 +101,7 @@ def check(config: Config) -> None:
         print(output_paths.then("plan", data__path=data.path, **asked))
 
 
-def _hidden(schema: "Schema", people: "pd.DataFrame") -> "Iterator[Finding]":
+def _hidden(schema: "Schema", people: Any) -> "Iterator[Finding]":
     """That the table is too small for all that it leaves to learn."""
     from synthdp import generators
     from synthdp.ledger.budget import Budget

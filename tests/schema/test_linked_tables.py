@@ -410,3 +410,12 @@ def test_columns_that_are_left_out_of_people_and_of_visits_are_not_joined():
     whole = joined(made.validate_tables(clinic(40, seed=1)), made)
     assert tuple(whole.frame.columns) == made.names
     assert not {"person.sex", "visit.ward"} & set(whole.frame.columns)
+
+
+def test_learned_bounds_lie_within_what_the_files_of_each_table_can_say():
+    born = {"kind": "datetime", "bounds": "learn", "missing": True}
+    two_digits = {"columns": {"birth": {"date": "dd/mm/yy", "latest": 2010}}}
+    columns = {**DECLARED["tables"]["person"]["columns"], "birth": born}
+    table = declared(tables={"person": {"columns": columns, "reading": two_digits}}, rules=None)
+    learned = Schema.from_dict(table).with_learned("person.birth", bounds=(-1e18, 1e18))
+    assert learned.column("person.birth").bounds == ("1911-01-01", "2010-12-31")
