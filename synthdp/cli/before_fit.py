@@ -76,6 +76,7 @@ def check(config: Config) -> None:
             report["checks"] = [each.to_json() for each in checks]
         private_folder.write(out, json.dumps(report, indent=1, ensure_ascii=False))
         print(f"check      {len(found)} findings in {out} (internal: do not release)")
+    schema.check_reading()
     data = config["data"]
     lost = list(dict.fromkeys(finding.column for finding in found if finding.every))
     if lost:

@@ -255,6 +255,10 @@ class Schema:
             raise BadInput(
                 f"schema: {'; '.join(problems)}. synthdp check shows, at no charge, what a fit by this schema would meet"
             )
+        self.check_reading()
+
+    def check_reading(self) -> None:
+        """Raise `BadInput` where what is declared of a column contradicts how its file is written: it is not fitted."""
         for schema in (self, *(linked_tables.of_table(self, table) for table in self.tables)):
             if schema.reading is not None:
                 schema.reading.check(schema.columns, values=True)

@@ -316,10 +316,10 @@ def test_check_lists_links_and_keys_that_are_not_right():
     assert {each.column for each in capped} == {"visit.start", "diagnosis.visit_id"}
     sizes = frames["diagnosis"].groupby("visit_id").size()
     assert {each.column: each.count for each in capped}["diagnosis.visit_id"] == int((sizes - 2).clip(lower=0).sum())
+    whole = clinic(40, seed=1)
+    whole["visit"].loc[0, "ward"] = None
     assert not review_tables(
-        schema(units=40, tables={"visit": {"max_rows": 6}, "diagnosis": {"max_rows": 9}}),
-        clinic(40, seed=1),
-        clinic(40, seed=1),
+        schema(units=40, tables={"visit": {"max_rows": 6}, "diagnosis": {"max_rows": 9}}), whole, whole
     )
     early = clinic(40, seed=1)
     early["visit"]["start"] = pd.Timestamp("2020-01-01")
