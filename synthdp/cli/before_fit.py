@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synthdp.cli import fits, looks, output_paths, real_records, settings
-from synthdp.cli.budgets import account_of, spent_of
+from synthdp.cli.budgets import account_of, own, spent_of
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -296,7 +296,10 @@ def split(config: Config) -> None:
         )
     if not copied:
         return
-    account = _account_of(schema)
+    try:  # where `plan` and a fit of the whole table find it
+        account = str(own(settings.Data(path=options.path, format=options.format)))
+    except BadInput:  # a database has no folder for it
+        account = _account_of(schema)
     print(
         output_paths.then(
             "fit",

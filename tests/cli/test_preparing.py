@@ -511,6 +511,14 @@ def test_split_proposes_a_generator_that_takes_the_schema(place, capsys, more, p
     assert ("generator=histories" in following) == proposed
 
 
+def test_split_names_the_account_that_plan_names(place, capsys):
+    assert run(["plan", *DATA, "generator=independent", "out=run"]) == 0
+    (account,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("account"))
+    assert run(["split", "path=a.csv", "schema=schema.yaml", "out=parts"]) == 0
+    (following,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("next")]
+    assert f"account={account.split()[1].rstrip(':')} " in following
+
+
 def test_a_split_that_fails_leaves_nothing(place, capsys):
     words = ["split", "schema=schema.yaml", "out=parts"]
     assert run([*words, "path=nothing.csv"]) == 2
