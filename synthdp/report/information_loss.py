@@ -265,8 +265,11 @@ def sentences(statement: "Statement") -> Iterator[str]:
             f"Declared categories that cannot be told from noise: {_listed([each.text for each in lost.hidden], '; ')}. Synthetic records "
             "may contain too few or too many of them."
         )
-    bounds = ((each, each["bought"].get("bounds")) for each in statement.columns)
-    unknown = [str(each["name"]) for each, ends in bounds if ends and unfound(*ends, each["declared"].get("decimals"))]
+    unknown = [
+        str(each["name"])
+        for each in statement.columns
+        if (ends := each["bought"].get("bounds")) and unfound(ends[0], ends[1], each["declared"].get("decimals"))
+    ]
     if unknown:
         yield (
             f"Bounds that noise hid, so that the widest possible ones stand: {_listed(unknown)}. Most synthetic values of these columns "

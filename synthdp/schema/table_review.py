@@ -125,7 +125,7 @@ def review_tables(
 ) -> list[Finding]:
     """The same of linked tables: columns are named with their table, and links that lead to nothing or to several rows are listed."""
     frames = schema.validate_tables(frames, "clamp")
-    found = []
+    found: list[Finding] = []
     for table in schema.tables:
         own, frame = of_table(schema, table), frames[table.name]
         told = written[table.name] if values else None
