@@ -265,6 +265,12 @@ def foretold(schema: "Schema", budget: Budget) -> list[str]:
             f"learned    {names}: noise hides a category or a range of numbers that fewer than about {max(found.values()):,.0f} "
             f"{schema.unit or 'record'}s share; numbers beyond the learned bounds count as the nearest bound. Declare what is public"
         )
+        if not isinstance(schema.units, int):  # else `afford` refuses such a fit
+            lines.append(
+                f"needs      more than about {generators.needed(found):,.0f} {schema.unit or 'record'}s: of fewer, noise hides nearly "
+                f"all that is learned of {len(found)} column{'s' * (len(found) > 1)} at this budget. Declare bounds and categories, "
+                "take a larger epsilon, or leave columns out (kind: ignore)"
+            )
     return [*lines, *compared(schema)]
 
 

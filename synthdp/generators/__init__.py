@@ -343,7 +343,9 @@ def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside
     noise = Account(budget, unit=schema.unit or RECORD).commit(lambda noise: (*learned, *plan(noise), *beside))
     units = schema.units
     hidden = {
-        name: least for name, least in findable(schema, budget).items() if isinstance(units, int) and 2 * least >= units
+        name: least
+        for name, least in findable(schema, budget).items()
+        if isinstance(units, int) and needed({name: least}) >= units
     }
     if hidden:
         raise BadInput(
@@ -372,6 +374,11 @@ def findable(schema: Schema, budget: Budget) -> dict[str, float]:
     most, every = schema.max_records_per_unit, linked_tables.once(schema)
     found = {column.name: learn.least(column, places, most, terms) for column, places in every}
     return {name: least for name, least in found.items() if least > 0}
+
+
+def needed(found: Mapping[str, float]) -> float:
+    """How many units a table must exceed, so that noise does not hide all but its most common categories and ranges (`findable`)."""
+    return 2 * max(found.values(), default=0.0)
 
 
 def check_kind(generator: Generator, schema: Schema) -> None:

@@ -117,7 +117,7 @@ def review(schema: Schema, frame: pd.DataFrame, written: pd.DataFrame, *, values
     told = written if values else None
     found = [] if len(frame) else [EMPTY]
     found += [finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], told)]
-    found += [*_zeros(schema, written), *_times(schema, frame)]
+    found += [*_never_empty(schema, frame), *_zeros(schema, written), *_times(schema, frame)]
     found += [each for column in schema.columns for each in _learned(column, frame[column.name])]
     return [*found, *_rules(schema, frame), *_units(schema, frame), *_bins(schema, frame), *_copies(schema, frame)]
 
@@ -127,7 +127,7 @@ def review_tables(
 ) -> list[Finding]:
     """The same of linked tables: columns are named with their table, and links that lead to nothing or to several rows are listed."""
     frames = schema.validate_tables(frames, "clamp")
-    found = []
+    found: list[Finding] = []
     for table in schema.tables:
         own, frame = of_table(schema, table), frames[table.name]
         told = written[table.name] if values else None
@@ -137,6 +137,7 @@ def review_tables(
             for find in _cells(own, column, frame[column.name], told, below=table.below)
         ]
         several += [*_zeros(own, written[table.name]), *_times(own, frame)]
+        found += _never_empty(own, frame, table.name)
         several += [find for column in own.columns for find in _learned(column, frame[column.name])]
         several += _bins(own, frame, below=table.below)
         found += [replace(each, column=f"{table.name}.{each.column}") for each in several]
@@ -385,6 +386,22 @@ def _shown(written: pd.DataFrame | None, column: str, places: NDArray[Any]) -> t
     if written is None:
         return ()
     return tuple(cells.text(cell, np.inf) or "" for cell in written[column].iloc[places[:ROWS]])
+
+
+def _never_empty(schema: Schema, frame: pd.DataFrame, table: str = "") -> Iterator[Finding]:
+    """Columns that may be empty, and never are: all of them at once, since a draft lets every column be empty."""
+    full = [
+        f"{table}.{column.name}" if table else column.name
+        for column in schema.modelled
+        if getattr(column, "missing", False) and len(frame) and not cells.missing(frame[column.name]).any()
+    ]
+    if full:
+        yield Finding(
+            column="",
+            what=f"no cell is empty, although missing: true allows it, of {', '.join(full)}",
+            remedy="noise will leave some synthetic cells empty: delete missing: true where a value must always be given, by the form or "
+            "the code book",
+        )
 
 
 def _zeros(schema: Schema, written: pd.DataFrame) -> Iterator[Finding]:

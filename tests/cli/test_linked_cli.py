@@ -131,6 +131,16 @@ def test_rows_of_other_patients_beside_all_of_these_are_no_error(place, capsys):
     assert run(["check", *DATA]) == 0, capsys.readouterr().err
 
 
+def test_check_names_columns_of_linked_tables_that_are_never_empty(place, capsys):
+    told = "no cell is empty, although missing: true allows it, of visit.ward\n"
+    assert run(["check", *DATA]) == 0
+    assert told in capsys.readouterr().out
+    visits = read("tables")["visit"]
+    visits.assign(ward=[None, *visits["ward"][1:]]).to_csv("tables/visit.csv", index=False)
+    assert run(["check", *DATA]) == 0
+    assert told not in capsys.readouterr().out
+
+
 def test_check_names_a_table_that_has_no_rows(place, capsys):
     read("tables")["diagnosis"][:0].to_csv("tables/diagnosis.csv", index=False)
     assert run(["check", *DATA]) == 0

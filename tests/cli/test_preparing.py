@@ -242,6 +242,30 @@ def test_check_says_that_a_fit_would_refuse_and_leads_no_further(place, capsys):
     assert "a fit would refuse the records as they are" in said.err
 
 
+def test_check_refuses_a_form_of_dates_that_contradicts_the_bounds_as_a_fit_does(place, capsys):
+    born = {"kind": "datetime", "bounds": ["1900-01-01", "2025-12-31"]}
+    reading = {"columns": {"born": {"date": "dd/mm/yy", "latest": 2010}}}
+    facts = {**FACTS, "reading": reading, "columns": {**COLUMNS, "born": born}}
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+    records().assign(born="01/02/70").to_csv("a.csv", index=False)
+    for command in ("check", "plan"):
+        assert run([command, *DATA]) == 2
+        said = capsys.readouterr()
+        assert "means the years 1911 to 2010, and the declared bounds lie beyond" in said.err
+        assert "next " not in said.out
+
+
+def test_check_says_which_columns_may_be_empty_and_never_are(place, capsys):
+    columns = {**COLUMNS, "sex": {**COLUMNS["sex"], "missing": True}, "age": {**COLUMNS["age"], "missing": True}}
+    (place / "schema.yaml").write_text(yaml.safe_dump({**FACTS, "columns": columns}, sort_keys=False))
+    told = "no cell is empty, although missing: true allows it, of "
+    assert ("", f"{told}sex, age") in findings(capsys)
+    records().assign(age=[None, *records()["age"][1:]]).to_csv("a.csv", index=False)
+    assert ("", f"{told}sex") in findings(capsys)
+    records()[:0].to_csv("a.csv", index=False)
+    assert not any(told in what for _, what in findings(capsys))
+
+
 def test_check_of_a_table_without_records(place, capsys):
     records()[:0].to_csv("a.csv", index=False)
     assert run(["check", *DATA]) == 0
@@ -508,6 +532,14 @@ def test_split_proposes_a_generator_that_takes_the_schema(place, capsys, more, p
     assert run(["split", "path=a.csv", "schema=schema.yaml", "out=parts"]) == 0
     (following,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("next")]
     assert ("generator=histories" in following) == proposed
+
+
+def test_split_names_the_account_that_plan_names(place, capsys):
+    assert run(["plan", *DATA, "generator=independent", "out=run"]) == 0
+    (account,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("account"))
+    assert run(["split", "path=a.csv", "schema=schema.yaml", "out=parts"]) == 0
+    (following,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("next")]
+    assert f"account={account.split()[1].rstrip(':')} " in following
 
 
 def test_a_split_that_fails_leaves_nothing(place, capsys):

@@ -537,6 +537,21 @@ def test_bad_news_is_never_in_the_colour_of_good_news(result, no_plots):
     assert 'class="verdict bad"' in html(found)
 
 
+def test_a_release_far_from_the_real_rows_is_no_use_even_if_the_target_cannot_be_told(result):
+    found = {**copy.deepcopy(result), "histories": None}
+    for entry in found["targets"].values():
+        for scores in entry["average"].values():
+            for value in scores.values():
+                value["mean"] = 0.0 if entry.get("kind") == "number" else 0.5
+    assert findings.asks(found)[0]["verdict"] == "Cannot be told"
+    for name in ("tvd_1way", "tvd_2way"):
+        found["fidelity"][name]["mean"] = 0.7
+    use = findings.asks(found)[0]
+    assert use["verdict"].startswith("No: far from the real rows")
+    assert use["bad"]
+    assert use["answers"][0]["verdict"] == "Cannot be told"
+
+
 def test_the_page_begins_with_a_sentence(result, page):
     sentence = findings.in_a_sentence(result)
     assert sentence in page.text

@@ -322,10 +322,10 @@ def test_check_lists_links_and_keys_that_are_not_right():
     assert {each.column for each in capped} == {"visit.start", "diagnosis.visit_id"}
     sizes = frames["diagnosis"].groupby("visit_id").size()
     assert {each.column: each.count for each in capped}["diagnosis.visit_id"] == int((sizes - 2).clip(lower=0).sum())
+    whole = clinic(40, seed=1)
+    whole["visit"].loc[0, "ward"] = None
     assert not review_tables(
-        schema(units=40, tables={"visit": {"max_rows": 6}, "diagnosis": {"max_rows": 9}}),
-        clinic(40, seed=1),
-        clinic(40, seed=1),
+        schema(units=40, tables={"visit": {"max_rows": 6}, "diagnosis": {"max_rows": 9}}), whole, whole
     )
     early = clinic(40, seed=1)
     early["visit"]["start"] = pd.Timestamp("2020-01-01")
@@ -416,3 +416,12 @@ def test_columns_that_are_left_out_of_people_and_of_visits_are_not_joined():
     whole = joined(made.validate_tables(clinic(40, seed=1)), made)
     assert tuple(whole.frame.columns) == made.names
     assert not {"person.sex", "visit.ward"} & set(whole.frame.columns)
+
+
+def test_learned_bounds_lie_within_what_the_files_of_each_table_can_say():
+    born = {"kind": "datetime", "bounds": "learn", "missing": True}
+    two_digits = {"columns": {"birth": {"date": "dd/mm/yy", "latest": 2010}}}
+    columns = {**DECLARED["tables"]["person"]["columns"], "birth": born}
+    table = declared(tables={"person": {"columns": columns, "reading": two_digits}}, rules=None)
+    learned = Schema.from_dict(table).with_learned("person.birth", bounds=(-1e18, 1e18))
+    assert learned.column("person.birth").bounds == ("1911-01-01", "2010-12-31")
