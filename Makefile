@@ -28,8 +28,8 @@ test: install  ## what guards every law in small; minutes
 test-all: install  ## the rest: broad sweeps, audits and long proofs; longer
 	$(BIN)/python -m pytest -m "heavy and not fuzz" -n 2 --dist worksteal
 
-fuzz-short: install  ## 8 seconds of each target, from the same seed on every machine
-	SYNTHDP_FUZZ_SECONDS=8 SYNTHDP_FUZZ_SEED=1 $(BIN)/python -m pytest -m fuzz -n 2 tests/fuzz
+fuzz-short: install  ## 6 seconds of each target, from the same seed on every machine
+	SYNTHDP_FUZZ_SECONDS=6 SYNTHDP_FUZZ_SEED=1 $(BIN)/python -m pytest -m fuzz -n 2 tests/fuzz
 
 fuzz: install  ## 15 minutes of each target; hours
 	SYNTHDP_FUZZ_SECONDS=900 $(BIN)/python -m pytest -m fuzz -n 2 -rA tests/fuzz

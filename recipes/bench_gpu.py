@@ -7,13 +7,12 @@ ratios.
 
 import statistics
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import record
 import torch
-from bench_step import CLIP, MULTIPLIER, RATE_OF_LEARNING, Case, dcgan, loss, mlp
+from bench_step import CLIP, Case, Step, dcgan, loss, mlp, plain_step, private_step
 from torch import Tensor, nn
 
 from synthdp import Budget, Synthesizer
@@ -43,8 +42,6 @@ FITS: dict[str, dict[str, Any]] = {
 }
 FIT_ROUNDS = 3
 
-Total = Callable[[nn.Module], gradients.Gradients]
-
 
 class DeviceNoise:
     """The GPU's own generator: fast, and not fit for a release."""
@@ -73,37 +70,19 @@ def measure(case: Case) -> dict[str, Any]:
     keys = np.random.default_rng(3).integers(0, 2**64, case.batch, dtype=np.uint64)
     found: list[str] = []  # what a fit uses
 
-    def plain() -> Callable[[], None]:
+    def private(noise: gradients.Draws, *, double: bool) -> Step:
         module = case.network().to("cuda")
-        optimiser = torch.optim.SGD(module.parameters(), lr=RATE_OF_LEARNING)
-
-        def step() -> None:
-            optimiser.zero_grad()
-            loss(module, rows).mean().backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-
-        return step
-
-    def private(noise: gradients.Draws, *, double: bool) -> Callable[[], None]:
-        module = case.network().to("cuda")
-        parameters = list(module.parameters())
-        optimiser = torch.optim.SGD(parameters, lr=RATE_OF_LEARNING)
         prepared = None if double else buckets.prepared(module, loss, case.batch, rows[:4])
         if not double:
             found.append("float64" if prepared is None else _number(prepared.buckets.count))
 
-        def step() -> None:
-            sums = gradients.clipped_gradient_sum(module, loss, rows, None, CLIP, keys=keys, prepared=prepared)
-            noisy = gradients.add_noise(sums, MULTIPLIER * CLIP, noise)
-            noisy.flat.div_(case.batch)
-            for parameter, gradient in zip(parameters, noisy.values(), strict=True):
-                parameter.grad = gradient
-            optimiser.step()
+        def total(module: nn.Module) -> gradients.Gradients:
+            return gradients.clipped_gradient_sum(module, loss, rows, None, CLIP, keys=keys, prepared=prepared)
 
-        return step
+        return private_step(module, total, noise, case.batch)
 
     ways = {
-        PLAIN: plain(),
+        PLAIN: plain_step(case.network().to("cuda"), rows),
         FIT: private(DeviceNoise(), double=False),
         HARDENED: private(Noise(), double=False),
         DOUBLE: private(DeviceNoise(), double=True),

@@ -30,6 +30,7 @@ NOISE = "torch's noise alone"
 SLOW = ("vmap(grad) fallback", "microbatches of one")  # one round of every few
 
 Step = Callable[[], None]
+Total = Callable[[nn.Module], gradients.Gradients]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,39 +97,44 @@ def loss(module: nn.Module, rows: Tensor) -> Tensor:
     return F.binary_cross_entropy_with_logits(scores, torch.ones_like(scores), reduction="none")
 
 
+def plain_step(module: nn.Module, rows: Tensor) -> Step:
+    """Steps of plain SGD."""
+    optimiser = torch.optim.SGD(module.parameters(), lr=RATE_OF_LEARNING)
+
+    def step() -> None:
+        optimiser.zero_grad()
+        loss(module, rows).mean().backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+
+    return step
+
+
+def private_step(module: nn.Module, total: Total, noise: gradients.Draws, batch: int) -> Step:
+    """Steps of DP-SGD, of which `total` gives the clipped sum."""
+    parameters = list(module.parameters())
+    optimiser = torch.optim.SGD(parameters, lr=RATE_OF_LEARNING)
+
+    def step() -> None:
+        noisy = gradients.add_noise(total(module), MULTIPLIER * CLIP, noise)
+        noisy.flat.div_(batch)
+        for parameter, gradient in zip(parameters, noisy.values(), strict=True):
+            parameter.grad = gradient
+        optimiser.step()
+
+    return step
+
+
 def steps(case: Case) -> dict[str, Step]:
     """The ways to take one step, each on a network and an optimiser of its own."""
     rows = torch.randn(case.batch, *case.shape, generator=torch.Generator().manual_seed(1))
 
-    def private(total: Callable[[nn.Module], gradients.Gradients], noise: gradients.Draws) -> Step:
-        module = case.network()
-        parameters = list(module.parameters())
-        optimiser = torch.optim.SGD(parameters, lr=RATE_OF_LEARNING)
-
-        def step() -> None:
-            noisy = gradients.add_noise(total(module), MULTIPLIER * CLIP, noise)
-            noisy.flat.div_(case.batch)
-            for parameter, gradient in zip(parameters, noisy.values(), strict=True):
-                parameter.grad = gradient
-            optimiser.step()
-
-        return step
-
-    def plain() -> Step:
-        module = case.network()
-        optimiser = torch.optim.SGD(module.parameters(), lr=RATE_OF_LEARNING)
-
-        def step() -> None:
-            optimiser.zero_grad()
-            loss(module, rows).mean().backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
-
-        return step
+    def private(total: Total, noise: gradients.Draws) -> Step:
+        return private_step(case.network(), total, noise, case.batch)
 
     def in_double(module: nn.Module) -> gradients.Gradients:
         return gradients.clipped_gradient_sum(module, loss, rows, None, CLIP)
 
-    def in_buckets() -> Callable[[nn.Module], gradients.Gradients]:
+    def in_buckets() -> Total:
         keys = np.random.default_rng(3).integers(0, 2**64, case.batch, dtype=np.uint64)
         known: list[buckets.Prepared] = []
 
@@ -159,7 +165,7 @@ def steps(case: Case) -> dict[str, Step]:
     numbers = torch.empty(sum(parameter.numel() for parameter in case.network().parameters()))
     generator = torch.Generator().manual_seed(2)
     return {
-        PLAIN: plain(),
+        PLAIN: plain_step(case.network(), rows),
         NOISE: noise_alone,
         "buckets, torch's noise": private(in_buckets(), TorchNoise()),
         "buckets, hardened noise": private(in_buckets(), Noise()),

@@ -18,7 +18,7 @@ import numpy as np
 import synthdp
 from synthdp import generators, marginal_tables, released_tables
 from synthdp.budgets import AccountFile, entered, fingerprint, warn_of_no_account
-from synthdp.errors import BadInput, nearest
+from synthdp.errors import BadInput, nearest, warnings_shown
 from synthdp.fitness import Purchase, measure
 from synthdp.generators import Generator, Model, Progress
 from synthdp.ledger.budget import Budget
@@ -315,7 +315,8 @@ class Synthesizer:
         draws the noise, all return the release. `fitness` is a share of the budget's precision that is set aside to measure,
         with noise, how far the samples' tables are from the records' (`synthdp.fitness`); the statement tells it. With `answers` the
         noisy tables that were asked for become part of the release (`Release.tables`), at no charge. `edited_after` names the looks
-        at these records ("a check") after which the schema was edited, for the statement. Raises
+        at these records ("a check") after which the schema was edited, for the statement. `progress` is called at each step with its
+        number, the number of steps and public figures, and shows nothing by default; `progress=print` prints them. Raises
         `BadInput` for a schema that nobody declares (`Schema.check_declared`), a frame that does not fit it, a budget too small
         for the plan, an account that refuses it, or a checkpoint of another fit.
         """
@@ -359,6 +360,7 @@ class Synthesizer:
                 **about,
             ) as entry,
             validated(self.schema, frame, invalid) as valid,
+            warnings_shown(),
         ):
             if answers and found is not None:
                 raise BadInput("answers given before the checkpoint are not given again: resume without answers=")

@@ -1,14 +1,17 @@
 """The error for input that cannot be used, the warnings that users may want to silence by name, and old names of classes, which warn."""
 
+import contextlib
 import difflib
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 # `scheme://user:password@host`, also where a path has made one slash of two; a password may hold an @ itself. DuckDB's URLs are paths.
 IN_URL = re.compile(r"(?<![\w+.-])(?!duckdb:)([A-Za-z][\w+.-]*:/+[^\s:/@'\"]*):.{0,500}@")
 IN_WORDS = re.compile(r"(?i)(password|passwd|pwd|secret)(\s*=\s*)('[^']*'|[^\s&;]+)")
+
+ENDING = ("error",)  # what filters do with a warning that ends a program
 
 
 class BadInput(ValueError):
@@ -42,6 +45,15 @@ class NotEntered(UserWarning):
 
 class InFloat64(UserWarning):
     """This machine rounds a row by its place in a batch, so a fit computes its gradients in float64: as private, and slower."""
+
+
+@contextlib.contextmanager
+def warnings_shown() -> Iterator[None]:
+    """Where warnings end a program (`python -W error`), show them instead: a library's warning must not end a fit that is charged."""
+    with warnings.catch_warnings():
+        warnings.filters = [("default" if each[0] in ENDING else each[0], *each[1:]) for each in warnings.filters]
+        warnings.simplefilter("default", append=True)  # and Python forgets what earlier filters made of warnings
+        yield
 
 
 def renamed(module: str, **names: str) -> Callable[..., object]:

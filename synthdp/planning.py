@@ -81,7 +81,8 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """See `planned`. `seconds` and `megabytes` are those of the rehearsal, None where there was none."""
+    """See `planned`. `seconds` and `megabytes` are those of the rehearsal, which made up so many units as `rehearsed` says; None where
+    there was none."""
 
     generator: str
     noise: float
@@ -93,6 +94,7 @@ class Planned:
     learned: tuple[str, ...]
     seconds: float | None
     megabytes: float | None
+    rehearsed: int | None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -105,7 +107,8 @@ def planned(synthesizer: Synthesizer, *, time: bool = False) -> Planned:
     (at most `MOST_ROWS`). Raises `BadInput` where the budget does not suffice."""
     budget, schema, generator = synthesizer.budget, synthesizer.schema, synthesizer.generator
     units = schema.units if time and isinstance(schema.units, int | float) else ROWS
-    frame, unit = made_up(schema, min(int(units), MOST_ROWS)), schema.unit or RECORD
+    made = min(int(units), MOST_ROWS)
+    frame, unit = made_up(schema, made), schema.unit or RECORD
     account = Account(budget, unit=unit)
     noise = Sensitive(frame, schema, account, seed=0).commit(lambda z: generator.plan(schema, z))
     plan = account.plan
@@ -133,6 +136,7 @@ def planned(synthesizer: Synthesizer, *, time: bool = False) -> Planned:
         learned=tuple(dict.fromkeys(name for name, _ in schema.learned)),
         seconds=seconds,
         megabytes=megabytes,
+        rehearsed=made if time else None,
     )
 
 

@@ -48,6 +48,12 @@ home_of_a_module = pytest.fixture(autouse=True, scope="module")(own_home)
 home_of_a_test = pytest.fixture(autouse=True)(own_home)
 
 
+@pytest.fixture(autouse=True)
+def warnings_end_fits(monkeypatch):
+    """A user's fit goes on after a warning; in tests a warning is an error."""
+    monkeypatch.setattr("synthdp.errors.ENDING", ())
+
+
 @pytest.fixture
 def schema():
     return make_schema()

@@ -1,6 +1,7 @@
 """README and docs/ are true: their commands and their Python run, their schemas load, their tables are the ones that recipes wrote."""
 
 import ast
+import inspect
 import json
 import os
 import re
@@ -143,7 +144,9 @@ def together(command, words):
 IN_PYTHON = [page for page in having("python") if page != "docs/own_generator.md"]  # see test_testing
 
 
-@pytest.mark.parametrize("page", sweep(IN_PYTHON, lambda page: page not in ("docs/pate.md", "docs/trainer.md")))
+@pytest.mark.parametrize(
+    "page", sweep(IN_PYTHON, lambda page: page not in ("docs/pate.md", "docs/trainer.md", "docs/linked.md"))
+)
 def test_the_python_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     make_schema().save("schema.yaml")
@@ -259,3 +262,12 @@ def test_what_the_house_points_to_is_there():
     assert len(paths) > 20
     for path in paths:
         assert (HOME / path).exists(), path
+
+
+def test_the_docstring_of_fit_names_all_its_arguments():
+    told = str(inspect.getdoc(synthdp.Synthesizer.fit))
+    assert not [
+        name
+        for name in inspect.signature(synthdp.Synthesizer.fit).parameters
+        if name != "self" and f"`{name}" not in told
+    ]

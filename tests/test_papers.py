@@ -45,3 +45,15 @@ def test_every_report_that_it_names_is_there(papers):
 def test_a_verdict(papers, n, least, settings, verdict):
     found = papers.row("pate", "what", "92 %", {"mean": 0.92, "sd": 0.01, "n": n}, least=least, **settings)
     assert found["verdict"] == verdict
+
+
+def test_what_was_measured_otherwise_does_not_count_as_reproduced(papers):
+    """Another accountant than theirs, another form of their table, noise that no release has."""
+    rows = papers.rows()
+    others = [row for row in rows if "epsilon 3:" in row["what"] or " on Adult" in row["what"]]
+    assert len(others) == 7
+    assert "reproduced" not in {row["verdict"] for row in others}
+    released = [row for row in rows if row["what"].endswith(papers.RELEASED)]
+    assert [row["ours"]["mean"] <= float(row["published"]) for row in released] == [
+        row["verdict"] == "reproduced" for row in released
+    ]

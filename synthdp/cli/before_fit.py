@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synthdp.cli import fits, looks, output_paths, real_records, settings
-from synthdp.cli.budgets import account_of, spent_of
+from synthdp.cli.budgets import account_of, own, spent_of
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ Config = Mapping[str, Any]
 KEY = "split.key"
 SHOWN = 8  # columns or pairs of a line
 UNITS = re.compile(r"^units:[ \t]*[0-9]+(?=[ \t]*(#.*)?$)", re.MULTILINE)  # the line of a schema's file
+EPSILON = 1  # of the budget for which `check` shows the next command
 LIFTED = 0.05  # of the synthetic records, which noise may put where nobody is
 
 
@@ -50,6 +51,7 @@ def check(config: Config) -> None:
         found += cdm_tables.findings(str(config["data"].path or config["data"].train), schema, frame)
     elif config["data"].format == "files" and isinstance(frame, dict):
         found += left_out(record_files.further_tables(Path(config["data"].path or config["data"].train), schema))
+    found += _hidden(schema, frame[schema.tables[0].name] if isinstance(frame, dict) else frame)
     if config["data"].schema is not None:
         looks.keep(Path(config["data"].schema), looks.VALUES if options.values else looks.CHECK, schema)
     if schema.unit is None:
@@ -61,7 +63,7 @@ def check(config: Config) -> None:
     for line in _told_of_cdm(checks) if checks else ():
         print(line)
     if out is None:
-        for line in _findings(found):
+        for line in _findings(found, "row" if schema.tables else "record"):
             print(line)
     else:
         report: dict[str, Any] = {
@@ -74,6 +76,7 @@ def check(config: Config) -> None:
             report["checks"] = [each.to_json() for each in checks]
         private_folder.write(out, json.dumps(report, indent=1, ensure_ascii=False))
         print(f"check      {len(found)} findings in {out} (internal: do not release)")
+    schema.check_reading()
     data = config["data"]
     lost = list(dict.fromkeys(finding.column for finding in found if finding.every))
     if lost:
@@ -93,10 +96,27 @@ def check(config: Config) -> None:
     if data.path is not None and data.schema is not None:
         asked = {"data__table": data.table, "data__query_file": data.query_file}
         asked |= {} if data.format == "files" else {"data__format": data.format}
-        asked |= {"data__schema": data.schema, "generator": _generator_for(schema), "budget__epsilon": 1}
+        asked |= {"data__schema": data.schema, "generator": _generator_for(schema), "budget__epsilon": EPSILON}
         if database_url.is_url(data.path):  # which has no folder for its account
             asked |= {"account": _account_of(schema)}
         print(output_paths.then("plan", data__path=data.path, **asked))
+
+
+def _hidden(schema: "Schema", people: Any) -> "Iterator[Finding]":
+    """That the table is too small for all that it leaves to learn."""
+    from synthdp import generators
+    from synthdp.ledger.budget import Budget
+    from synthdp.schema.table_review import Finding
+
+    found = generators.findable(schema, Budget(EPSILON))
+    held = len(people) if schema.unit is None else people[schema.unit].nunique()
+    if 0 < held <= generators.needed(found):
+        yield Finding(
+            column="",
+            what=f"at budget.epsilon={EPSILON} noise would hide nearly all that is to be learned of some columns: the table is too small",
+            remedy="declare the bounds and categories that are public, leave columns out (kind: ignore), or take a larger epsilon; synthdp "
+            "plan says how many records a fit needs",
+        )
 
 
 def _generator_for(schema: "Schema") -> str | None:
@@ -158,18 +178,25 @@ def _told_of_cdm(checks: "list[Check]") -> Iterator[str]:
         yield f"not run    {times:,} checks, which is no pass: {why}"
 
 
-def _findings(found: "list[Finding]") -> Iterator[str]:
+def _findings(found: "list[Finding]", each: str) -> Iterator[str]:
+    """In words; `each` is what a table's findings count."""
     if not found:
         yield "check      the records fit their schema"
         return
     for finding in found:
         where = f"column {finding.column!r}: " if finding.column else ""
         rows = (
-            f" (record{'s' * (len(finding.rows) > 1)} {', '.join(map(str, finding.rows))}{_more(finding)})"
+            f" ({each}{'s' * (len(finding.rows) > 1)} {', '.join(map(str, finding.rows))}{_more(finding)})"
             if finding.rows
             else ""
         )
-        count = "" if finding.count is None else f": {finding.count:,} records" if not finding.rows else ""
+        count = (
+            ""
+            if finding.count is None
+            else f": {finding.count:,} {each}{'s' * (finding.count != 1)}"
+            if not finding.rows
+            else ""
+        )
         shown = f": {', '.join(map(repr, finding.cells))}" if finding.cells else ""
         yield f"check      {where}{finding.what}{count}{rows}{shown}"
         yield f"           {finding.remedy}"
@@ -211,7 +238,7 @@ def plan(config: Config) -> None:
     if options.format == "json":
         print(json.dumps(found.to_json(), allow_nan=False))
         return
-    for line in _lines(found, schema):
+    for line in _lines(found, schema, fits.foretold(schema, config["budget"])):
         print(line)
     print(f"account    {spent_of(account)}")
     data = config["data"]
@@ -271,12 +298,15 @@ def split(config: Config) -> None:
         left = max(1, round(schema.units * (1 - options.share)))
         copied, said = _copied(Path(options.schema), schema, described, left)
         print(
-            f"units      {options.schema} declares {schema.units:,} units, which is the number in the whole table. A fit plans its "
+            f"units      {options.schema} declares {schema.units:,} units, which is meant for the whole table. A fit plans its "
             f"tables by the declared number: {said}"
         )
     if not copied:
         return
-    account = _account_of(schema)
+    try:  # where `plan` and a fit of the whole table find it
+        account = str(own(settings.Data(path=options.path, format=options.format)))
+    except BadInput:  # a database has no folder for it
+        account = _account_of(schema)
     print(
         output_paths.then(
             "fit",
@@ -318,10 +348,9 @@ def _copied(path: Path, schema: "Schema", copy: Path, units: int) -> tuple[bool,
     return False, f"copy the schema to {copy}, and write units: {units} there, before the fit"
 
 
-def _lines(found: "Planned", schema: "Schema") -> list[str]:
-    from synthdp.schema.columns import LEARN, has_declared_tree
+def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]:
+    from synthdp.schema.columns import LEARN
     from synthdp.schema.learned import asked_for
-    from synthdp.schema.linked_tables import column_of
 
     unit, units = schema.unit or "record", schema.units
     singles = [table for table in found.tables if len(table.columns) == 1]
@@ -340,10 +369,7 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
         what = f" to learn {_listed(whose)}" if whose else ""
         what += " for " + " and ".join(map(_tables_of, part.tables)) if part.tables else ""
         lines.append(f"question   {_told(part.event)}, {times}{what}: epsilon {part.epsilon:.3g} if it were alone")
-    if learned := [name for name in found.learned if not has_declared_tree(column_of(schema, name))]:
-        lines.append(
-            f"learned    {_listed(learned)}: bought with a part of the budget; what is public knowledge is better declared"
-        )
+    lines += foretold
     lines += _of_histories([table for table in found.tables if table.of])
     if singles and not singles[0].of:
         noise = max(table.noise for table in singles)
@@ -375,10 +401,11 @@ def _lines(found: "Planned", schema: "Schema") -> list[str]:
             f"spread     {names}: noise alone puts up to {max(table.lifted for table in wide):.0%} of synthetic records into bins that "
             "hold nobody. Declare bounds no wider than plausible, or bins: at public marks, to keep these values where real ones may be"
         )
-    lines += fits.compared(schema)
     if found.seconds is not None:
+        few = "" if units == found.rehearsed else "; more of them may take longer"
         lines.append(
-            f"rehearsal  {found.seconds:.0f} s and {found.megabytes:.0f} MiB on made-up records, on this machine as it is now"
+            f"rehearsal  {found.seconds:.0f} s and {found.megabytes:.0f} MiB on made-up records of {found.rehearsed:,} units, on this "
+            f"machine as it is now{few}"
         )
     else:
         lines.append("rehearsal  time=true runs the whole fit on made-up records and says how long it takes")

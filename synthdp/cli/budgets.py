@@ -5,6 +5,7 @@ import json
 import warnings
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,13 +39,14 @@ def account_of(options: settings.DataAccount, source: settings.Data) -> AccountF
             raise BadInput(
                 f"account=none and account.{given[0]} contradict each other: name a file or leave the option out"
             )
+        _warn_of_passed_over(source)
         warnings.simplefilter("ignore", NotEntered)  # the steward said it, and the fit's last lines warn of it
         return None
     if options.path == "":
         raise BadInput("account= needs a file, or none")
     file = source.path or source.train
     return AccountFile(
-        path=Path(options.path) if options.path is not None else _own(source),
+        path=Path(options.path) if options.path is not None else own(source),
         cap=_cap(options.cap),
         filter=options.filter,
         head=options.head,
@@ -53,6 +55,17 @@ def account_of(options: settings.DataAccount, source: settings.Data) -> AccountF
         change_cap=options.change_cap,
         source=None if source.name is not None or file is None else _source(source, file),
     )
+
+
+def _warn_of_passed_over(source: settings.Data) -> None:
+    """Name the account that a fit without account= would find and that has a cap, with what is spent of it."""
+    with suppress(BadInput):  # no records are named, or they lie in a database
+        account = AccountFile(path=own(source))
+        standing = account.read()
+        if standing is not None and standing.cap is not None:
+            output_paths.warn(
+                f"account=none passes over the account of these records, {account.path}, and its cap: {_spent(standing)}"
+            )
 
 
 def _source(options: settings.Data, file: str) -> "Path | Query | None":
@@ -64,7 +77,7 @@ def _source(options: settings.Data, file: str) -> "Path | Query | None":
     return database_url.known_as(address)
 
 
-def _own(source: settings.Data) -> Path:
+def own(source: settings.Data) -> Path:
     """Beside the file of the records, whatever name led to it; for named sets in the user's data folder."""
     file = source.path or source.train
     if source.name is None and file is not None:

@@ -51,7 +51,7 @@ def sample(config: Config) -> None:
         return
     out = output_paths.records(options.out, release.schema, force=options.force)
     with output_paths.progress("sample") as step:
-        record_files.write(_counted(release, options, step), out, release.schema)
+        record_files.write(_counted(release, options, step), out, release.schema, force=options.force)
     print("\n".join([f"{options.rows} synthetic records in {out}", *output_paths.left_out(release.schema)]))
     if release.statement.rehearsal:
         output_paths.warn(REHEARSAL)
@@ -94,7 +94,7 @@ def _tables(release: "Release", options: settings.Sample) -> None:
         raise BadInput(f"out={options.out}: tables are written as {', '.join(record_files.ENDINGS)}")
     output_paths.folder(str(folder), force=options.force)
     frames = release.sample_tables(options.rows, where=options.where, seed=options.seed)
-    record_files.write_tables(frames, folder, release.schema, ending)
+    record_files.write_tables(frames, folder, release.schema, ending, force=options.force)
     counts = ", ".join(f"{len(frame)} rows in {name}{ending}" for name, frame in frames.items())
     print("\n".join([f"{options.rows} synthetic people in {folder}: {counts}", *output_paths.left_out(release.schema)]))
     if release.statement.rehearsal:
@@ -196,7 +196,7 @@ def schema(config: Config) -> None:
     from synthdp.images import picture_draft
     from synthdp.sets import record_files
     from synthdp.sets.draft import draft
-    from synthdp.tables import database_url
+    from synthdp.tables import database_url, foreign
 
     options: settings.Draft = config["options"]
     out = None if options.out is None else output_paths.file(options.out, force=options.force)
@@ -238,7 +238,8 @@ def schema(config: Config) -> None:
     drafted = draft(*picture_draft.drafted(path)) if found is None else draft(found.frame, path, found=found)
     for line in () if found is None else found.lines():
         print(line, file=sys.stderr if out is None else sys.stdout)
-    _doubt_header(path, drafted.schema)
+    if path.name.lower().endswith((*record_files.TEXT_ENDINGS, foreign.XLSX)):  # other files name their columns
+        _doubt_header(path, drafted.schema)
     if out is None or seen is None:
         print(drafted.schema, end="")
         return
@@ -460,7 +461,7 @@ def _demo_of_one(config: Config, out: Path) -> Demonstrated:
     rows = len(chosen.test) * 4  # a public number: the split is 80 to 20
     with output_paths.progress("sample") as step:
         request = settings.Sample(release="", rows=rows, out=str(synthetic), seed=options.seed)
-        record_files.write(_counted(release, request, step), synthetic, release.schema)
+        record_files.write(_counted(release, request, step), synthetic, release.schema, force=True)
     frame = record_files.read(synthetic, schema=release.schema)
     judge, claim = settings.Judge(), evaluations.claim_of(release.statement)
     real = chosen.train, chosen.test, chosen.schema
@@ -478,10 +479,10 @@ def _demo_of_tables(config: Config, out: Path) -> Demonstrated:
     train, test = (made_up_clinic.tables(people, seed) for seed, people in enumerate(PEOPLE, 1))
     print("a made-up clinic: people, their visits, and the diagnoses of a visit")
     out.mkdir(parents=True, exist_ok=True)
-    record_files.write_tables(train, folder, schema)
+    record_files.write_tables(train, folder, schema, force=True)
     release = fits.fitted(config, schema, train, out, account)
     made = release.sample_tables(PEOPLE[0], seed=options.seed)
-    record_files.write_tables(made, out / "synthetic", release.schema)
+    record_files.write_tables(made, out / "synthetic", release.schema, force=True)
     judge = settings.Judge(survival=("person.death", {"diagnosis.code": "E11"}))
     claim = evaluations.claim_of(release.statement)
     return (

@@ -26,7 +26,7 @@ SHOWN = 3  # columns of a message
 
 def claim_of(statement: "Statement") -> dict[str, Any]:
     """What a release promises, as `evaluate` takes it: with its whole privacy curve, so that bounds are those of the statement."""
-    return {"epsilon": statement.epsilon, "delta": statement.delta, "unit": statement.unit, "curve": statement.curve}
+    return {name: getattr(statement, name) for name in ("epsilon", "delta", "unit", "relation", "curve")}
 
 
 def samples_of(
@@ -199,7 +199,7 @@ def headline(result: Mapping[str, Any]) -> list[str]:
     for curve in result.get("histories", {}).get("survival", ()):
         happened, apart = curve["events"], f"held-out and training people {curve['real']:.3f}"
         if not happened["train"] + happened["test"]:
-            apart = f"no real person has this event, and {happened['synthetic']:,} synthetic ones do"
+            apart = f"no real person has this event; synthetic people who have it: {happened['synthetic']:,}"
         lines.append(f"{'until ' + curve['event']:<18}  curves {curve['distance']:.3f} apart; {apart}")
     from synthdp.evaluate.findings import brief
 

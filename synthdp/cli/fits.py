@@ -16,7 +16,7 @@ from synthdp.budgets import AccountFile
 from synthdp.cli import audits, looks, option_values, output_paths, real_records, settings
 from synthdp.cli.budgets import account_of, brief
 from synthdp.cli.option_values import changed
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, warnings_shown
 from synthdp.files import private_folder
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD
@@ -265,6 +265,12 @@ def foretold(schema: "Schema", budget: Budget) -> list[str]:
             f"learned    {names}: noise hides a category or a range of numbers that fewer than about {max(found.values()):,.0f} "
             f"{schema.unit or 'record'}s share; numbers beyond the learned bounds count as the nearest bound. Declare what is public"
         )
+        if not isinstance(schema.units, int):  # else `afford` refuses such a fit
+            lines.append(
+                f"needs      more than about {generators.needed(found):,.0f} {schema.unit or 'record'}s: of fewer, noise hides nearly "
+                f"all that is learned of {len(found)} column{'s' * (len(found) > 1)} at this budget. Declare bounds and categories, "
+                "take a larger epsilon, or leave columns out (kind: ignore)"
+            )
     return [*lines, *compared(schema)]
 
 
@@ -341,7 +347,7 @@ def fitted(
     if not select:
         synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=trust(config))
     start = time.monotonic()
-    with output_paths.progress("select" if select else f"fit {config['generator'].name}") as step:
+    with output_paths.progress("select" if select else f"fit {config['generator'].name}") as step, warnings_shown():
 
         def seen(done: int, steps: int, figures: Mapping[str, float]) -> None:
             finite = {name: value if math.isfinite(value) else None for name, value in figures.items()}

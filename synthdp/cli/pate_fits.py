@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.cli import fits, output_paths, real_records, settings
 from synthdp.cli.budgets import account_of, brief
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, warnings_shown
 from synthdp.schema.schema import CLAMPED, Schema
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def pate(config: Config) -> None:
     labelled = out / f"{LABELLED}{ending or ('.csv' if schema.image is None else '.npz')}"
     columns = tuple(column for column in schema.columns if column.name in (*wanted.names, target))
     with_target = known.assign(**{target: classifier.predict(known)})[[column.name for column in columns]]
-    record_files.write([with_target], labelled, _rows_of(schema, columns))
+    record_files.write([with_target], labelled, _rows_of(schema, columns), force=True)
     statement = classifier.statement
     print(f"release    {out / 'release'}: the student, its noisy labels, and the statement")
     left = [column.name for column in schema.columns if column not in columns] + [each.name for each in schema.ignored]
@@ -109,7 +109,10 @@ def _public(path: Path, schema: Schema, target: str) -> "pd.DataFrame":
 
     frame = record_files.read(path, _rows_of(schema, tuple(each for each in schema.columns if each.name != target)))
     if target in frame:
-        raise BadInput(f"public={path} has the target {target!r}: its labels would not be used, so drop the column")
+        raise BadInput(
+            f"public={path} has the target {target!r}: its labels would not be used. Drop the column only if these "
+            "records need no protection: what else they hold leaves as it is"
+        )
     return frame.drop(columns=[each.name for each in schema.columns if each.kind == "identifier"], errors="ignore")
 
 
@@ -143,7 +146,7 @@ def _fitted(
     if account is not None and account.source is None:
         account = dataclasses.replace(account, source=frame)
     ledger = output_paths.open_ledger(internal, resume=False)
-    with output_paths.progress("pate") as step:
+    with output_paths.progress("pate") as step, warnings_shown():
         try:
             classifier = made.fit(
                 frame,

@@ -308,6 +308,7 @@ def _read(path: str, schema: "Schema", address: "Address | None" = None) -> "Rec
     linked tables a frame for each."""
     import pandas as pd
 
+    from synthdp.schema import check
     from synthdp.sets import record_files
     from synthdp.tables import database_url
 
@@ -322,8 +323,11 @@ def _read(path: str, schema: "Schema", address: "Address | None" = None) -> "Rec
         return record_files.read(where, schema=schema)
     files = record_files.workbooks(where) or tables.files(where).found()
     parts = [record_files.read(file, schema=schema) for file in files]
+    for file, part in zip(files, parts, strict=True):
+        for problem in check.unit(schema, part):  # which text in another file would hide
+            raise BadInput(f"{file}: {problem}")
     for name in {name for part in parts for name in part}:  # no file decides how another one's cells are read
-        if len({part[name].dtype for part in parts if name in part}) > 1:
+        if len({part[name].dtype if name in part else None for part in parts}) > 1:
             parts = [part.astype({name: object}) if name in part else part for part in parts]
     return pd.concat(parts, ignore_index=True)
 

@@ -74,9 +74,10 @@ def _promise(result: Mapping[str, Any]) -> str:
     claim = result["about"].get("claim")
     if claim is None:
         return "Attacks that fail prove nothing. Whether the synthetic records may be shared depends on the statement of their release."
+    relation = " under replace_one" if claim.get("relation") == "replace_one" else ""
     return (
         f"Attacks that fail prove nothing, whereas the bound of the guarantee (epsilon {small(claim['epsilon'])}, delta "
-        f"{small(claim['delta'])}, per {claim['unit']}) holds for every attacker. Decide by the statement of the release."
+        f"{small(claim['delta'])}, per {claim['unit']}{relation}) holds for every attacker. Decide by the statement of the release."
     )
 
 
@@ -135,6 +136,7 @@ FAULTS = (  # with which a verdict ends
     "misplaces numbers below visits",
 )
 BAD = ("Hardly", "Not useful", "Far", "Partly useful", "Recognisable")
+UNTOLD, FARTHEST = "Cannot be told", "Far from the real rows"
 MOST_LOST = 10  # associations in a table
 BRIEFLY = 3  # associations for a terminal
 FAR = 1.0  # real ranges by which the quantiles of a code's numbers are farther off than held-out ones where it is named
@@ -158,6 +160,8 @@ def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
         whom = {"question": "For whom does it fail?", "figures": [], "verdict": "Not asked", "text": text}
     answers = [*uses, close, *([whom] if whom else [])]
     lead = (uses or [close])[0]["verdict"]
+    if lead in (UNTOLD, NOTHING["verdict"]) and close["verdict"].startswith(FARTHEST):  # whatever the target might tell
+        lead = f"No: {close['verdict'][:1].lower()}{close['verdict'][1:]}"
     bad = any(poor(answer["verdict"]) for answer in answers)
     good = not bad and lead.startswith(GOOD)
     use = {"question": "Can I use it?", "verdict": lead, "bad": bad, "good": good, "answers": answers}
@@ -255,13 +259,13 @@ def useful(target: str, entry: Mapping[str, Any], past: Mapping[str, Any] | None
         text += (
             " Models trained on real rows hardly predict this column either, so it does not test the synthetic rows."
         )
-        return {**answer, "verdict": "Cannot be told", "text": text}
+        return {**answer, "verdict": UNTOLD, "text": text}
     if real.get("interval") is not None and real["interval"][0] <= guess:
         text += (
             f" On these held-out rows, models trained on real rows are not clearly better than {said_guess} either, so the figures cannot "
             "tell what the synthetic rows are worth: hold out more rows, or judge by another column."
         )
-        return {**answer, "verdict": "Cannot be told", "text": text}
+        return {**answer, "verdict": UNTOLD, "text": text}
     kept = (made["mean"] - guess) / signal
     share = "all" if kept >= 1 else f"{100 * max(kept, 0):.0f} %"
     text += f" Synthetic rows keep {share} of what real rows offer above {said_guess}."
@@ -422,7 +426,7 @@ def _closeness(excess: float, detection: float) -> str:
         return "Close to the real rows"
     if excess <= 0.15:
         return "Recognisable, with visible differences"
-    return "Far from the real rows"
+    return FARTHEST
 
 
 def for_whom(targets: Mapping[str, Any]) -> dict[str, Any] | None:

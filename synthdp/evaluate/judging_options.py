@@ -42,7 +42,7 @@ class JudgingOptions(Choices):
     """All options of `synthdp.evaluate.evaluate`."""
 
     claim: dict[str, Any] | None = option(
-        None, '{"epsilon", "delta", "unit", "curve"} of the release, for the bound beside each attack'
+        None, '{"epsilon", "delta", "unit", "relation", "curve"} of the release, for the bound beside each attack'
     )
     jobs: int | None = option(None, "threads; default: every core", whole())
 
@@ -57,8 +57,11 @@ class JudgingOptions(Choices):
             return {}
         epsilon = self.claim.get("epsilon")
         finite = isinstance(epsilon, int | float) and epsilon < float("inf")
+        further = {name: self.claim[name] for name in ("relation",) if name in self.claim}
         unit = self.claim.get("unit", "record")
-        return {"claim": {"epsilon": epsilon if finite else None, "delta": self.claim.get("delta"), "unit": unit}}
+        return {
+            "claim": {"epsilon": epsilon if finite else None, "delta": self.claim.get("delta"), "unit": unit, **further}
+        }
 
 
 # ---- Counts the steps of one evaluation for the progress callback.

@@ -337,15 +337,15 @@ def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside
     """The noise at which a plan keeps the budget, with what the schema leaves to learn and what is asked `beside` it, as a fit
     will find it. Raises `BadInput` where no noise does, and where noise would hide what is to be learned. Nothing is opened
     or charged."""
-    from synthdp.seal import learn
     from synthdp.seal.charging import Account
 
-    unit = schema.unit or RECORD
-    learned = learn.prices(schema, learn.purchase(schema, budget, unit))
-    noise = Account(budget, unit=unit).commit(lambda noise: (*learned, *plan(noise), *beside))
+    learned = bought(schema, budget)
+    noise = Account(budget, unit=schema.unit or RECORD).commit(lambda noise: (*learned, *plan(noise), *beside))
     units = schema.units
     hidden = {
-        name: least for name, least in findable(schema, budget).items() if isinstance(units, int) and 2 * least >= units
+        name: least
+        for name, least in findable(schema, budget).items()
+        if isinstance(units, int) and needed({name: least}) >= units
     }
     if hidden:
         raise BadInput(
@@ -354,6 +354,13 @@ def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside
             "of them to learn, or raise budget.epsilon"
         )
     return noise
+
+
+def bought(schema: Schema, budget: Budget) -> Plan:
+    """What is asked to learn what the schema leaves to learn."""
+    from synthdp.seal import learn
+
+    return learn.prices(schema, learn.purchase(schema, budget, schema.unit or RECORD))
 
 
 def findable(schema: Schema, budget: Budget) -> dict[str, float]:
@@ -367,6 +374,11 @@ def findable(schema: Schema, budget: Budget) -> dict[str, float]:
     most, every = schema.max_records_per_unit, linked_tables.once(schema)
     found = {column.name: learn.least(column, places, most, terms) for column, places in every}
     return {name: least for name, least in found.items() if least > 0}
+
+
+def needed(found: Mapping[str, float]) -> float:
+    """How many units a table must exceed, so that noise does not hide all but its most common categories and ranges (`findable`)."""
+    return 2 * max(found.values(), default=0.0)
 
 
 def check_kind(generator: Generator, schema: Schema) -> None:

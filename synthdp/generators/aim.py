@@ -6,7 +6,8 @@ later rounds measure with less noise (algorithm 4). How many rounds there are, a
 of it runs under a cap of zCDP (law 11); the last round spends what is left.
 
 Unlike in the paper the columns alone are given a `share` of the budget, since they also say how codes are grouped
-(`marginals/grouping.py`), and of more than 400 tables a round compares 400, others each time.
+(`marginals/grouping.py`), and are no candidates in later rounds, where the paper's downward closure has them too. Of more than 400
+tables a round compares 400, others each time.
 """
 
 import math

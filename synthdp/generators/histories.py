@@ -37,7 +37,7 @@ from synthdp.options import check, fraction, number, option, positive, whole
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN, Categorical, Continuous, Ignored, Integer
-from synthdp.schema.history_view import ALIKE, GAP, MANY, WEEK, View
+from synthdp.schema.history_view import ALIKE, GAP, MANY, WEEK, WEEKDAY, View
 from synthdp.schema.linked_tables import Table, held
 from synthdp.schema.number_levels import LEVEL, LEVELS, ascend, starts_of
 from synthdp.schema.rows_below import LAST, PREVIOUS, ROWS, SO_FAR, Below
@@ -157,7 +157,8 @@ class HistoriesSettings:
         units = NoisyTables.of(data, HistoryTables(view, tuple(of_unit), noises["units"]))
         clip = min(self.clip, float(schema.max_records_per_unit))
         drawn_columns = [name for name in view.drawn if name != view.target and view.of_row(name) is None]
-        asked: list[Clique] = [(name,) for name in drawn_columns]
+        when = [view.order, *([WEEKDAY] if view.period else [])]
+        asked: list[Clique] = [(name,) for name in (*drawn_columns, *when)]
         asked += sorted(((*each, name) for name in drawn_columns for each in view.cliques(name)), key=len)
         records = NoisyTables.of(data, HistoryTables(view, tuple(asked), noises["records"], clip))
         cliques: dict[str, list[Clique]] = {name: view.cliques(name) for name in view.drawn}

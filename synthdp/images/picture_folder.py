@@ -50,9 +50,12 @@ def typed(values: NDArray[Any], column: Column) -> "Series":
 
     Empty text (that is no category), NaN and NaT are missing. What does not fit is left to the pre-check.
     """
+    if values.dtype.kind == "f" and isinstance(column, Identifier):  # for the check to refuse
+        return pd.Series(values)
     if values.dtype.kind in "UO" or isinstance(column, TEXTS):
         known = getattr(column, "categories", ())
-        texts = (cells.text(value) for value in values)
+        most = cells.longest(values.dtype) if isinstance(column, TEXTS) else np.inf
+        texts = (cells.text(value, most) for value in values)
         held = pd.Series([None if text == "" and text not in known else text for text in texts], dtype="str")
         return _numbers(held) if values.dtype.kind == "O" and isinstance(column, Integer | Continuous) else held
     if values.dtype.kind == "M":
@@ -190,7 +193,10 @@ def list_of(folder: Path) -> Path | None:
     lists = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".csv" and not path.name.startswith("."))
     named = [path for path in lists if path.name == LABELS]
     if len(lists) > 1 and not named:
-        raise BadInput(f"{folder}: has {len(lists)} CSV files; name the one with the labels {LABELS}")
+        raise BadInput(
+            f"{folder}: has {len(lists)} CSV files; of pictures, name the one with the labels {LABELS}. Linked tables need a folder that "
+            "holds nothing else; of several tables that are not linked, give one file at a time"
+        )
     found = next(iter((*named, *lists)), None)
     if found is not None:
         _real(folder, found.name, str(found))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote, unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
@@ -16,7 +17,7 @@ import pyarrow.parquet as pq
 
 from synthdp.errors import BadInput
 from synthdp.omop import cdm
-from synthdp.schema.columns import EXACT
+from synthdp.schema import cells
 from synthdp.sets import record_files
 from synthdp.tables import csvfile, database_url, source
 
@@ -24,6 +25,7 @@ DUCKDB = (".duckdb", ".db")
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PART = 1 << 25  # bytes of a database's answer that are read at a time
 WHOLE = r"^([+-]?[0-9]+)\.0*$"
+FLOATS = {"real": "f4", "float": "f4", "double": "f8", "double precision": "f8"}  # as databases call them
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ class Cdm:
             return
         with self._database() as database:
             for name in filter(database.tables.__contains__, wanted):
-                yield name, _clean(name, database.read(name, wanted[name]), numbered)
+                yield name, _clean(name, database.read(name, wanted[name], numbered), numbered)
 
     def views(
         self, connection: Any, wanted: Mapping[str, Sequence[str] | None], prefix: str
@@ -243,15 +245,22 @@ class _Database:
         query = f"SELECT table_name FROM information_schema.tables WHERE table_schema = {mark} AND table_type <> 'BASE TABLE'"
         return {name.lower() for (name,) in self._connection.execute(query, (self._schema,)).fetchall()}
 
-    def read(self, name: str, fields: Sequence[str] | None) -> pa.Table:
+    def read(self, name: str, fields: Sequence[str] | None, numbered: Collection[str] = ()) -> pa.Table:
         """The fields as text."""
-        return pa.concat_tables(self.parts(name, fields))
+        return pa.concat_tables(self.parts(name, fields, numbered))
 
-    def parts(self, name: str, fields: Sequence[str] | None) -> Iterator[pa.Table]:
+    def parts(self, name: str, fields: Sequence[str] | None, numbered: Collection[str] = ()) -> Iterator[pa.Table]:
         """The fields as text, one part of the rows after another, at least one."""
         table, columns = self.tables[name]
-        wanted = [each for each in columns if fields is None or each in fields]
-        chosen = ", ".join(f"CAST({quoted(columns[each])} AS VARCHAR) AS {quoted(each)}" for each in wanted)
+        types = {column: kind.lower() for held, column, kind in self._columns if held == table}
+        wanted, texts = [each for each in columns if fields is None or each in fields], {}
+        for each in wanted:
+            field, kind = quoted(columns[each]), types[columns[each]]
+            texts[each] = f"CAST({field} AS VARCHAR)"
+            if kind in FLOATS and _is_integer(name, each, numbered):  # as `_clean` reads those of Parquet
+                whole = f"CASE WHEN {field} = floor({field}) THEN CAST(CAST({field} AS BIGINT) AS VARCHAR) ELSE {texts[each]} END"
+                texts[each] = f"CASE WHEN abs({field}) <= {cells.longest(np.dtype(FLOATS[kind])):.0f} THEN {whole} END"
+        chosen = ", ".join(f"{text} AS {quoted(each)}" for each, text in texts.items())
         query = f"SELECT {chosen} FROM {quoted(self._schema)}.{quoted(table)}"
         if not self._postgres:
             yield self._connection.execute(query).to_arrow_table()
@@ -315,6 +324,11 @@ def _arrow(path: Path) -> Iterator[None]:
         raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
 
 
+def _is_integer(name: str, column: str, numbered: Collection[str]) -> bool:
+    field = cdm.field(name, column) if name in cdm.tables() else None
+    return column in numbered or (field is not None and field.type == "integer")
+
+
 def _clean(name: str, table: pa.Table, numbered: Collection[str] = ()) -> pa.Table:
     """Text without spaces around it; dates without a time; whole numbers without decimals, since programs that know no missing whole
     number write 7.0."""
@@ -330,11 +344,11 @@ def _clean(name: str, table: pa.Table, numbered: Collection[str] = ()) -> pa.Tab
             raise BadInput(
                 f"{name}.{column}: is stored as {values.type}, and not every cell can be read as text; store it as text, a number or a date"
             ) from None
-        integer = column in numbered or (field is not None and field.type == "integer")
+        integer = _is_integer(name, column, numbered)
         if pa.types.is_floating(values.type) and integer:
-            # Each cell is read by itself, so that one person's key never changes how another's is written. From EXACT on one float may
-            # stand for the keys of two people, who would be one unit: such a cell is missing.
-            held = pc.less(pc.abs(values), float(EXACT))
+            # Each cell is read by itself, so that one person's key never changes how another's is written. A longer float may stand for
+            # the keys of two people, who would be one unit: such a cell is missing.
+            held = pc.less_equal(pc.abs(values), cells.longest(np.dtype(values.type.to_pandas_dtype())))
             whole = pc.and_(pc.equal(pc.floor(values), values), held)
             text = pc.if_else(whole, pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.string()), text)
             text = pc.if_else(held, text, pa.scalar(None, pa.string()))
@@ -351,7 +365,7 @@ def _view(connection: Any, path: Path, name: str) -> tuple[str, ...]:
     """A view of a file; its cells are text where it is CSV. Athena's vocabularies are separated by tabs, and quote nothing."""
     names = _names(path)
     lower = csvfile.names_of(path, [each.lower() for each in names], None)
-    chosen = ", ".join(f"{quoted(written)} AS {quoted(each)}" for written, each in zip(names, lower, strict=True))
+    chosen = ", ".join(f"{quoted(written)} AS {quoted(each)}" for written, each in zip(names, lower, strict=False))
     if path.name.lower().endswith(".parquet"):
         with _arrow(path):
             record_files.check_parquet(path)

@@ -15,10 +15,11 @@ import numpy as np
 
 from synthdp import accounting, generators
 from synthdp.budgets import AccountFile, entered, warn_of_no_account
-from synthdp.errors import BadInput
+from synthdp.budgets.fingerprint import of_frame
+from synthdp.errors import BadInput, warnings_shown
 from synthdp.generators import Progress, silent
 from synthdp.ledger.budget import Budget
-from synthdp.ledger.events import RECORD, scoped
+from synthdp.ledger.events import RECORD, Plan, scoped
 from synthdp.ledger.ledger import Ledger
 from synthdp.pate import aggregation
 from synthdp.pate.classifier import KIND, Classifier, limits
@@ -125,8 +126,10 @@ class PATE:
         with (
             contextlib.closing(book),
             entered(account, frame, budget, unit, ledger=book, **about) as entry,
+            warnings_shown(),
         ):
             valid = schema.validate(frame, invalid=invalid)
+            _check_apart(known, valid)
             entry.check_table()
             charged = Account(budget, book, unit=unit, enter=entry.enter)
             data = Sensitive(valid, schema, charged, seed=seed, recorder=recorder)
@@ -152,7 +155,7 @@ class PATE:
         """Raise `BadInput` for what settings, schema, budget and the number of public records leave no fit to make. Nothing is opened
         or charged; teachers and student are tried on made-up records."""
         found = len(classes(schema, target))
-        count = self.plan_queries(budget, schema.unit or RECORD)
+        count = self.plan_queries(budget, schema.unit or RECORD, generators.bought(schema, budget))
         if count > public:
             raise BadInput(f"{count} queries need as many public records, but there are {public}")
         rounds, make = self.split(count), aggregation.maker(self.aggregator)
@@ -161,13 +164,16 @@ class PATE:
         tried(self, schema, target, found, count)
         generators.afford(lambda noise: aggregation.planned(make(noise), rounds), schema, budget)
 
-    def plan_queries(self, budget: Budget, unit: str = RECORD) -> int:
-        """How many queries a fit asks: the number given or, with an aggregator's own noise, the most that keep the budget."""
+    def plan_queries(self, budget: Budget, unit: str = RECORD, beside: Plan = ()) -> int:
+        """How many queries a fit asks: the number given or, with an aggregator's own noise, the most that keep the budget with what is
+        asked `beside` them."""
         if self.queries is not None:
             return self.queries
         made = aggregation.maker(self.aggregator)(0.0)
         most = accounting.calibrate_steps(
-            lambda count: scoped(aggregation.planned(made, self.split(count)), relation=budget.relation, unit=unit),
+            lambda count: scoped(
+                (*beside, *aggregation.planned(made, self.split(count))), relation=budget.relation, unit=unit
+            ),
             budget,
         )
         if most == 0:
@@ -229,6 +235,18 @@ def _checked_public(public: "pd.DataFrame", schema: Schema, target: str, invalid
         return wanted.validate(public.drop(columns=identifiers, errors="ignore"), invalid)
     except BadInput as error:
         raise BadInput(f"public: {error}") from None
+
+
+def _check_apart(public: "pd.DataFrame", records: "pd.DataFrame") -> None:
+    """Refuse the sensitive records as public ones: labelled public records leave as they are."""
+    if len(public) != len(records):
+        return
+    key = b"two tables in memory"
+    if of_frame(public)(key) == of_frame(records[[*public.columns]])(key):
+        raise BadInput(
+            "public: these are the sensitive records, without their labels. Public records leave the hospital as they are, labelled, so "
+            "give records that need no protection"
+        )
 
 
 def _with_public(statement: Statement, records: int) -> Statement:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.generators import Progress
+from synthdp.generators import Progress, bought
 from synthdp.ledger.ledger import Ledger
 from synthdp.options import check, flag, number, option, whole
 from synthdp.pate import aggregation
@@ -77,7 +77,8 @@ class Run:
 
     def commit(self) -> None:
         """Fix the number of queries and the noise, before anything is asked."""
-        count = self._pate.plan_queries(self._data.account.cap, self._data.account.unit)
+        cap, unit = self._data.account.cap, self._data.account.unit
+        count = self._pate.plan_queries(cap, unit, bought(self._data.declared, cap))
         self._rounds = self._pate.split(count)
         make = aggregation.maker(self._pate.aggregator)
         noise = self._data.commit(lambda noise: aggregation.planned(make(noise), self._rounds))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.ledger.events import RECORD
 from synthdp.schema.columns import Categorical, Numeric
+from synthdp.schema.learned import unfound
 from synthdp.schema.linked_tables import once
 from synthdp.schema.schema import CLAMPED_BELOW, Schema, clamping
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 MODEL, FITNESS = "model", "fitness"  # what tables were counted for
 SHOWN = 8  # columns of a line
-VAGUE = 0.2  # share that bounds nothing
+VAGUE = 0.2  # share that bounds nothing, or error of a share that says nothing
 BELOW = re.compile(
     r"(\w+): rows belong to a row of (\w+), .*, of which at most ([0-9]+) count, chosen by their content.*"
 )
@@ -65,6 +66,8 @@ class Merged:
         """The share in words."""
         if self.error is None:
             return f"{self.column} {self.share:.1%} of synthetic records"
+        if 2 * self.error > VAGUE:
+            return f"{self.column} a share that noise hides"
         return f"{self.column} {self.share:.1%} ± {2 * self.error:.1%} of records"
 
     @classmethod
@@ -262,6 +265,16 @@ def sentences(statement: "Statement") -> Iterator[str]:
             f"Declared categories that cannot be told from noise: {_listed([each.text for each in lost.hidden], '; ')}. Synthetic records "
             "may contain too few or too many of them."
         )
+    unknown = [
+        str(each["name"])
+        for each in statement.columns
+        if (ends := each["bought"].get("bounds")) and unfound(ends[0], ends[1], each["declared"].get("decimals"))
+    ]
+    if unknown:
+        yield (
+            f"Bounds that noise hid, so that the widest possible ones stand: {_listed(unknown)}. Most synthetic values of these columns "
+            "lie where no real one does; declare their bounds."
+        )
     if lost.alone:
         yield (
             f"Known only by themselves, without any relation to another column: {_listed(lost.alone)}. Synthetic records show no "
@@ -286,7 +299,7 @@ def sentences(statement: "Statement") -> Iterator[str]:
         remedy = (
             ""
             if pictures
-            else " generator=histories learns that, if the schema names the column that puts them in order (order:)."
+            else " generator=histories would learn that; it needs order: in the schema, the column that puts them in order."
         )
         yield (
             f"Each synthetic record has a {unit} of its own: the model does not know which records belong to one {unit}, how many "

@@ -213,8 +213,8 @@ def scientific(value: float, plain_from: float = 1e-3) -> str:
 
 
 def one_in(probability: float) -> str:
-    """A probability as 1 in so many, rounded up: 1 in 1,000,000."""
-    return f"1 in {int(1 / Decimal(repr(probability))):,}"
+    """A probability as 1 in so many, rounded up: 1 in 1,000,000. In percent above 1 in 10, where that is too coarse."""
+    return percent(probability) if probability > 0.1 else f"1 in {int(1 / Decimal(repr(probability))):,}"
 
 
 def plain(value: Any) -> str:

@@ -16,14 +16,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synthdp.schema.columns import Boolean, Column, in_numbers, microseconds
+from synthdp.schema.columns import EXACT, Boolean, Column, in_numbers, microseconds
 
 if TYPE_CHECKING:
     Series = pd.Series[Any]
 
 Mask = NDArray[np.bool_]
 UNKNOWN, MISSING = -1, -2
-UNREADABLE = "\x00unreadable"  # text of an object that has none
+UNREADABLE = "\x00unreadable"  # text of an object that has none, and of a number that may stand for several
 SPACE = r"[ \t\n\r\f\v]*"
 NUMBER = (
     rf"{SPACE}[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
@@ -96,8 +96,10 @@ def labels(
 ) -> NDArray[np.int64]:
     """The number that `table` gives to each cell's text, UNKNOWN or MISSING. `spelling` brings texts to the table's first."""
 
+    most = longest(series.dtype)
+
     def number(cell: Any) -> int:
-        key = text(cell)
+        key = text(cell, most)
         return MISSING if key is None else table.get(key if spelling is None else spelling(key), UNKNOWN)
 
     if isinstance(series.dtype, pd.CategoricalDtype):
@@ -137,17 +139,37 @@ def spelling(column: Column) -> Callable[[str], str] | None:
     return truth if isinstance(column, Boolean) else whole if in_numbers(column) else None
 
 
+def in_floats(dtype: Any) -> bool:
+    """Whether a column, or the categories that it refers to, are floating-point numbers, which one cell makes of all others."""
+    held = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
+    return bool(pd.api.types.is_float_dtype(held) or pd.api.types.is_complex_dtype(held))
+
+
+def longest(dtype: Any) -> float:
+    """The largest whole number that the cells of a type tell from its neighbours: a larger float may stand for several."""
+    held = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
+    plain = getattr(held, "numpy_dtype", held)
+    floats = isinstance(plain, np.dtype) and plain.kind == "f"
+    return float(2.0 ** (np.finfo(plain if floats else np.float64).nmant + 1) - 1)
+
+
 def missing(series: "Series") -> Mask:
     """Which cells are missing."""
     return _missing(_objects(series))
 
 
-def texts(series: "Series") -> list[str | None]:
-    """The text of each cell as categories see it, None where missing; what buys categories must read cells so."""
+def texts(series: "Series", most: float | None = None) -> list[str | None]:
+    """The text of each cell as categories see it, None where missing; what buys categories must read cells so. `most`: see `text`."""
+    most = longest(series.dtype) if most is None else most
     if isinstance(series.dtype, pd.CategoricalDtype):
-        held = np.array([*map(text, series.cat.categories), None], object)
+        held = np.array([*(text(cell, most) for cell in series.cat.categories), None], object)
         return cast("list[str | None]", held[series.cat.codes.to_numpy()].tolist())
-    return [text(cell) for cell in _objects(series)]
+    return [text(cell, most) for cell in _objects(series)]
+
+
+def keys(series: "Series") -> list[str]:
+    """What each cell names a unit or a row by, empty where nothing does."""
+    return ["" if text is None or text == UNREADABLE else text for text in texts(series)]
 
 
 def numbered(texts: Iterable[str | None]) -> tuple[NDArray[np.int64], NDArray[np.object_]]:
@@ -157,8 +179,9 @@ def numbered(texts: Iterable[str | None]) -> tuple[NDArray[np.int64], NDArray[np
     return codes[:-1], held
 
 
-def text(cell: Any) -> str | None:
-    """A cell as a category's text: whole numbers without a point (NaN in a column makes floats of integers)."""
+def text(cell: Any, most: float = EXACT - 1) -> str | None:
+    """A cell as a category's text: whole numbers without a point (NaN in a column makes floats of integers), and UNREADABLE for a float
+    above `most`, which may stand for several of them."""
     if isinstance(cell, str):
         return str(cell)
     if _is_missing(cell):
@@ -166,8 +189,12 @@ def text(cell: Any) -> str | None:
     if isinstance(cell, bool | np.bool_):
         return str(bool(cell))
     try:
-        if isinstance(cell, float | np.floating) and np.isfinite(cell) and cell == int(cell):
-            return str(int(cell))
+        if isinstance(cell, float | np.floating):
+            most = most if isinstance(cell, float) else min(most, longest(cell.dtype))
+            if abs(float(cell)) > most:
+                return UNREADABLE
+            if np.isfinite(cell) and cell == int(cell):
+                return str(int(cell))
         return str(cell)
     except Exception:
         return UNREADABLE

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 UNFIT = "the table does not fit the schema"
 UNKNOWN, UNTRUE = "not one of the declared categories", "not true or false"
+TOO_LONG = "numbers so long that the type in which they are stored does not tell them apart (store codes as text or whole numbers)"
 OUTSIDE = "outside the declared bounds"
 NO_NUMBERS, NOT_WHOLE, OFF_STEP = "not numbers", "not whole", "not multiples of the declared step"
 AS_TEXT = "numbers that are stored as text"
@@ -61,7 +62,7 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
         )
     if not isinstance(frame, pd.DataFrame):
         raise BadInput(f"expected a pandas DataFrame, got {type(frame).__name__}; {ONE_FILE} as one")
-    problems = list(_structure(schema, frame)) or list(_unit(schema, frame))
+    problems = list(_structure(schema, frame)) or list(unit(schema, frame))
     if problems:
         raise BadInput(f"{UNFIT}: {'; '.join(problems)}")
     if invalid == "error":
@@ -92,7 +93,7 @@ def check_tables(schema: Schema, frames: Mapping[str, pd.DataFrame], invalid: st
         frame = frames[table.name]
         if isinstance(frame, pd.DataFrame):
             for key in linked_tables.keys_of(schema, table):
-                if key in frame and pd.api.types.is_float_dtype(frame[key].dtype):
+                if key in frame and cells.in_floats(frame[key].dtype):
                     raise BadInput(
                         f"table {table.name!r}: the key {key!r} is stored as {frame[key].dtype}, in which long numbers run together: store "
                         "text or whole numbers (pandas: Int64)"
@@ -166,9 +167,9 @@ def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
         yield f"duplicate columns: {_listed(repeated)} (keep one of each)"
 
 
-def _unit(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
+def unit(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
     """A unit is named by text or whole numbers: two long numbers can be one float, and two patients one unit."""
-    if schema.unit is not None and pd.api.types.is_float_dtype(frame[schema.unit].dtype):
+    if schema.unit is not None and schema.unit in frame and cells.in_floats(frame[schema.unit].dtype):
         yield (
             f"the unit column {schema.unit!r} is stored as {frame[schema.unit].dtype}, in which long numbers run together (store "
             'text or whole numbers; pandas: dtype={"' + schema.unit + '": "Int64"} when reading)'
@@ -183,7 +184,8 @@ def broken(schema: Schema, column: Column, series: "Series") -> Iterator[tuple[s
 def _faults(schema: Schema, column: Column, series: "Series") -> Iterator[tuple[str, "Mask"]]:
     if isinstance(column, Identifier):
         if column.name == schema.unit:
-            yield NOBODY, cells.missing(series)
+            named = cells.texts(series)
+            yield NOBODY, np.array([text is None or text == cells.UNREADABLE for text in named], np.bool_)
     elif isinstance(column, Image):
         absent = np.array([cell is None or cell is pd.NA or isinstance(cell, float) for cell in series], np.bool_)
         wrong = np.array([not is_picture(cell, column.shape) for cell in series], np.bool_)
@@ -197,6 +199,8 @@ def _faults(schema: Schema, column: Column, series: "Series") -> Iterator[tuple[
 
 def _labelled(schema: Schema, column: Any, series: "Series") -> Iterator[tuple[str, "Mask"]]:
     found = _labels(column, series)
+    if cells.in_floats(series.dtype):
+        yield TOO_LONG, cells.labels(series, {cells.UNREADABLE: 0}) == 0
     if getattr(column, "other", None) is None:
         yield unread(schema, column) if isinstance(column, Boolean) else UNKNOWN, found == cells.UNKNOWN
     if not column.missing:

@@ -5,6 +5,7 @@ brought to it alone, by the schema and by nothing else (`Coded.plain`), and back
 """
 
 import codecs
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -23,6 +24,7 @@ from synthdp.schema.columns import (
     Integer,
     Ordinal,
     in_numbers,
+    microseconds,
 )
 from synthdp.schema.date_formats import DateFormat
 
@@ -463,6 +465,31 @@ class Coded:
             raise BadInput("words are two that differ in more than case, for false and for true")
         if isinstance(column, Boolean) and any(map(self._is_truth, coding.missing)):
             raise BadInput("missing lists a code that says true or false; it can mean only one of them")
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the largest number that a cell can say: by its two-digit years (microseconds since 1970), as a time of day, or by
+        its stored type."""
+        column, coding = self.column, self.coding
+        if isinstance(column, Datetime):
+            if coding.latest is None:
+                return -math.inf, math.inf
+            first, last = microseconds(f"{coding.latest - 99:04d}-01-01"), microseconds(f"{coding.latest:04d}-12-31")
+            return float(first), float(last + MICROSECONDS["day"] - MICROSECONDS[column.resolution])
+        kind, step = STORED.fullmatch(coding.stored or "float32"), getattr(column, "step", 1)
+        if coding.time is not None:
+            low, high = 0, TIMES_OF_DAY[coding.time][2]
+        elif kind is not None and "int" in kind[0]:
+            sign, _, bits = kind[0].partition("int")
+            low, high = (0, 2 ** int(bits) - 1) if sign else (-(2 ** (int(bits) - 1)), 2 ** (int(bits) - 1) - 1)
+        elif kind is not None and kind[1] is not None:
+            decimals = getattr(column, "decimals", 0)
+            places = int(kind[2]) if decimals is None else min(int(kind[2]), decimals)
+            most = 10.0 ** (int(kind[1]) - int(kind[2])) - (step if places == 0 else 10.0**-places)
+            return -most, most
+        else:
+            return -math.inf, math.inf
+        return -(-low // step) * step, high // step * step
 
     def check_values(self) -> None:
         """Raises `BadInput` where declared values contradict the coding: before a fit, since what it buys may be anything."""

@@ -29,6 +29,7 @@ WHOSE = {
     "patient",
     "person",
     "pesel",
+    "pid",
     "pseudonym",
     "ssn",
     "subject",

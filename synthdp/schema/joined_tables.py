@@ -73,7 +73,7 @@ def joined(frames: Frames, schema: "Schema", key: bytes = b"") -> Joined:
 
 def _texts(series: "pd.Series[Any]") -> Texts:
     """Keys as text, so that 7 and "7" are one; empty where there is none, which links to nothing."""
-    return np.array([text or "" for text in cells.texts(series)], object)
+    return np.array(cells.keys(series), object)
 
 
 def _content(series: "pd.Series[Any]", column: Any, *, points: bool = False) -> tuple[Whole, list[str]]:

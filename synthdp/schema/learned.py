@@ -49,6 +49,7 @@ POWERS = tuple(2.0**power for power in range(-9, 41))
 SIGNED_POWERS = (*(-edge for edge in reversed(POWERS)), 0.0, *POWERS)  # no cell straddles zero
 MONTHS = tuple(float(microseconds(datetime(year, month, 1))) for year in range(1900, 2101) for month in range(1, 13))
 
+CENTURY = 99  # years from the first to the last one that two digits can mean
 FIRST, LAST = microseconds("0001-01-02"), microseconds("9999-12-30")
 
 
@@ -67,7 +68,9 @@ def supposed(schema: "Schema") -> "Schema":
 
 def unfound(low: float | str, high: float | str, decimals: int | None = None) -> bool:
     """Whether these learned bounds are the ends of the public grid, which remain if noise hides all records; with so many `decimals` the
-    ends of what floats can hold exactly may be nearer."""
+    ends of what floats can hold exactly may be nearer. Of two-digit years, the century that they can mean remains."""
+    if isinstance(low, str) and isinstance(high, str) and int(high[:4]) - int(low[:4]) == CENTURY:
+        return low[4:10] == "-01-01" and high[4:10] == "-12-31"
     ends = MONTHS if isinstance(low, str) else SIGNED_POWERS
     first, last = (float(microseconds(end) if isinstance(end, str) else end) for end in (low, high))
     most = ends[-1] if decimals is None else min(ends[-1], math.floor(EXACT / 4) / 10.0**decimals)
@@ -86,10 +89,10 @@ def asked_for(bought: Iterable[tuple[str, Iterable[str]]], *, units: bool) -> li
     return names
 
 
-def settle(column: Column, items: Mapping[str, Any]) -> Column:
+def settle(column: Column, items: Mapping[str, Any], within: tuple[float, float] = (-math.inf, math.inf)) -> Column:
     """The column with the learned `items` (categories, bounds, bins, atoms).
 
-    Categories: a declared `other`, else the category "other", takes what the answer left out. Bounds: put in order,
+    Categories: a declared `other`, else the category "other", takes what the answer left out. Bounds: put in order, cut to `within`,
     widened outward to the column's grid and to hold the atoms. Bins: edges put in order, clipped to the bounds. Atoms: taken unchanged.
     Datetimes take numbers: microseconds since 1970-01-01 UTC.
     """
@@ -105,7 +108,8 @@ def settle(column: Column, items: Mapping[str, Any]) -> Column:
             # Edges that wait for their bounds would be refused.
             bins = None if "bins" in items or isinstance(column.bins, tuple) else column.bins
             column = replace(column, bins=bins)
-            column = _bounded(column, [0.0 if math.isnan(end) else float(end) for end in items["bounds"]])
+            ends = [0.0 if math.isnan(end) else float(end) for end in items["bounds"]]
+            column = _bounded(column, [min(max(end, within[0]), within[1]) for end in ends])
         return _binned(column, items["bins"]) if "bins" in items else column
     raise BadInput(f"column {column.name!r} ({column.kind}): cannot learn {', '.join(items) or 'nothing'}")
 

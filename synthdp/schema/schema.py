@@ -1,5 +1,6 @@
 """The schema: what is public about a table. Everything else about it must be bought with budget."""
 
+import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -254,6 +255,10 @@ class Schema:
             raise BadInput(
                 f"schema: {'; '.join(problems)}. synthdp check shows, at no charge, what a fit by this schema would meet"
             )
+        self.check_reading()
+
+    def check_reading(self) -> None:
+        """Raise `BadInput` where what is declared of a column contradicts how its file is written: it is not fitted."""
         for schema in (self, *(linked_tables.of_table(self, table) for table in self.tables)):
             if schema.reading is not None:
                 schema.reading.check(schema.columns, values=True)
@@ -295,9 +300,19 @@ class Schema:
         from synthdp.schema.learned import settle
 
         columns = tuple(
-            settle(c, items) if name in (c.name, linked_tables.whole(self, c.name)) else c for c in self.columns
+            settle(c, items, self._sayable(c)) if name in (c.name, linked_tables.whole(self, c.name)) else c
+            for c in self.columns
         )
         return replace(self.settled(), columns=columns)
+
+    def _sayable(self, column: Column) -> tuple[float, float]:
+        """Between which numbers the cells of a column lie, as its files are written: no file could hold what lies beyond."""
+        table = next((each for each in self.tables if column.name.startswith(f"{each.name}.")), None)
+        reading = self.reading if table is None else table.reading
+        if reading is None:
+            return -math.inf, math.inf
+        own = column.name if table is None else column.name.removeprefix(f"{table.name}.")
+        return reading.of(replace(column, name=own)).ends
 
     def validate(self, frame: "DataFrame", invalid: str = "error") -> "DataFrame":
         """The frame's schema columns in schema order, after the steward's pre-check (outside epsilon).
@@ -392,6 +407,10 @@ class Schema:
         without columns, or with two of one name."""
         from synthdp.schema.guesses import guessed, proposed, stands_for
 
+        if not hasattr(frame, "columns"):
+            raise BadInput(
+                f"a draft needs a frame, got {type(frame).__name__}: synthdp.read(path) gives that of a file"
+            )
         names = [str(column) for column in frame.columns]
         if not names or len(set(names)) < len(names):
             raise BadInput("a draft needs a frame with at least one column, and no two of the same name")

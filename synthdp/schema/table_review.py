@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from synthdp.schema import cells, history_view
 from synthdp.schema.check import (
@@ -40,6 +41,7 @@ from synthdp.schema.columns import (
     Numeric,
     Ordinal,
 )
+from synthdp.schema.file_coding import SPACE
 from synthdp.schema.guesses import DAY_AS_TEXT
 from synthdp.schema.joined_tables import Joined, joined
 from synthdp.schema.linked_tables import MOST_PLACES, Table, keys_of, of_table
@@ -115,7 +117,7 @@ def review(schema: Schema, frame: pd.DataFrame, written: pd.DataFrame, *, values
     told = written if values else None
     found = [] if len(frame) else [EMPTY]
     found += [finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], told)]
-    found += [*_zeros(schema, written), *_times(schema, frame)]
+    found += [*_never_empty(schema, frame), *_zeros(schema, written), *_times(schema, frame)]
     found += [each for column in schema.columns for each in _learned(column, frame[column.name])]
     return [*found, *_rules(schema, frame), *_units(schema, frame), *_bins(schema, frame), *_copies(schema, frame)]
 
@@ -125,7 +127,7 @@ def review_tables(
 ) -> list[Finding]:
     """The same of linked tables: columns are named with their table, and links that lead to nothing or to several rows are listed."""
     frames = schema.validate_tables(frames, "clamp")
-    found = []
+    found: list[Finding] = []
     for table in schema.tables:
         own, frame = of_table(schema, table), frames[table.name]
         told = written[table.name] if values else None
@@ -135,11 +137,12 @@ def review_tables(
             for find in _cells(own, column, frame[column.name], told, below=table.below)
         ]
         several += [*_zeros(own, written[table.name]), *_times(own, frame)]
+        found += _never_empty(own, frame, table.name)
         several += [find for column in own.columns for find in _learned(column, frame[column.name])]
         several += _bins(own, frame, below=table.below)
         found += [replace(each, column=f"{table.name}.{each.column}") for each in several]
         found += [] if len(frame) else [replace(EMPTY, what=f"the table {table.name} has no rows")]
-        found += _links(schema, table, frames)
+        found += _links(schema, table, frames, told)
     whole = joined(frames, schema)
     visits = whole.frame[whole.there].reset_index(drop=True)
     found += [
@@ -157,8 +160,11 @@ def _never_missing(schema: Schema, table: Table, found: Finding) -> Finding:
     return replace(found, what=f"some values are {rule}", remedy=REMEDIES[rule]) if lacks else found
 
 
-def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> Iterator[Finding]:
-    """Keys of a table that are missing or stand twice, and rows whose parent is not there, or is there for several people."""
+def _links(
+    schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame], written: pd.DataFrame | None
+) -> Iterator[Finding]:
+    """Keys of a table that are missing or stand twice, and rows whose parent is not there, or is there for several people; with the cells
+    of the table as it is `written`, if they are wanted."""
     frame = frames[table.name]
 
     def told(column: str, what: str, remedy: str, wrong: Any, *, unlinked: bool = False) -> Iterator[Finding]:
@@ -166,7 +172,15 @@ def _links(schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame]) -> 
         if len(rows):
             places = tuple(int(row) + 1 for row in rows[:ROWS])
             name = f"{table.name}.{column}"
-            yield Finding(column=name, what=what, remedy=remedy, count=len(rows), rows=places, unlinked=unlinked)
+            yield Finding(
+                column=name,
+                what=what,
+                remedy=remedy,
+                count=len(rows),
+                rows=places,
+                unlinked=unlinked,
+                cells=_shown(written, column, rows),
+            )
 
     if table.key is not None:
         own = pd.Series(cells.texts(frame[table.key]), dtype=object)
@@ -353,6 +367,8 @@ def _cells(
     bad = np.logical_or.reduce([wrong for _, wrong, _, _ in found]) if found else np.zeros(0, np.bool_)
     for rule, wrong, remedy, refused in found:
         places = np.flatnonzero(wrong)[:ROWS]
+        if rule.startswith(UNKNOWN) and any(text != text.strip(SPACE) for text in map(str, series[wrong].dropna())):
+            remedy = f"{remedy}; some have space around them, which strip: true under reading takes away"
         yield Finding(
             column=column.name,
             what=f"some values are {rule}",
@@ -361,7 +377,30 @@ def _cells(
             rows=tuple(int(place) + 1 for place in places),
             every=bool((bad | cells.missing(series)).all()),
             refused=refused,
-            cells=() if told is None else tuple(str(cells.text(told[column.name].iloc[place])) for place in places),
+            cells=_shown(told, column.name, places),
+        )
+
+
+def _shown(written: pd.DataFrame | None, column: str, places: NDArray[Any]) -> tuple[str, ...]:
+    """The cells of a column at the first of some places, as the file has them, where they are wanted."""
+    if written is None:
+        return ()
+    return tuple(cells.text(cell, np.inf) or "" for cell in written[column].iloc[places[:ROWS]])
+
+
+def _never_empty(schema: Schema, frame: pd.DataFrame, table: str = "") -> Iterator[Finding]:
+    """Columns that may be empty, and never are: all of them at once, since a draft lets every column be empty."""
+    full = [
+        f"{table}.{column.name}" if table else column.name
+        for column in schema.modelled
+        if getattr(column, "missing", False) and len(frame) and not cells.missing(frame[column.name]).any()
+    ]
+    if full:
+        yield Finding(
+            column="",
+            what=f"no cell is empty, although missing: true allows it, of {', '.join(full)}",
+            remedy="noise will leave some synthetic cells empty: delete missing: true where a value must always be given, by the form or "
+            "the code book",
         )
 
 

@@ -152,8 +152,8 @@ class Sensitive(AsksTables):
             units = self._sealed.read().units
         if self.relation != "replace_one" or self._ranks.world > 1 or units != self.schema.units:
             raise BadInput(
-                "sampling without replacement is private under budget.relation=replace_one, in one process, where the schema's units "
-                "are just those of the table. Give these, or take Poisson samples, for which an estimate of units will do"
+                "samples without replacement need budget.relation=replace_one, one process, and `units:` in the schema equal to the "
+                "table's number of units. Otherwise take Poisson samples, for which an estimate of units is enough"
             )
         if any(not math.isclose(rate * units, round(rate * units), rel_tol=1e-12, abs_tol=1e-9) for rate in rates):
             raise BadInput(f"a sample without replacement holds a whole number of units: give a rate of k / {units}")

@@ -278,7 +278,7 @@ def members(frame: pd.DataFrame, unit: str) -> tuple[NDArray[np.int64], list[byt
     """Which unit each record belongs to, and the units' names, in the order of their first records."""
     if unit not in frame.columns:
         raise BadInput(f"the unit column {unit!r} is not in the table")
-    member, unique = cells.numbered(["" if text is None else text for text in cells.texts(frame[unit])])
+    member, unique = cells.numbered(cells.keys(frame[unit]))
     return member, [name.encode("utf-8", "surrogatepass") for name in unique]
 
 

@@ -4,6 +4,7 @@ What the cells of a column tell is found by `column_format.py`, by public lists:
 itself.
 """
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -27,15 +28,13 @@ from synthdp.tables.foreign_parser import BLANK, DAY, INSTANT, NUMBER, TEXT
 if TYPE_CHECKING:
     import pandas as pd
 
-MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
-
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
     """A table as it was read, how it is written, and what the steward must look at. `open` has, of some columns, what is left `TODO`
     with the choices. `categories` of columns whose codes the file labels: they are the file's dictionary, and no fact of its records;
     those of `ordered` have an order. `others`: texts such as <5 among the numbers, dates or times of a column, at most 20 of each kind,
-    which only the steward's eyes may see."""
+    which only the steward's eyes may see. `left_out`: columns of types that no kind has."""
 
     frame: "pd.DataFrame"
     reading: Reading | None
@@ -46,6 +45,7 @@ class Found:
     categories: dict[str, tuple[str, ...]] = field(default_factory=dict)
     ordered: frozenset[str] = frozenset()
     others: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
 
     def lines(self) -> list[str]:
         """What is said of it on a terminal."""
@@ -99,11 +99,18 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
     import pandas as pd
 
     codings, made, mind = {}, frame, []
+    beyond = (facts or {}).get("left_out", {})
+    for name, kind in beyond.items():
+        mind.append(
+            f"column {name!r}: left out, since no kind has its type ({kind}); if it is needed, store it as numbers or text"
+        )
+    for name, kind in (facts or {}).get("lost", {}).items():
+        mind.append(f"column {name!r}: is stored as {kind}")
     categories: dict[str, tuple[str, ...]] = {}
     others: dict[str, tuple[str, ...]] = {}
     left: dict[str, dict[str, str]] = {}
     resolutions: dict[str, str] = {}
-    for name in frame.columns:
+    for name in frame.columns.difference(list(beyond), sort=False):
         series = frame[name]
         if series.dtype == object and any(
             isinstance(cell, Decimal) for cell in series
@@ -130,7 +137,7 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
             or are_times(series)
         ):
             continue
-        array = pa.chunked_array([pa.array(cells.texts(series), pa.string())])
+        array = pa.chunked_array([pa.array(cells.texts(series, math.inf), pa.string())])
         look = ColumnFormat(path, Reading(), str(name), values_of(array, strip=False), typed=True, in_lines=False)
         boolean = isinstance(look.column, Boolean)
         if not boolean and not look.limits and not pd.api.types.is_numeric_dtype(series.dtype):
@@ -180,7 +187,7 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
         codings[name] = replace(codings.get(name, Coding()), stored=kind)
     codings = {name: coding for name, coding in codings.items() if coding != Coding()}
     if not codings and not left:
-        return Found(frame=made, reading=None, mind=tuple(mind))
+        return Found(frame=made, reading=None, mind=tuple(mind), left_out=frozenset(beyond))
     reading = Reading(columns=tuple(codings.items()), review=True)
     codes = dict.fromkeys(code for coding in codings.values() for code in coding.missing if code)
     said = ["columns with types of their own"]
@@ -200,6 +207,7 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
         open=left,
         resolutions=resolutions,
         others=others,
+        left_out=frozenset(beyond),
     )
 
 
@@ -247,7 +255,8 @@ def sheet(path: Path, wanted: str | None) -> Found:
         made = replace(made, mind=(text, *made.mind))
     others = ", ".join(map(repr, found.others))
     left = f"the sheet {others} is" if len(found.others) == 1 else f"the sheets {others} are"
-    return replace(made, mind=(f"{left} left out; sheet= names another one", *made.mind))
+    why = [f"the sheet {name!r} was not taken for a table: {text}" for name, text in found.odd.items()]
+    return replace(made, mind=(f"{left} left out; sheet= names another one", *why, *made.mind))
 
 
 NONE = pa.scalar(None, pa.string())
@@ -276,7 +285,7 @@ def _encoding(path: Path) -> str:
     with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
         start = file.read(4)
     byte_mark = start.startswith(b"\xef\xbb\xbf")
-    chosen = "utf-16" if start.startswith(MARKS) else "utf-8-sig" if byte_mark else "utf-8"
+    chosen = "utf-16" if start.startswith(csvfile.UTF_16) else "utf-8-sig" if byte_mark else "utf-8"
     try:
         for _ in csv_lines.lines(path, chosen):
             pass

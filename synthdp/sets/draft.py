@@ -76,6 +76,7 @@ BY_NAME = (
     "if these are codes of a public list, better declared: categorical with a tree, such as tree: {prefix: [1, 3]}"
 )
 EMPTY = "left out: no cell holds anything"
+NO_KIND = "left out: no kind has its type"
 UNTIL = {
     "MM": "minutes since midnight, written as the time under reading",
     "SS": "seconds since midnight, written as the time under reading",
@@ -143,6 +144,8 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
             why["categories"] = CODES
         elif entry["kind"] == "ignore" and frame[column].isna().all():
             why["kind"] = EMPTY
+        elif found is not None and column in found.left_out:
+            why["kind"] = NO_KIND
         if (
             entry["kind"] in ("categorical", "integer")
             and not entry.get("tree")
@@ -183,7 +186,8 @@ def _guesses(frame: pd.DataFrame, found: "Found | None") -> dict[str, dict[str, 
         if guesses[column].get("resolution") == "second":
             guesses[column]["resolution"] = resolution
     guesses |= {name: {"kind": "integer", "day": [0, TIMES_OF_DAY[form][2]]} for name, form in _days(found).items()}
-    return guesses | {name: {"kind": "categorical"} for name in found.categories}
+    guesses |= {name: {"kind": "categorical"} for name in found.categories}
+    return guesses | {name: {"kind": "ignore"} for name in found.left_out}
 
 
 def _proposed(column: str, guess: dict[str, Any], found: "Found | None") -> dict[str, Any]:
@@ -391,7 +395,7 @@ def _pattern(series: "Series") -> str | None:
     texts = [text for text in cells.texts(series.dropna()) if text is not None]
     if not texts:
         return None
-    if all(re.fullmatch("[1-9][0-9]{0,14}", text) for text in texts):
+    if all(re.fullmatch("0|[1-9][0-9]{0,14}", text) for text in texts):
         return "#"
     forms = {re.sub("[0-9]+", lambda digits: "#" * len(digits[0]), text) for text in texts}
     frames = {re.sub("[0-9]+", "", text) for text in texts}

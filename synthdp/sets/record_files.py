@@ -5,6 +5,7 @@ Tables: CSV (.csv, .csv.gz, .tsv, .tsv.gz), Parquet (.parquet), Excel (.xlsx), S
 Errors name the file and the remedy in one line, and never repeat its contents.
 """
 
+import math
 import re
 from collections import Counter
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 from synthdp.errors import BadInput
 from synthdp.files import atomic, limits
 from synthdp.schema import cells
-from synthdp.schema.columns import LEARN, Categorical, in_numbers
+from synthdp.schema.columns import LEARN, Categorical, Identifier, Ordinal, in_numbers
 from synthdp.schema.linked_tables import of_table
 from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
 from synthdp.sets import stored_types
@@ -144,9 +145,11 @@ def as_text(schema: Schema) -> Schema:
     return Schema(columns=columns, ignored=schema.ignored, reading=reading)
 
 
-def write_tables(frames: "Mapping[str, DataFrame]", folder: str | Path, schema: Schema, ending: str = ".csv") -> None:
-    """Write a file for each linked table into a folder, which appears when all are complete. One that is there is replaced if it holds
-    such files alone; `BadInput` where it holds others."""
+def write_tables(
+    frames: "Mapping[str, DataFrame]", folder: str | Path, schema: Schema, ending: str = ".csv", *, force: bool = False
+) -> None:
+    """Write a file for each linked table into a folder, which appears when all are complete. Raises `BadInput` where it holds something,
+    unless with `force` it holds such files alone and is replaced."""
     folder = Path(folder)
     known = {
         f"{table.name}{each}"
@@ -157,6 +160,7 @@ def write_tables(frames: "Mapping[str, DataFrame]", folder: str | Path, schema: 
         raise BadInput(
             f"{folder}: holds {others[0]}, which is no file of these tables, and is not replaced; choose another folder"
         )
+    _check_new(folder, force=force)
     with atomic.folder(folder) as part:
         for table in schema.tables:
             write([frames[table.name]], part / f"{table.name}{ending}", of_table(schema, table))
@@ -194,9 +198,7 @@ def look_into(address: "Address") -> "Found":
     from synthdp.sets import dialect
 
     table = database_url.read(address)
-    return dialect.typed(
-        Path(address.name), _of_arrow(table, str(address)), {"stored": stored_types.named(table.schema)}
-    )
+    return dialect.typed(Path(address.name), _of_arrow(table, str(address)), stored_types.facts(table.schema))
 
 
 def look_into_tables(address: "Address") -> "dict[str, Found]":
@@ -247,7 +249,7 @@ def look(path: str | Path, sheet: str | None = None) -> "Found":
 def _typed(where: Path, ending: str) -> "tuple[DataFrame, dict[str, Any]]":
     """A table whose columns have types, and what its file says of them."""
     if ending == ".parquet":
-        return _parquet(where), {"stored": stored_types.named(pq.read_schema(where))}
+        return _parquet(where), stored_types.facts(pq.read_schema(where))
     found = foreign.parsed(where, ending)
     _check_names(where, found.table.column_names)
     return statistics_files.frame(found.table), found.facts
@@ -269,12 +271,13 @@ def _reading(where: Path) -> "Iterator[str]":
         raise BadInput(f"{where}: cannot be read ({error.strerror or 'not a whole ' + ending + ' file'})") from None
 
 
-def write(chunks: "Iterable[DataFrame] | DataFrame", path: str | Path, schema: Schema) -> int:
+def write(chunks: "Iterable[DataFrame] | DataFrame", path: str | Path, schema: Schema, *, force: bool = False) -> int:
     """Write a frame of the schema's columns, or several one after the other, and return the number of records.
 
-    Whole or not at all: the file appears under its name only when it is complete, and replaces an older one. CSV: text
-    cells that begin with = + - @ TAB CR or NUL are neutralised, and listed in `<path>.neutralised.json`. Pictures: a `.npz`
-    file, or (a name without an ending) a folder of PNG files with labels.csv; a folder that holds anything else is not replaced.
+    Whole or not at all: the file appears under its name only when it is complete. Raises `BadInput` where one is there, unless it is
+    replaced by `force`. CSV: text cells that begin with = + - @ TAB CR or NUL are neutralised, and listed in
+    `<path>.neutralised.json`. Pictures: a `.npz` file, or (a name without an ending) a folder of PNG files with labels.csv; a folder that
+    holds anything else is not replaced.
     """
     where = Path(path)
     chunks = _frames(chunks, schema)
@@ -283,10 +286,11 @@ def write(chunks: "Iterable[DataFrame] | DataFrame", path: str | Path, schema: S
             "the schema describes linked tables: write_tables(frames, folder, schema) writes a file for each"
         )
     if schema.image is not None:
-        return _write_pictures(chunks, where, schema)
+        return _write_pictures(chunks, where, schema, force=force)
     ending = _ending(where)
     if where.is_dir():
         raise BadInput(f"{where}: is a folder, expected the name of a {ending} file")
+    _check_new(where, force=force)
     try:
         with atomic.file(where) as part:
             if ending == ".parquet":
@@ -296,21 +300,39 @@ def write(chunks: "Iterable[DataFrame] | DataFrame", path: str | Path, schema: S
             if ending in foreign.STATISTICS:
                 return _write_statistics(chunks, part, schema, where, ending)
             return csvfile.write(chunks, part, schema, where)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        raise BadInput(
-            f"{where}: not written, since the records are not of the schema's kinds; validate them"
-        ) from None
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise _unfit(where, error) from None
     except OSError as error:
         raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
 
 
+def _unfit(where: Path, error: pa.ArrowException) -> BadInput:
+    # Arrow's first argument may hold a cell.
+    found = re.fullmatch("Conversion failed for column (.+) with type [^ ]+", str(error.args[-1]))
+    column = f"column {found[1]!r} is" if found else "the records are"
+    return BadInput(
+        f"{where}: not written, since {column} not of the schema's kind; schema.validate(frame) names what is wrong"
+    )
+
+
+def _check_new(path: Path, *, force: bool) -> None:
+    if not force and (any(path.iterdir()) if path.is_dir() else path.exists()):
+        raise BadInput(f"{path} exists; choose another name, or pass force=true (in Python force=True)")
+
+
 def _frames(chunks: "Iterable[DataFrame] | DataFrame", schema: Schema) -> "Iterator[DataFrame]":
+    """The frames, with text for names and categories that they have as numbers or instants, which a schema accepts."""
     import pandas as pd
 
     for chunk in [chunks] if isinstance(chunks, pd.DataFrame) else chunks:
         lacking = [name for name in schema.names if name not in chunk]
         if lacking:
             raise BadInput(f"a frame to be written lacks columns of the schema: {', '.join(map(repr, lacking))}")
+        for column, kind in zip(schema.columns, _types(schema).types, strict=True):
+            held = chunk[column.name]
+            typed = not isinstance(held.dtype, pd.CategoricalDtype | pd.StringDtype) and held.dtype != object
+            if typed and pa.types.is_string(kind) and isinstance(column, Categorical | Ordinal | Identifier):
+                chunk = chunk.assign(**{column.name: pd.Series(cells.texts(held), index=held.index, dtype=object)})
         yield chunk
 
 
@@ -376,24 +398,23 @@ def _pictures(where: Path, schema: Schema) -> "DataFrame":
         ) from None
 
 
-def _write_pictures(chunks: "Iterable[DataFrame]", where: Path, schema: Schema) -> int:
+def _write_pictures(chunks: "Iterable[DataFrame]", where: Path, schema: Schema, *, force: bool) -> int:
     from synthdp.images import arrays, picture_folder
 
     packed = picture_ending(where) == NPZ
     if packed and where.is_dir():
         raise BadInput(f"{where}: is a folder, expected the name of a {NPZ} file")
+    if not packed and where.is_dir():
+        picture_folder.check_replaced(where)
+    _check_new(where, force=force)
     try:
         if packed:
             with atomic.file(where) as part:
                 return arrays.write(chunks, part, schema)
-        if where.is_dir():
-            picture_folder.check_replaced(where)
         with atomic.folder(where) as part:
             return picture_folder.write(chunks, part, schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        raise BadInput(
-            f"{where}: not written, since the records are not of the schema's kinds; validate them"
-        ) from None
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise _unfit(where, error) from None
     except OSError as error:
         raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
 
@@ -522,12 +543,14 @@ def _plain(frame: "DataFrame", schema: Schema) -> "DataFrame":
         if column.name not in frame or is_datetime64_any_dtype(frame[column.name].dtype):
             continue
         series, coded = frame[column.name], (schema.reading or PLAIN).of(column)
+        if isinstance(column, Identifier) and cells.in_floats(series.dtype):  # for the check to refuse
+            continue
         if is_numeric_dtype(series.dtype):  # which has no sign before decimals
             coded = coded.of_number()
         if coded.numeric and is_bool_dtype(series.dtype):  # 1 and 0, as in a database
             series = series.astype("Int8")
         if not coded.is_plain or (coded.numeric and is_string_dtype(series.dtype)):
-            array = pa.chunked_array([pa.array(cells.texts(series), pa.string())])
+            array = pa.chunked_array([pa.array(cells.texts(series, math.inf if coded.numeric else None), pa.string())])
             frame = frame.assign(**{column.name: csvfile.typed(array, coded).set_axis(frame.index)})
     return frame
 

@@ -365,7 +365,7 @@ def _split_frame(frame: "pd.DataFrame", schema: Schema, side: _Side, targets: tu
     if schema.unit is not None:
         names = [name or "" for name in cells.texts(frame[schema.unit])]
     for target, mask in zip(targets, _masks(side.parts, names), strict=True):
-        record_files.write([frame[mask].reset_index(drop=True)], target, schema)
+        record_files.write([frame[mask].reset_index(drop=True)], target, schema, force=True)
 
 
 def _numbered(first: int, count: int) -> list[str]:

@@ -24,6 +24,11 @@ LARGEST = float(np.finfo(np.float32).max)
 FRESH = 32  # bits that hold the number of any fresh identifier
 
 
+def facts(types: pa.Schema) -> dict[str, dict[str, str]]:
+    """What a draft says of columns by their types: how they are `stored`, which are `left_out`, and which types are `lost`."""
+    return {"stored": named(types), "left_out": left_out(types), "lost": lost(types)}
+
+
 def named(types: pa.Schema) -> dict[str, str]:
     """The type of each column that is not the usual one of its kind: 64 bits, microseconds, no time zone."""
     found = {}
@@ -40,6 +45,35 @@ def named(types: pa.Schema) -> dict[str, str]:
         elif database_url.DECIMAL in (field.metadata or {}):
             found[field.name] = field.metadata[database_url.DECIMAL].decode()
     return {name: kind for name, kind in found.items() if is_stored(kind)}
+
+
+def left_out(types: pa.Schema) -> dict[str, str]:
+    """The type of each column whose cells no kind of column can hold."""
+    beyond = pa.types.is_nested, _is_binary, pa.types.is_duration, pa.types.is_interval
+    return {field.name: _name(field.type) for field in types if any(test(field.type) for test in beyond)}
+
+
+def lost(types: pa.Schema) -> dict[str, str]:
+    """The type of each column whose cells a kind can hold, but that synthetic files store as another type, with what they store."""
+    found = {}
+    for field in types:
+        if pa.types.is_time(field.type):
+            found[field.name] = f"{_name(field.type)}; synthetic files hold text such as 08:30:00"
+        elif pa.types.is_timestamp(field.type) and field.type.tz is not None:
+            found[field.name] = (
+                f"timestamp in the zone {field.type.tz}; synthetic files hold the time in UTC, without a zone"
+            )
+    return found
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    tests = pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view
+    return any(test(kind) for test in tests)
+
+
+def _name(kind: pa.DataType) -> str:
+    """Without what it is made of: the fields of a structure fill lines."""
+    return str(kind).partition("<")[0].partition("[")[0]
 
 
 def fitting(coded: "Coded", usual: pa.DataType) -> pa.DataType:

@@ -5,7 +5,7 @@ Labels are looked up among the spellings that the codec knows; numbers and insta
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -260,7 +260,11 @@ def _code(column: Column, cell: "Value", number: int, finer: int, *, text: bool)
             return ibis.null("int32"), [(read, (number, found_as))]
         found = ibis.literal(found_as.unknown)
         if found_as.codes:
-            found = ibis.cases(*((read == key, code) for key, code in found_as.codes.items()), else_=found_as.unknown)
+            read, keys = exact(read, list(found_as.codes), text=text)
+            codes = found_as.codes.values()
+            found = ibis.cases(
+                *((read == key, code) for key, code in zip(keys, codes, strict=True)), else_=found_as.unknown
+            )
         return ibis.ifelse(_gone(cell), found_as.absent, found), []
     absent = int(
         Codec(Schema(columns=(column,)), finer).encode(pd.DataFrame({column.name: [None]}, dtype=object))[0, 0]
@@ -277,20 +281,33 @@ def _looked_up(table: "ibis.Table", number: int, wanted: tuple[int, Spelled]) ->
     spellings = ibis.memtable(pa.table({"spelling": list(spelled.codes), "found": list(spelled.codes.values())}))
     cell, spelling = table[f"x{number}"], spellings.spelling
     if cell.type().is_string():  # a record that met two spellings would count twice
-        cell, spelling = (_bytes(each, table.get_backend().name) for each in (cell, spelling))
+        told = _told_apart(table.get_backend().name) or md5
+        cell, spelling = told(cell), told(spelling)
     joined = table.left_join(spellings, cell == spelling)
     code = ibis.ifelse(_gone(joined[f"x{number}"]), spelled.absent, ibis.coalesce(joined.found, spelled.unknown))
     return joined.mutate(**{place(column): narrow(code, len(spelled.codes) + 2)}).drop("spelling", "found")
 
 
-def _bytes(text: "Value", engine: str) -> "Value":
-    """What tells texts apart that a column's collation, such as NOCASE, holds to be equal."""
+def exact(read: "Value", keys: list[Any], *, text: bool) -> tuple["Value", list[Any]]:
+    """A cell and what it is compared with, so that texts are told apart that a column's collation holds to be equal. `text`: cells of CSV
+    files have none."""
+    import ibis
+
+    told = None if text or not read.type().is_string() else _told_apart(read.get_backend().name)
+    return (read, keys) if told is None else (told(read), [told(ibis.literal(key)) for key in keys])
+
+
+def _told_apart(engine: str) -> "Callable[[Value], Value] | None":
+    """The bytes of a text: a collation, such as NOCASE, may hold texts of others to be equal."""
     import ibis
 
     @ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
     def encode(text: str) -> bytes: ...  # type: ignore[empty-body]
 
-    return encode(text) if engine == "duckdb" else md5(text)
+    @ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
+    def textsend(text: str) -> bytes: ...  # type: ignore[empty-body]
+
+    return {"duckdb": encode, "postgres": textsend}.get(engine)
 
 
 def md5(text: "Value") -> "Value":
@@ -313,7 +330,8 @@ def spelled_of(column: Categorical | Ordinal | Boolean, kind: Any, *, text: bool
         least = 0 if kind.is_unsigned_integer() else -(2**63)
         spellings = [int(key) for key in keys if _is_whole(key) and least <= int(key) < 2**63]
     elif kind.is_floating():
-        spellings = [value for value in map(_float, keys) if cells.text(value) in keys]
+        most = longest(kind)
+        spellings = [value for value in map(_float, keys) if cells.text(value, most) in keys]
     else:
         spellings = csv_cells.spellings(keys) if text and not isinstance(column, Boolean) else keys
     labelled = text and not isinstance(column, Boolean)
@@ -322,6 +340,11 @@ def spelled_of(column: Categorical | Ordinal | Boolean, kind: Any, *, text: bool
     asked = pd.Series([*meant, cells.UNREADABLE, None], dtype=object)
     codes = [int(code) for code in codec.encode(pd.DataFrame({column.name: asked}))[:, 0]]
     return Spelled(codes=dict(zip(spellings, codes, strict=False)), unknown=codes[-2], absent=codes[-1])
+
+
+def longest(kind: Any) -> float:
+    """As `cells.longest`, of a database's floats."""
+    return cells.longest(np.dtype(np.float32 if kind.is_float32() else np.float64))
 
 
 def _gone(cell: "Value") -> "Value":

@@ -66,7 +66,9 @@ def restored(text: str) -> str:
 
 ABSENT = ("", "NA", "N/A", "<NA>", "NaN", "nan", "null", "NULL", "NaT")  # besides "", only where not a category
 HEADER_BYTES = 1 << 20
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 TAB = "\t"
+NO_COLUMN = "(after the last separator)"  # what stands for a name where a header ends with a separator
 LEADING_ZERO = r"^-?0[0-9]"
 NUMBER = rf"^{cells.NUMBER}$"  # Arrow's casts to whole numbers read hexadecimal, to others not
 
@@ -101,7 +103,7 @@ def read(path: Path, schema: Schema | None) -> "DataFrame":
 
 def names_of(path: Path, names: list[str], schema: Schema | None) -> list[str]:
     """The names of the columns. Raises `BadInput` where one has none, or two have the same."""
-    plain = [_plain_name(name, schema) for name in names]
+    plain = [_plain_name(name, schema) for name in names if name != NO_COLUMN]
     if "" in plain:
         place = plain.index("") + 1
         raise BadInput(
@@ -231,7 +233,8 @@ def separator(path: Path, reading: Reading | None) -> str | None:
 
 
 def header(path: Path, reading: Reading | None = None) -> tuple[list[str], str]:
-    """The names in the first line, and the delimiter: the declared one, else the one of , ; TAB that is most frequent in it."""
+    """The names in the first line, and the delimiter: the declared one, else the one of , ; TAB that is most frequent in it. A line that
+    ends with a delimiter has `NO_COLUMN` for a last name: there is no column, and its cells must be blank."""
     encoding = "utf-8-sig" if reading is None or reading.encoding == "utf-8" else reading.encoding
     try:
         with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
@@ -241,6 +244,20 @@ def header(path: Path, reading: Reading | None = None) -> tuple[list[str], str]:
     if encoding == "cp1252" and read.startswith(codecs.BOM_UTF8):
         raise BadInput(
             f"{path}: line 1: expected Windows-1252 text, found the byte order mark of UTF-8; write encoding: utf-8-sig under reading"
+        )
+    marked = read.startswith(UTF_16)
+    if marked and encoding != "utf-16":
+        raise BadInput(
+            f"{path}: line 1: expected {csv_lines.NAMES[encoding]} text, found the byte order mark of UTF-16; write encoding: utf-16 "
+            "under reading"
+        )
+    if not marked and b"\0" in read[:4]:
+        raise BadInput(
+            f"{path}: line 1: UTF-16 without a byte order mark is not read; save it with the mark, or as UTF-8"
+        )
+    if not marked and read and encoding == "utf-16":
+        raise BadInput(
+            f"{path}: line 1: expected UTF-16 text with its byte order mark; correct encoding: under reading, or save it as UTF-8"
         )
     start = read.decode(encoding, errors="ignore")
     line = start.lstrip("\r\n").split("\n", 1)[0]
@@ -252,12 +269,15 @@ def header(path: Path, reading: Reading | None = None) -> tuple[list[str], str]:
     except (csv.Error, StopIteration):
         raise BadInput(f"{path}: the header line cannot be read as CSV") from None
     limits.check_width(path, len(names))
+    if len(names) > 1 and not names[-1].strip(SPACE):
+        names[-1] = NO_COLUMN
     return [name.strip(SPACE) for name in names] if reading is not None and reading.strip else names, delimiter
 
 
 def texts(path: Path, names: list[str], delimiter: str, encoding: str = "utf-8") -> pa.Table:
     """The cells as text, null where they are blank; columns are named by their places. Raises `BadInput` with the number of a line
-    that is not as the header, opens a quote and does not close it, or is not of the encoding."""
+    that is not as the header, opens a quote and does not close it, is not of the encoding, or holds something after the last separator
+    where the header does not."""
     places = [str(place) for place in range(len(names))]
     try:
         with csv_lines.opened(path) as file:
@@ -287,7 +307,16 @@ def texts(path: Path, names: list[str], delimiter: str, encoding: str = "utf-8")
     if csv_lines.held(path, b'"'):  # Arrow reads on to the end where one is left open
         for _ in csv_lines.records(path, encoding, delimiter):
             pass
-    return table
+    if names[-1] != NO_COLUMN:
+        return table
+    held = pc.fill_null(pc.utf8_trim(table.column(-1), characters=SPACE), "")
+    if (first := pc.index(pc.equal(held, ""), pa.scalar(value=False)).as_py()) >= 0:
+        line = csv_lines.line_of(path, encoding, delimiter, first)
+        raise BadInput(
+            f"{path}: line {line}: holds something after the last separator, where the header has no name; name this column in the header, "
+            "or delete titles above the header"
+        )
+    return table.remove_column(len(names) - 1)
 
 
 def _longest(table: pa.Table) -> int:
@@ -317,6 +346,8 @@ class Blocks:
             raw = self._file.read(size)
             more = bool(raw)
             self._rest += raw if self._decoder is None else self._decoder.decode(raw, not more).encode()
+        if not more and self._rest and not self._rest.endswith((b"\n", b"\r")):
+            self._rest += b"\n"  # Arrow refuses a header whose line does not end
         cut = size - (size > 1 and self._rest[size - 1 : size + 1] == b"\r\n")
         block, self._rest = self._rest[:cut], self._rest[cut:]
         return block

@@ -4,7 +4,7 @@ Text cells are read, and written, as the schema's `reading` says, as those of a 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime, Integer, Ordinal, in_numbers
+from synthdp.schema import cells
+from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime, Identifier, Integer, Ordinal, in_numbers
 from synthdp.schema.file_coding import PLAIN, SPACE, Coded, Reading
 from synthdp.schema.schema import Schema
 from synthdp.tables import csvfile, foreign
@@ -33,7 +34,7 @@ FIRST_DAY = date(1900, 3, 1)  # before it, Excel's calendar has a day that never
 class Sheet:
     """The cells of a sheet: of each column the texts, null where they are blank, and what each cell is (`foreign_parser`). `lines`: the row
     of each record; `others`: further sheets that hold something; `covers`: those of them that come before it and hold no table;
-    `titles`: rows above the header that are no records."""
+    `odd`: why they hold none, if no sheet does; `titles`: rows above the header that are no records."""
 
     name: str
     names: list[str]
@@ -43,6 +44,7 @@ class Sheet:
     others: list[str]
     titles: int = 0
     covers: tuple[str, ...] = ()
+    odd: dict[str, str] = field(default_factory=dict)
 
 
 def opened(path: Path, wanted: str | None) -> Sheet:
@@ -59,6 +61,7 @@ def opened(path: Path, wanted: str | None) -> Sheet:
         others=facts["others"],
         titles=facts["titles"],
         covers=tuple(facts["covers"]),
+        odd=facts["odd"],
     )
 
 
@@ -84,10 +87,19 @@ def read(path: Path, schema: Schema | None) -> "DataFrame":
     for place, name in enumerate(names):
         if name in columns:
             plain = plain_texts(sheet.texts[place], sheet.kinds[place], reading.of(columns[name]))
+            if isinstance(columns[name], Categorical | Ordinal | Identifier):
+                word = pa.scalar(None if isinstance(columns[name], Identifier) else cells.UNREADABLE, pa.string())
+                plain = pc.if_else(_too_long(sheet.texts[place], sheet.kinds[place]), word, plain)
             made[name] = csvfile.typed(_harmless(plain, columns[name]), PLAIN.of(columns[name]))
         elif name not in left_out:
             made[name] = csvfile.guessed(sheet.texts[place])
     return pd.DataFrame(made)
+
+
+def _too_long(texts: pa.ChunkedArray, kinds: NDArray[np.int8]) -> pa.ChunkedArray:
+    """The cells with a number that may stand for several: a workbook's numbers are floats."""
+    numbers = pc.cast(pc.if_else(pa.array(kinds == NUMBER), texts, "0"), pa.float64())
+    return pc.greater(pc.abs(numbers), cells.longest(np.dtype(np.float64)))
 
 
 def plain_texts(texts: pa.ChunkedArray, kinds: NDArray[np.int8], coded: Coded) -> pa.ChunkedArray:

@@ -57,17 +57,17 @@ def workbook(path: str, wanted: str, most_columns: int) -> pa.Table:
 
     try:
         with calamine.CalamineWorkbook.from_path(path) as book:
-            sheet, others, covers = _sheet(book, wanted)
-            return _table(sheet, others, covers, most_columns)
+            sheet, others, covers, odd = _sheet(book, wanted)
+            return _table(sheet, others, covers, odd, most_columns)
     except calamine.PasswordError:
         raise RefusedError("has a password; save it without one") from None
     except calamine.CalamineError as error:
         raise RefusedError(f"cannot be read as an Excel workbook ({type(error).__name__})") from None
 
 
-def _sheet(book: Any, wanted: str) -> tuple[Any, list[str], list[str]]:
+def _sheet(book: Any, wanted: str) -> tuple[Any, list[str], list[str], dict[str, str]]:
     """The sheet of that name, or the first one that is seen and holds a table, or else something; the names of the others that hold
-    something, and of those among them that come before it."""
+    something, and of those among them that come before it; and if none holds a table, why these do not."""
     from python_calamine import SheetTypeEnum, SheetVisibleEnum
 
     sheets = [each for each in book.sheets_metadata if each.typ == SheetTypeEnum.WorkSheet]
@@ -75,27 +75,36 @@ def _sheet(book: Any, wanted: str) -> tuple[Any, list[str], list[str]]:
     if wanted:
         if wanted not in book.sheet_names:
             raise RefusedError(f"has no sheet {wanted!r}; its sheets are {', '.join(map(repr, seen[:20]))}")
-        return book.get_sheet_by_name(wanted), [], []
+        return book.get_sheet_by_name(wanted), [], [], {}
     filled = [sheet for name in seen if (sheet := book.get_sheet_by_name(name)).end is not None]
     if not filled:
         raise RefusedError("holds no sheet with cells")
-    place = next((place for place, sheet in enumerate(filled) if _is_table(sheet)), 0)
     names = [sheet.name for sheet in filled]
-    return filled[place], [*names[:place], *names[place + 1 :]], names[:place]
+    odd = list[str]()
+    for sheet in filled:
+        odd.append(_no_table(sheet))
+        if not odd[-1]:
+            break
+    place = 0 if all(odd) else len(odd) - 1
+    whys = dict(zip(names[1:], odd[1:], strict=True)) if all(odd) else {}
+    return filled[place], [*names[:place], *names[place + 1 :]], names[:place], whys
 
 
-def _is_table(sheet: Any) -> bool:
-    """Whether a sheet has a header of several names, all of them text, and a record below: a cover sheet has none."""
-    first = list(islice(sheet.iter_rows(), MOST_TITLES + 2))
+def _no_table(sheet: Any) -> str:
+    """Why a sheet is no table, which has a header of several names, all of them text, and a record below: a cover sheet has none. Nothing
+    where it is one."""
+    first, top = list(islice(sheet.iter_rows(), MOST_TITLES + 2)), sheet.start[0] + 1
     titles = _titles(first[: MOST_TITLES + 1])
     header = [cell for cell in first[titles] if spelled(cell)[1] != BLANK]
     below = [sum(spelled(cell)[1] != BLANK for cell in row) for row in first[titles + 1 :]]
-    return (
-        len(header) > 1 and all(isinstance(cell, str) for cell in header) and 1 < max(below, default=0) <= len(header)
-    )
+    if len(header) < 2 or not all(isinstance(cell, str) for cell in header):
+        return f"row {top + titles} is no header of several names"
+    if max(below, default=0) < 2:
+        return "no record is below its header"
+    return f"its header in row {top + titles} has fewer names than a row has cells" if max(below) > len(header) else ""
 
 
-def _table(sheet: Any, others: list[str], covers: list[str], most_columns: int) -> pa.Table:
+def _table(sheet: Any, others: list[str], covers: list[str], odd: dict[str, str], most_columns: int) -> pa.Table:
     if sheet.end is None:
         raise RefusedError(f"its sheet {sheet.name!r} is empty")
     (top, left), (_, right) = sheet.start, sheet.end
@@ -135,6 +144,7 @@ def _table(sheet: Any, others: list[str], covers: list[str], most_columns: int) 
             "names": names,
             "others": others,
             "covers": covers,
+            "odd": odd,
             "line": top + 1,
             "titles": titles,
         },

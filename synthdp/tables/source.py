@@ -184,10 +184,12 @@ def read(source: "Files", files: list[Path], connection: Any, reading: Reading |
             f"{source.path}: the database reads only UTF-8, but the schema's reading says {reading.encoding}; give data.engine=memory, or "
             "save the files as UTF-8 and declare that"
         )
+    from synthdp.tables import csvfile
+
     names, delimiter = _header(files, reading)
     scan = scanned(files, delimiter, len(names))
     with asking():
-        return connection.read_csv(
+        table = connection.read_csv(
             [str(path) for path in files],
             columns=dict.fromkeys(names, "VARCHAR"),
             header=True,
@@ -199,6 +201,7 @@ def read(source: "Files", files: list[Path], connection: Any, reading: Reading |
             allow_quoted_nulls=False,
             **scan,
         )
+        return table.drop(csvfile.NO_COLUMN) if names[-1] == csvfile.NO_COLUMN else table
 
 
 def scanned(files: list[Path], delimiter: str, width: int) -> dict[str, Any]:
@@ -222,10 +225,8 @@ def scanned(files: list[Path], delimiter: str, width: int) -> dict[str, Any]:
         )
     for path in files if mixed else quoted:
         csv_lines.check(path, "utf-8-sig", delimiter, width, strict=True)
-    scan = {"parallel": not (quoted or mixed)}
-    return (
-        scan | {"strict_mode": False, "new_line": "\\n"} if mixed else scan
-    )  # as DuckDB spells it; this stands for CR too
+    # A line break is spelled as DuckDB does, and stands for CR too.
+    return {"strict_mode": False, "new_line": "\\n", "parallel": False} if mixed else {"parallel": not quoted}
 
 
 def _check_parquet(files: list[Path]) -> None:

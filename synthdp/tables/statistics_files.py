@@ -65,7 +65,7 @@ def whole_numbers(records: "DataFrame", schema: Schema) -> "DataFrame":
             and types.is_float_dtype(records[name].dtype)
         ):
             held = records[name].dropna()
-            if ((held == held.round()) & (held.abs() <= EXACT)).all():
+            if ((held == held.round()) & (held.abs() < EXACT)).all():
                 records = records.assign(**{name: records[name].astype("Int64")})
     return records
 

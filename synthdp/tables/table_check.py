@@ -11,6 +11,7 @@ from synthdp.errors import BadInput
 from synthdp.schema.check import (
     NOBODY,
     NOT_WHOLE,
+    TOO_LONG,
     UNKNOWN,
     between,
     lacking,
@@ -36,7 +37,7 @@ from synthdp.schema.columns import (
 from synthdp.schema.linked_tables import of_table
 from synthdp.schema.schema import Schema
 from synthdp.tables import csv_cells
-from synthdp.tables.coded import EPOCH, cells_of, check, check_linked, instant, real, spelled_of
+from synthdp.tables.coded import EPOCH, cells_of, check, check_linked, exact, instant, longest, real, spelled_of
 from synthdp.tables.source import DidNotAnswer, Files, Opened, Query, Source, check_lines, opened
 
 if TYPE_CHECKING:
@@ -137,7 +138,10 @@ def _unknown(
         if getattr(column, "other", None) is None
         else ALLOWED
     )
+    read, known = exact(read, known, text=text)
     yield column.name, rule, ~gone & ~read.isin(known) if known else ~gone
+    if raw.type().is_floating():
+        yield column.name, TOO_LONG, ~gone & (raw.abs() > real(longest(raw.type())))
 
 
 def _beyond(column: Numeric, cell: "Value", gone: "Value") -> Iterator[Rule]:

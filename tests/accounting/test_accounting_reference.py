@@ -287,6 +287,7 @@ def test_replace_one_doubles_the_sensitivity():
     assert "replace_one" in refusals([Entry(event)])["rdp"]
 
 
+@pytest.mark.heavy
 def test_replace_one_sampling_against_dp_accounting():
     from dp_accounting.pld import privacy_loss_distribution as theirs
     from dp_accounting.privacy_accountant import NeighboringRelation

@@ -13,13 +13,13 @@ from test_door import set_the_counter_back
 
 from synthdp import BadInput, Budget, generators
 from synthdp.audit import black_box, worst_pairs
+from synthdp.generators.marginals.history_fit import HistoryFit
 from synthdp.ledger.events import Entry, Gaussian, Sampled
 from synthdp.seal.door import Sensitive
 from synthdp.seal.history_tables import HistoryTables
 from synthdp.seal.marginals import Marginals
 
 NAMES = [(name, images) for images in (False, True) for name in worst_pairs.cases(images=images)]
-RUNS, TUNING = 1000, 300
 ANY = Budget(1e4, DELTA)
 
 
@@ -27,14 +27,14 @@ def case_of(name, images):
     return worst_pairs.cases(images=images)[name]
 
 
-# Fits of 15 ms or less, of which a thousand a side are made here; of the others a hundred, which show a gross leak, and a thousand
-# by `make audit`; and of the dearest, which take 0.15 s or more, sixty.
+# Of fits of 15 ms or less five hundred a side are made here; of the others a hundred, which show a gross leak; of the dearest, which take
+# 0.15 s or more, forty. `make audit` makes a thousand of each.
 CHEAP = {"independent", "privbayes", "classgauss", "dpmerf", "rongauss", "imle"}
-DEAR = {"histories", "histories:linked"}
+DEAR = {"histories", "histories:linked", "dpdm", "dpdm:unet", "dpdm:gradients"}
 
 
 def audited(name, images=False, epsilon=4.0, **options):
-    runs, tuning = (RUNS, TUNING) if name in CHEAP else (60, 40) if name in DEAR else (100, 50)
+    runs, tuning = (500, 200) if name in CHEAP else (40, 40) if name in DEAR else (100, 50)
     options = {"runs": runs, "tuning_runs": tuning, "gate_error": GATE_ERROR, "workers": 1, **options}
     options.setdefault("pair", case_of(name, images).pair())
     return black_box.audit(worst_pairs.made(name, images=images), Budget(epsilon, DELTA), **options)
@@ -81,16 +81,40 @@ def test_halved_noise_is_found_in_the_question(monkeypatch):
     assert audited("independent", runs=ENOUGH).verdict.contradicted
 
 
-@pytest.mark.heavy  # some three minutes
-def test_noise_for_one_row_is_found_where_a_person_s_whole_history_is_claimed(monkeypatch):
-    """Of linked tables: a person weighs up to eight visits, with noise for a single one. Rows below visits have most of the precision.
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """What the fit of a history has before it learns: the noisy tables."""
 
-    In 250 fits the attack measured mu 1.47 +- 0.13 where 0.92 is claimed, 4.1 deviations above; the gate asks for 4.3. With four times as
-    many the same difference is 8.3.
+    schema: object
+    tables: dict
+
+    def tensors(self):
+        return self.tables
+
+
+@pytest.mark.heavy  # some five seconds
+def test_noise_for_one_row_is_found_where_a_person_s_whole_history_is_claimed(monkeypatch):
+    """Of linked tables: a person weighs up to eight visits, with noise for a single one. Rows below visits have most of the precision. The
+    adversary sees the noisy tables, of which a model is made: what is drawn and fitted afterwards takes ten times as long.
+
+    In eight audits the attack measured a mu of 5.0 or more where 0.92 is claimed, give or take 0.7; the gate asks for 4.3 errors.
     """
     generator = dataclasses.replace(worst_pairs.made("histories:linked"), unit_share=0.05, row_share=0.9)
     monkeypatch.setattr(HistoryTables, "sensitivity", property(lambda self: math.sqrt(len(self.cliques))))
-    options = {"runs": ENOUGH, "tuning_runs": 100, "pair": worst_pairs.linked(), "gate_error": GATE_ERROR, "workers": 1}
+    monkeypatch.setattr(HistoryFit, "units", lambda *_: None)
+    monkeypatch.setattr(
+        HistoryFit,
+        "records",
+        lambda own, _: Seen(
+            own.codec.schema,
+            {
+                f"{place} {clique}": table
+                for place, answer in enumerate(own.answers)
+                for clique, table in answer.tables.items()
+            },
+        ),
+    )
+    options = {"runs": 150, "tuning_runs": 100, "pair": worst_pairs.linked(), "gate_error": GATE_ERROR, "workers": 1}
     assert black_box.audit(generator, Budget(4.0, DELTA), **options).word == "contradicted"
 
 
@@ -151,9 +175,9 @@ def test_a_generator_of_many_loops_keeps_its_claim_and_coins_that_are_reused_are
     """
     claim = (Loops(), Budget(4.4, DELTA))
     terms = {"pair": worst_pairs.worst_case(), "gate_error": GATE_ERROR, "workers": 1}
-    assert not black_box.audit(*claim, runs=RUNS, tuning_runs=TUNING, **terms).verdict.contradicted
+    assert not black_box.audit(*claim, runs=300, tuning_runs=100, **terms).verdict.contradicted
     set_the_counter_back(monkeypatch)
-    assert black_box.audit(*claim, runs=4 * RUNS, tuning_runs=800, **terms).word == "contradicted"
+    assert black_box.audit(*claim, runs=4000, tuning_runs=800, **terms).word == "contradicted"
 
 
 VOTES = ("kernel_teachers:votes", "pategan_original")  # labels are few, and models that got the same ones are the same

@@ -141,6 +141,7 @@ def test_the_door_keeps_its_claim_and_the_audit_comes_near_it(attack):
         [*PART, Selections(noise=1.0, mean=2.0)],
         lambda attack: (
             attack not in SLOW
+            and not getattr(attack, "capped", False)
             and getattr(attack, "records", 1) == 1
             and getattr(attack, "relation", "") != "replace_one"
             and (attack.supposed == "coins" if type(attack) is Vectors else getattr(attack, "phases", 1) == 1)
@@ -166,7 +167,7 @@ def test_half_the_noise_is_found_whatever_is_asked(attack):
     if (
         attack in SLOW
     ):  # with 300 runs of evidence 1 and 3 deviations apart, 12 of 300 verdicts found nothing; with 600 none
-        more = {"runs": 1000, "tuning_runs": 200}
+        more = {"runs": 700, "tuning_runs": 200}
     assert audited(attack, attack.halved(), **more).word == "contradicted"
 
 

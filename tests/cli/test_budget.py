@@ -120,6 +120,17 @@ def test_none_is_said_in_the_statement(fit, files, capsys, tmp_path):
     assert "contradict" in refused(capsys, fit("two", "account=none", "account.head=abc"))
 
 
+def test_none_names_the_account_beside_the_data_whose_cap_it_passes_over(fit, files, capsys):
+    told = "account=none passes over the account of these records"
+    assert run(fit("one", "account=none")) == 0
+    assert told not in capsys.readouterr().err
+    assert run(fit("two", "account.cap.epsilon=1", "account.cap.delta=1e-6")) == 0
+    capsys.readouterr()
+    assert run(fit("three", "account=none")) == 0
+    said = capsys.readouterr().err
+    assert f"{told}, {files / 'a=b (1).csv.account'}, and its cap: epsilon 1 of 1" in said
+
+
 def test_a_named_file_with_any_name(fit, capsys, tmp_path):
     account = tmp_path / "new folder" / "x=y, [z] (1).account"
     assert run(fit("one", f"account={account}", "account.by=O'Brien, {a}=b")) == 0

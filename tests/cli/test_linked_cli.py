@@ -70,6 +70,8 @@ def test_a_folder_is_checked_fitted_and_sampled(place, capsys):
     Path("tables/lab.csv").write_text("person_id,result\n1,2\n")
     assert run(["check", *DATA]) == 0
     said = capsys.readouterr().out
+    assert " (row " in said
+    assert " (record" not in said, "tables hold rows"
     Path("tables/lab.csv").unlink()
     assert "since the schema does not describe them: lab" in said
     assert "'visit.person_id': some rows have a key that is not in person, and count for nobody" in said
@@ -127,6 +129,16 @@ def test_rows_of_other_patients_beside_all_of_these_are_no_error(place, capsys):
     others = pd.concat([diagnosis.assign(visit_id=f"other {turn} " + diagnosis["visit_id"]) for turn in range(12)])
     pd.concat([diagnosis, others]).to_csv("tables/diagnosis.csv", index=False)
     assert run(["check", *DATA]) == 0, capsys.readouterr().err
+
+
+def test_check_names_columns_of_linked_tables_that_are_never_empty(place, capsys):
+    told = "no cell is empty, although missing: true allows it, of visit.ward\n"
+    assert run(["check", *DATA]) == 0
+    assert told in capsys.readouterr().out
+    visits = read("tables")["visit"]
+    visits.assign(ward=[None, *visits["ward"][1:]]).to_csv("tables/visit.csv", index=False)
+    assert run(["check", *DATA]) == 0
+    assert told not in capsys.readouterr().out
 
 
 def test_check_names_a_table_that_has_no_rows(place, capsys):

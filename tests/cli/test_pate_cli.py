@@ -99,6 +99,7 @@ def test_labels_in_the_public_file_are_refused_not_ignored(files, capsys):
     said = capsys.readouterr().err
     assert "public=" in said
     assert "'ill'" in said
+    assert "Drop the column only if these records need no protection" in said
 
 
 def test_the_schema_must_name_one_target(files, capsys):

@@ -144,6 +144,19 @@ def test_check_shows_cells_as_the_file_has_them_and_says_where_zeros_would_be_lo
     )
 
 
+def test_check_shows_a_blank_cell_as_one_and_what_takes_space_away(place, capsys):
+    frame = records()
+    frame.loc[[1, 2], "sex"] = [None, f" {frame['sex'][2]} "]
+    frame.to_csv("a.csv", index=False)
+    found = findings(capsys, "values=true")
+    assert [each["cells"] for (_, what), each in found.items() if "missing" in what] == [[""]]
+    unknown = found["sex", "some values are not one of the declared categories"]
+    assert unknown["remedy"].endswith("some have space around them, which strip: true under reading takes away")
+    frame.assign(sex="?").to_csv("a.csv", index=False)
+    unknown = findings(capsys)["sex", "some values are not one of the declared categories"]
+    assert "strip" not in unknown["remedy"]
+
+
 def test_check_says_where_a_time_of_day_is_left_out(place, capsys):
     facts = yaml.safe_load((place / "schema.yaml").read_text())
     seen = {"kind": "datetime", "bounds": ["2020-01-01", "2021-01-01"]}
@@ -227,6 +240,30 @@ def test_check_says_that_a_fit_would_refuse_and_leads_no_further(place, capsys):
     assert "column 'age'" in said.out
     assert "next " not in said.out
     assert "a fit would refuse the records as they are" in said.err
+
+
+def test_check_refuses_a_form_of_dates_that_contradicts_the_bounds_as_a_fit_does(place, capsys):
+    born = {"kind": "datetime", "bounds": ["1900-01-01", "2025-12-31"]}
+    reading = {"columns": {"born": {"date": "dd/mm/yy", "latest": 2010}}}
+    facts = {**FACTS, "reading": reading, "columns": {**COLUMNS, "born": born}}
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
+    records().assign(born="01/02/70").to_csv("a.csv", index=False)
+    for command in ("check", "plan"):
+        assert run([command, *DATA]) == 2
+        said = capsys.readouterr()
+        assert "means the years 1911 to 2010, and the declared bounds lie beyond" in said.err
+        assert "next " not in said.out
+
+
+def test_check_says_which_columns_may_be_empty_and_never_are(place, capsys):
+    columns = {**COLUMNS, "sex": {**COLUMNS["sex"], "missing": True}, "age": {**COLUMNS["age"], "missing": True}}
+    (place / "schema.yaml").write_text(yaml.safe_dump({**FACTS, "columns": columns}, sort_keys=False))
+    told = "no cell is empty, although missing: true allows it, of "
+    assert ("", f"{told}sex, age") in findings(capsys)
+    records().assign(age=[None, *records()["age"][1:]]).to_csv("a.csv", index=False)
+    assert ("", f"{told}sex") in findings(capsys)
+    records()[:0].to_csv("a.csv", index=False)
+    assert not any(told in what for _, what in findings(capsys))
 
 
 def test_check_of_a_table_without_records(place, capsys):
@@ -373,6 +410,16 @@ def test_a_plan_with_time_makes_the_whole_fit(place, capsys):
     assert found["megabytes"] >= 0
 
 
+def test_a_rehearsal_of_fewer_units_than_are_declared_says_so(place, capsys, monkeypatch):
+    words = ["plan", *DATA, "generator=independent", "budget.delta=1e-5", "account=none", "time=true"]
+    for most, told in ((10**6, False), (30, True)):
+        monkeypatch.setattr("synthdp.planning.MOST_ROWS", most)
+        assert run(words) == 0
+        said = capsys.readouterr().out
+        assert ("made-up records of 30 units" in said) == told
+        assert ("; more of them may take longer" in said) == told
+
+
 def test_made_up_records_fit_any_schema():
     schema = Schema.from_dict({**FACTS, "columns": {**COLUMNS, "lab": {"kind": "continuous", "bounds": "learn"}}})
     assert len(made_up(schema)) == ROWS
@@ -485,6 +532,14 @@ def test_split_proposes_a_generator_that_takes_the_schema(place, capsys, more, p
     assert run(["split", "path=a.csv", "schema=schema.yaml", "out=parts"]) == 0
     (following,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("next")]
     assert ("generator=histories" in following) == proposed
+
+
+def test_split_names_the_account_that_plan_names(place, capsys):
+    assert run(["plan", *DATA, "generator=independent", "out=run"]) == 0
+    (account,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("account"))
+    assert run(["split", "path=a.csv", "schema=schema.yaml", "out=parts"]) == 0
+    (following,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("next")]
+    assert f"account={account.split()[1].rstrip(':')} " in following
 
 
 def test_a_split_that_fails_leaves_nothing(place, capsys):

@@ -1,5 +1,8 @@
 """What a steward forgot or typed wrongly is refused, or told, before it costs anything: from public facts alone."""
 
+from dataclasses import replace
+
+import pandas as pd
 import pytest
 import yaml
 from clinic import make_frame, make_schema
@@ -121,6 +124,33 @@ def test_learning_that_noise_would_hide_is_refused_before_the_charge(files, caps
     assert "'code0'" not in refused(capsys, words(files))
 
 
+def test_how_many_records_learning_needs_is_told_by_plan_and_by_check(files, capsys):
+    """Also where the number of units is itself to be learned. What `plan` says is the same, however many records there are."""
+    learning(files, units="learn")
+    assert run(words(files, "plan", "account=none")) == 0
+    said = capsys.readouterr().out
+    (line,) = (line for line in said.splitlines() if line.startswith("needs      more than about "))
+    most = int(line.split()[4].replace(",", ""))
+    assert "12 columns at this budget. Declare bounds and categories" in line
+    assert f"fewer than about {(most + 1) // 2:,} records share" in said
+    (files / "clinic.csv").unlink()
+    fewer = most - 100  # buying the number of units costs as well
+    learning(files, units=fewer)
+    assert f"of the {fewer:,} units share it" in refused(capsys, words(files, "plan", "account=none"))
+    learning(files, units=most + 10)
+    assert run(words(files, "plan", "account=none")) == 0
+    said = capsys.readouterr().out
+    assert "needs " not in said
+    assert "learned    code0" in said
+    for rows, told in ((most - 10, True), (most + 10, False)):
+        learning(files, units="learn")
+        cells = {f"code{place}": ["a"] * rows for place in range(6)}
+        cells |= {f"value{place}": [1.5] * rows for place in range(6)}
+        pd.DataFrame(cells).to_csv(files / "clinic.csv", index=False)
+        assert run(["check", f"data.path={files / 'clinic.csv'}", f"data.schema={files / 'schema.yaml'}"]) == 0
+        assert ("the table is too small" in capsys.readouterr().out) == told
+
+
 def test_what_learning_can_find_is_told_before_the_charge(files, capsys):
     declared = make_schema(columns={"sex": {"kind": "categorical", "categories": "learn"}}).to_dict()
     (files / "schema.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
@@ -184,6 +214,23 @@ def test_a_file_without_a_header_is_doubted(files, capsys):
     assert "flu" not in error
     assert run(["schema", f"path={files / 'clinic.csv'}", f"out={files / 'other.yaml'}"]) == 0
     assert capsys.readouterr().err == ""
+    pd.DataFrame({"nan": [1.5, 2.5], "17": [3, 4]}).to_parquet(files / "t.parquet")  # which names its columns
+    assert run(["schema", f"path={files / 't.parquet'}", f"out={files / 'typed.yaml'}"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_split_says_what_declared_units_are_meant_for_and_not_what_the_table_holds(files, capsys):
+    made = replace(make_schema(), units=200)  # of 60 records
+    made.save(files / "schema.yaml")
+    words = ["split", f"path={files / 'clinic.csv'}", f"schema={files / 'schema.yaml'}", f"out={files / 'parts'}"]
+    assert run(words) == 0
+    assert "declares 200 units, which is meant for the whole table. A fit" in capsys.readouterr().out
+
+
+def test_a_folder_of_tables_among_other_files_is_told_from_pictures(tmp_path, capsys):
+    for name in ("a.csv", "b.csv", "notes.txt"):
+        (tmp_path / name).write_text("x,y\n1,2\n")
+    assert "Linked tables need a folder that holds nothing else" in refused(capsys, ["schema", f"path={tmp_path}"])
 
 
 def test_a_large_epsilon_is_told_before_the_fit(files, capsys):

@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
 from clinic import make_frame, make_schema
 
-from synthdp import Schema, load
+from synthdp import NotEntered, Release, Schema, load
 from synthdp.cli import run
+from synthdp.generators.independent import Independent
 from synthdp.ledger.events import Gaussian
 from synthdp.ledger.ledger import Ledger
 from synthdp.seal.resume import Answers
@@ -28,6 +30,35 @@ def command(folder, *more):
         "budget.delta=1e-5",
     ]
     return [*words, f"out={folder / 'run'}", *more]
+
+
+def test_warnings_that_are_errors_end_no_fit_that_is_charged(tmp_path, monkeypatch, capsys):
+    """`python -W error` lost a model that was paid for, where a library warned."""
+    make_frame(300).to_csv(tmp_path / "train.csv", index=False)
+    make_schema().save(tmp_path / "schema.yaml")
+    monkeypatch.setattr("synthdp.errors.ENDING", ("error",))
+
+    def warning(done):
+        def warned(*given, **named):
+            found = done(*given, **named)
+            warnings.warn(f"of {done.__name__}", UserWarning, stacklevel=1)
+            return found
+
+        return warned
+
+    monkeypatch.setattr(Independent, "fit", warning(Independent.fit))
+    monkeypatch.setattr(Release, "save", warning(Release.save))
+    words = ["fit", f"data.path={tmp_path / 'train.csv'}", f"data.schema={tmp_path / 'schema.yaml'}"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=NotEntered)
+        assert run([*words, "generator=independent", "budget.delta=1e-5", f"out={tmp_path / 'run'}"]) == 0
+        with pytest.raises(UserWarning, match="as before"):
+            warnings.warn("as before", UserWarning, stacklevel=1)
+    said = capsys.readouterr().err
+    assert "warning: of fit" in said
+    assert "warning: of save" in said
+    assert load(tmp_path / "run" / "release")
 
 
 @pytest.mark.heavy

@@ -107,6 +107,14 @@ def test_each_figure_of_the_tables_is_in_the_json(result, page, no_plots, tmp_pa
     assert sum(cell in other for cell in printed) < len(printed) / 10, "the figures of another result would do as well"
 
 
+def test_a_truth_value_is_named_with_a_word_on_what_the_file_has(result):
+    name = next(name for name, each in result["targets"].items() if each["positive"] is not None)
+    of_truths = {**result["targets"][name], "positive": "True"}
+    told = "AUPRC and F1 are given for the class <q>True</q>, whatever word the file has for it."
+    assert told in html({**result, "targets": {**result["targets"], name: of_truths}})
+    assert told not in html({**result, "targets": {name: {**of_truths, "positive": "ill"}}})
+
+
 def test_each_figure_of_the_json_that_has_a_place_is_shown(result, text):
     entry = result["targets"]["income"]
     groups = [g for target in result["targets"].values() for g in target["subgroups"].values()]
@@ -357,9 +365,13 @@ def test_the_figure_that_decided_is_shown_and_marked(result, no_plots):
     assert not verdicts["AUROC</td>"]
 
 
-def test_an_infinite_epsilon_is_said_in_words(result, no_plots):
+def test_an_infinite_epsilon_and_the_relation_are_said_in_words(result, no_plots):
     found = {**result, "about": {**result["about"], "claim": {"epsilon": None, "delta": 1e-5, "unit": "record"}}}
     assert "epsilon infinite" in Page(html(found)).text
+    assert "replace_one" not in Page(html(found)).text
+    found["about"]["claim"]["relation"] = "replace_one"
+    assert "per record under replace_one, which compares it with another one in its place" in Page(html(found)).text
+    assert "per record under replace_one) holds" in Page(html(found)).text
 
 
 def test_the_json_holds_what_the_first_screen_says(result, no_plots, tmp_path):
@@ -431,6 +443,7 @@ def test_the_first_screen_names_what_of_histories_is_farthest_apart(result):
     assert "Among the histories" not in findings.faithful(result["fidelity"], histories)["text"]
 
 
+@pytest.mark.heavy
 def test_a_code_whose_numbers_lie_elsewhere_is_on_the_first_screen_and_in_the_terminal(result):
     def code(name, made, distance):
         return {
@@ -522,6 +535,21 @@ def test_bad_news_is_never_in_the_colour_of_good_news(result, no_plots):
     assert use["bad"]
     assert not use["good"]
     assert 'class="verdict bad"' in html(found)
+
+
+def test_a_release_far_from_the_real_rows_is_no_use_even_if_the_target_cannot_be_told(result):
+    found = {**copy.deepcopy(result), "histories": None}
+    for entry in found["targets"].values():
+        for scores in entry["average"].values():
+            for value in scores.values():
+                value["mean"] = 0.0 if entry.get("kind") == "number" else 0.5
+    assert findings.asks(found)[0]["verdict"] == "Cannot be told"
+    for name in ("tvd_1way", "tvd_2way"):
+        found["fidelity"][name]["mean"] = 0.7
+    use = findings.asks(found)[0]
+    assert use["verdict"].startswith("No: far from the real rows")
+    assert use["bad"]
+    assert use["answers"][0]["verdict"] == "Cannot be told"
 
 
 def test_the_page_begins_with_a_sentence(result, page):

@@ -167,7 +167,7 @@ def test_an_event_that_no_real_person_has_is_said_to_be_so(real):
     (found,), _ = survival.judge(parts, events_of([{"visit.ward": "a" if real else "c"}], one), one)
     result = {"about": {}, "targets": {}, "not_computed": [], "fidelity": {}, "histories": {"survival": [found]}}
     (line,) = [line for line in headline(result) if line.startswith("until visit.ward")]
-    assert ("no real person has this event, and 0 synthetic ones do" in line) != real
+    assert ("no real person has this event; synthetic people who have it: 0" in line) != real
     assert ("held-out and training people" in line) == real
 
 

@@ -46,7 +46,7 @@ def use_as_found(path):
         codec = Codec(schema)
         codes = codec.encode(record_files.read(path, schema))
         written = path.with_name(f"written.{path.name}")
-        record_files.write([codec.decode(codes, np.random.default_rng(0))], written, schema)
+        record_files.write([codec.decode(codes, np.random.default_rng(0))], written, schema, force=True)
         assert (codec.encode(record_files.read(written, schema)) == codes).all()
 
 
@@ -207,7 +207,7 @@ def test_csv_cells_of_any_reading(tmp_path):
                 np.random.default_rng(seed).integers(0, codec.sizes, (8, len(codec.sizes))), np.random.default_rng(1)
             )
         )
-        record_files.write([codec.decode(codes, np.random.default_rng(0))], tmp_path / "e.csv", schema)
+        record_files.write([codec.decode(codes, np.random.default_rng(0))], tmp_path / "e.csv", schema, force=True)
         assert (codec.encode(record_files.read(tmp_path / "e.csv", schema)) == codes).all()
 
     fuzz(prop, values=READINGS, seed=st.integers(0, 9))
@@ -229,7 +229,7 @@ def test_texts_that_stand_for_numbers_and_times_of_day(tmp_path):
         path.write_text("a;at\n" + "".join(f"{a};{at}\n" for a, at in rows), encoding="utf-8")
         codec = Codec(schema)
         codes = codec.encode(schema.validate(record_files.read(path, schema), "clamp"))
-        record_files.write([codec.decode(codes, np.random.default_rng(0))], tmp_path / "m.csv", schema)
+        record_files.write([codec.decode(codes, np.random.default_rng(0))], tmp_path / "m.csv", schema, force=True)
         assert (codec.encode(record_files.read(tmp_path / "m.csv", schema)) == codes).all()
 
     plain = st.one_of(limits, st.sampled_from(["1,5", "2.5", "08:35", "24:00", "8:05", "00:00:00", "-9", ""]), written)

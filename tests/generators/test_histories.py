@@ -12,9 +12,10 @@ import pytest
 from synthdp import Budget, NotEntered, Schema, Synthesizer, testing
 from synthdp.errors import BadInput
 from synthdp.generators.histories import GENERATOR, HistoriesSettings, _pairs
-from synthdp.generators.marginals import conditional_fit, mixed_model_fit
+from synthdp.generators.marginals import conditional_fit, history_fit, mixed_model_fit
 from synthdp.generators.marginals.conditional_fit import FIRST_SLOPE, Slopes, drawn, evenly, fit, softmax
-from synthdp.generators.marginals.history_fit import NoisyTables
+from synthdp.generators.marginals.history_fit import NoisyTables, _counts
+from synthdp.generators.marginals.history_times import adjust_shares
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import View
 from synthdp.seal import Sensitive
@@ -47,6 +48,24 @@ def of_next(frame):
     """(previous, this) values of the target, as shares."""
     previous = frame.groupby("patient", sort=False)["readmitted"].shift()
     return frame.assign(previous=previous).dropna().value_counts(["previous", "readmitted"], normalize=True)
+
+
+def test_progress_counts_the_work_of_each_column_and_not_columns():
+    """The target's mixed model takes most of the time, so that what is left was underestimated until it began."""
+    seen = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotEntered)
+        synthesizer = Synthesizer(
+            HistoriesSettings(rounds=2, iterations=5, pairs=6), schema=schema(300), budget=Budget(3.0, 1e-6)
+        )
+        synthesizer.fit(MADE_UP["stays"](300, 1), seed=0, progress=lambda step, steps, _: seen.append((step, steps)))
+    steps = [step for step, _ in seen]
+    assert steps == sorted(steps)
+    assert seen[-1] == (history_fit.STEPS, history_fit.STEPS)
+    columns = len(View.of(Codec(schema(300))).drawn)
+    first = steps[columns - 1] - steps[columns - 2]  # that of the target in the first round
+    assert first > 5 * max(np.diff(steps[: columns - 1]))
+    assert steps[-1] - steps[-2] < first, "it goes on from an earlier fit"
 
 
 def test_without_noise_what_follows_what_is_kept(fitted):
@@ -107,6 +126,7 @@ def test_whether_another_record_follows_is_kept():
     assert (follows == sample["readmitted"]).mean() > 0.93, "0.84 where only place and number of stays tell it"
 
 
+@pytest.mark.heavy
 def test_columns_that_stay_as_they_were_and_days_without_records_are_kept():
     """Half the stays are in the last one's ward for as many days; no stay begins on a weekend."""
     stays = MADE_UP["stays"](1500, 1)
@@ -136,6 +156,7 @@ def test_columns_that_stay_as_they_were_and_days_without_records_are_kept():
     assert (sample["admitted"].dt.day_of_week > 4).mean() < 0.02, "0.29 if all days are alike"
 
 
+@pytest.mark.heavy
 def test_a_column_that_stays_for_long_has_its_share():
     """In long histories, 24 % of the records have y, and 84 % of those that follow one with it."""
     rng = np.random.default_rng(0)
@@ -168,6 +189,42 @@ def test_a_column_that_stays_for_long_has_its_share():
         return long["y"].mean(), long.loc[long.groupby("p")["y"].shift().eq(True), "y"].mean()
 
     assert shares(sample) == pytest.approx(shares(records), abs=0.05), "0.50 and 0.99 where a fit goes the whole way"
+
+
+def test_a_share_of_days_comes_back_after_a_draw_that_was_far_off():
+    """The first draws know nothing of the tables: what they put on a day says little of it."""
+    share, noise = np.ones(4), 140.0
+    adjust_shares(share, np.array([-2200.0, 700.0, 800.0, 700.0]), np.array([1300.0, 700.0, 600.0, 700.0]), noise)
+    assert share[0] > 0.05
+    certain = np.ones(4)
+    adjust_shares(certain, np.array([-2200.0, 700.0, 800.0, 700.0]), np.array([1300.0, 700.0, 600.0, 700.0]), 0.01)
+    assert certain[0] < 1e-3, "without noise, a day on which nothing lies has nothing at once"
+
+
+def test_days_are_told_by_all_tables_of_records_together(monkeypatch):
+    """Those of the target, too; and the order column and the day of the week have a table of their own."""
+    asked, held = [], []
+    honest, adjusting = history_fit.NoisyTables.of, history_fit.adjust_shares
+
+    def of(data, question):
+        asked.append(honest(data, question))
+        return asked[-1]
+
+    monkeypatch.setattr(NoisyTables, "of", of)
+    monkeypatch.setattr(
+        history_fit, "adjust_shares", lambda *given: (held.append((len(given[0]), given[3])), adjusting(*given))[1]
+    )
+    stays = MADE_UP["stays"](200, 1)
+    generator = HistoriesSettings(rounds=1, iterations=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotEntered)
+        Synthesizer(generator, schema=schema(200), budget=Budget(1.0, 1e-6)).fit(stays, seed=0)
+    assert {("admitted",), ("weekday",)} <= set(asked[1].tables)
+    alone = [_counts([each], "weekday")[1] for each in asked if any("weekday" in clique for clique in each.tables)]
+    assert len(alone) > 1
+    for codes, deviation in held:
+        if codes == 7:
+            assert deviation == pytest.approx(sum(each**-2 for each in alone) ** -0.5)
 
 
 def test_rows_of_like_chances_have_the_codes_in_their_shares():

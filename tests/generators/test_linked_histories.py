@@ -502,7 +502,7 @@ def numbered(name, people, most=3):
     return declared, {**frames, "lab": made}
 
 
-@pytest.mark.parametrize("name", sweep(NUMBERS, lambda name: name in ("a number alone", "names of derived columns")))
+@pytest.mark.parametrize("name", sweep(NUMBERS, lambda name: name == "a number alone"))
 def test_numbers_below_visits_among_all_kinds_of_columns(name, tmp_path):
     """With much noise, which may fill any cell, and with one row of a visit."""
     for people, most in (
@@ -592,6 +592,7 @@ def from_visit_to_visit(tables, test):
     return rows["value"], rows.groupby("person_id")["value"].shift()
 
 
+@pytest.mark.heavy
 def test_without_noise_a_number_follows_the_last_one_of_its_code():
     """Where each code has a range of its own: by the value of the previous visit alone it followed nothing. Values drawn at random within
     real levels would have a correlation of 0.55."""
@@ -608,6 +609,7 @@ def test_without_noise_a_number_follows_the_last_one_of_its_code():
         assert not (np.abs(made - RANGES[test][0]) > 25).any(), "no other code's"
 
 
+@pytest.mark.heavy
 def test_at_epsilon_1_a_number_lies_in_the_range_of_its_code():
     frames, declared = measured(3000, seed=0, bins=20)
     settings = HistoriesSettings(rounds=1, iterations=30)

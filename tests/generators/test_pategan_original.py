@@ -24,7 +24,7 @@ UNPROTECTED = Budget(math.inf, 1e-5)
 
 
 @pytest.mark.heavy  # both columns' game and that of three: a minute
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("what", ["equal", "three"])
 def test_without_noise_it_learns_booleans(what, seed):
     """By the defaults; a generator that learns faster ends at a few rows, which teachers call fakes, in one seed of three."""

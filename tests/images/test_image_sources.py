@@ -53,6 +53,29 @@ def said(call, *arguments):
     return str(caught.value)
 
 
+def test_floats_in_an_archive_name_nobody(tmp_path):
+    schema = Schema.from_dict(
+        {
+            "columns": {
+                "image": {"kind": "image", "height": 2, "width": 2},
+                "patient": {"kind": "identifier"},
+                "code": {"kind": "categorical", "categories": [str(2**24), "5"], "missing": True},
+            },
+            "unit": "patient",
+            "max_records_per_unit": 1,
+            "declared_by": "test",
+        }
+    )
+    pictures, codes = np.zeros((3, 2, 2), np.uint8), np.array([2**24, 5, np.nan], np.float32)
+    np.savez(tmp_path / "t.npz", image=pictures, patient=1e17 + np.arange(3), code=codes)
+    frame = record_files.read(tmp_path / "t.npz", schema)
+    assert "'patient' is stored as float64" in said(schema.validate, frame, "clamp")
+    np.savez(tmp_path / "t.npz", image=pictures, patient=10**17 + np.arange(3), code=codes)
+    frame = record_files.read(tmp_path / "t.npz", schema)
+    assert frame["patient"].tolist() == [str(10**17 + place) for place in range(3)]
+    assert "'code': some values are not one of the declared" in said(schema.validate, frame)
+
+
 # Pixels
 
 
@@ -149,7 +172,7 @@ def test_no_record_and_one_are_data_too(tmp_path, name, rows):
     codec = Codec(schema)
     frame = codec.decode(np.zeros((rows, len(codec.sizes)), np.uint8), np.random.default_rng(0))
     for chunks in ([frame], []) if rows == 0 else ([frame],):
-        assert record_files.write(chunks, tmp_path / name, schema) == rows
+        assert record_files.write(chunks, tmp_path / name, schema, force=True) == rows
         assert codec.encode(record_files.read(tmp_path / name, schema)).shape == (rows, len(codec.sizes))
 
 
@@ -192,9 +215,11 @@ def test_never_half_written(tmp_path, name):
     assert list(tmp_path.iterdir()) == []
     record_files.write([frame], tmp_path / name, schema_of())
     with pytest.raises(RuntimeError):
-        record_files.write(failing(frame), tmp_path / name, schema_of())
+        record_files.write(failing(frame), tmp_path / name, schema_of(), force=True)
     assert len(record_files.read(tmp_path / name, schema_of())) == 5
-    record_files.write([frame[:2]], tmp_path / name, schema_of())
+    assert "exists" in said(record_files.write, [frame[:2]], tmp_path / name, schema_of())
+    assert len(record_files.read(tmp_path / name, schema_of())) == 5
+    record_files.write([frame[:2]], tmp_path / name, schema_of(), force=True)
     assert len(record_files.read(tmp_path / name, schema_of())) == 2
     assert [path.name for path in tmp_path.iterdir()] == [name]
 

@@ -1,5 +1,6 @@
 """From a hospital's CDM to a synthetic one on the command line; what is read, written and refused on the way."""
 
+import contextlib
 import json
 import math
 import re
@@ -775,6 +776,40 @@ def test_a_key_is_the_same_text_whoever_else_is_there():
         beside = cdm_store._clean("person", pa.table({"person_id": pa.array([*keys, another], pa.float64())}))
         assert alone["person_id"].to_pylist() == beside["person_id"].to_pylist()[:5]
         assert alone["person_id"].to_pylist() == ["1000000000000000", "7", "9007199254740991", None, None]
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+@pytest.mark.parametrize("engine", ["files", "duckdb", "postgresql"])
+def test_a_float_that_may_be_several_keys_is_none_wherever_it_is_stored(tmp_path, kind, engine):
+    least = 2 ** (53 if kind == "float64" else 24)
+    frame = pd.DataFrame(
+        {"person_id": [least - 1, least, -4 * least, 7, 1.5, np.nan, np.inf], "source": 1e17}, dtype=kind
+    )
+    frame["subject_id"] = frame["person_id"]
+    words, column = {"float64": "DOUBLE PRECISION", "float32": "REAL"}, list(frame)
+    table = f"CREATE TABLE person ({', '.join(f'{name} {words[kind]}' for name in column)})"
+    wanted = {"person": ("person_id", "subject_id")}
+    with contextlib.ExitStack() as stack:
+        where = str(tmp_path)
+        if engine == "files":
+            frame.to_parquet(tmp_path / "person.parquet")
+        elif engine == "duckdb":
+            where = str(tmp_path / "t.duckdb")
+            with duckdb.connect(where) as database:
+                database.execute(table)
+                database.execute("INSERT INTO person FROM frame")
+        else:
+            import psycopg
+
+            server = stack.enter_context(databases.postgres())
+            where = f"postgresql://{databases.USER}@/postgres?host={server}"
+            with psycopg.connect(host=str(server), user=databases.USER, dbname="postgres") as connection:
+                connection.execute(table)
+                for row in frame.itertuples(index=False):
+                    connection.execute("INSERT INTO person VALUES (%s, %s, %s)", [float(each) for each in row])
+        found = Cdm(where).texts(wanted, ("subject_id",))["person"]
+    for name in wanted["person"]:
+        assert found[name].to_pylist() == [str(least - 1), None, None, "7", "1.5", None, None]
 
 
 def test_cells_that_are_no_text_are_refused_by_their_field(tmp_path):

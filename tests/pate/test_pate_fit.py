@@ -16,6 +16,7 @@ from synthdp.budgets import AccountFile
 from synthdp.ledger.events import Vote
 from synthdp.ledger.ledger import Ledger
 from synthdp.pate import PATE, Confident, GNMax, Interactive, LNMax, Network, Networks, Selection
+from synthdp.pate.fit import _check_apart
 from synthdp.seal.replay import Recorder
 
 LEARN = {"kind": "categorical", "categories": "learn"}
@@ -201,6 +202,28 @@ def test_bad_input_is_one_clear_line_and_opens_nothing(settings, words, tmp_path
         fitted(untouched(), ledger=tmp_path / "ledger.jsonl", account=tmp_path / "a", **settings)
     assert "\n" not in str(refusal.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_sensitive_records_are_no_public_ones(tmp_path):
+    """Labelled public records leave the hospital as they are."""
+    records = problem(300, 1)
+    shuffled = without_labels(records).sample(frac=1, random_state=1)
+    with pytest.raises(BadInput, match="public: these are the sensitive records, without their labels"):
+        fitted(records, public=shuffled, ledger=tmp_path / "ledger.jsonl")
+    assert not (tmp_path / "ledger.jsonl").exists()
+    _check_apart(shuffled.iloc[1:], records)
+    _check_apart(without_labels(problem(300, 2)), records)
+
+
+def test_as_many_queries_as_the_budget_buys_beside_what_is_learned():
+    pate, budget = PATE(teachers=40, aggregator=GNMax(20.0), queries=None), Budget(2.0, 1e-5)
+    schema = problem_schema(columns={"side": LEARN})
+    most = pate.plan_queries(budget)
+    made = fitted(
+        schema=schema, public=without_labels(problem(most, 1)), budget=budget, aggregator=GNMax(20.0), queries=None
+    )
+    assert 0.7 * most < len(made.answers.codes) < most
+    assert made.statement.epsilon <= budget.epsilon
 
 
 @pytest.mark.heavy

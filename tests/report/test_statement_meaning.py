@@ -120,6 +120,8 @@ def test_numbers_are_readable():
     assert words.scientific(0.01) == "0.01"
     assert words.one_in(1e-6) == "1 in 1,000,000"
     assert words.one_in(3e-6) == "1 in 333,333", "rounded towards the larger probability"
+    assert words.one_in(0.1) == "1 in 10"
+    assert words.one_in(0.9) == "90.0 %", "1 in 1 would be certain"
     assert [words.number(value) for value in (True, None, 1999, 10391, 2.0, 0.125, [1, 2], "x", math.inf)] == [
         "yes", "none", "1999", "10,391", "2", "0.125", "1, 2", "x", "∞",
     ]  # fmt: skip

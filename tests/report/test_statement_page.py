@@ -465,6 +465,27 @@ def test_rows_of_each_table_that_count_are_told_at_the_top_and_among_what_was_lo
     )
 
 
+def test_bounds_and_shares_that_noise_hid_are_told_without_a_figure():
+    """100 % plus or minus 64 % of the records says nothing."""
+    told = [
+        {
+            "name": "cost",
+            "kind": "continuous",
+            "declared": {"decimals": 2},
+            "bought": {"bounds": [-(2.0**40), 2.0**40]},
+        },
+        {"name": "age", "kind": "integer", "declared": {}, "bought": {"bounds": [16, 128]}},
+        {"name": "day", "kind": "datetime", "declared": {}, "bought": {"bounds": ["1900-01-01", "2100-12-01"]}},
+        {"name": "born", "kind": "datetime", "declared": {}, "bought": {"bounds": ["1911-01-01", "2010-12-31"]}},
+    ]
+    lost = Lost(merged=tuple(Merged(column=f"v{each}", other="other", share=1.0, error=each) for each in (0.32, 0.02)))
+    said = information_loss.brief(make_statement(columns=told, lost=lost))
+    assert any(
+        "Bounds that noise hid, so that the widest possible ones stand: cost, day, born." in line for line in said
+    )
+    assert any("v0.32 a share that noise hides; v0.02 100.0% ± 4.0% of records" in line for line in said)
+
+
 def test_what_was_lost_is_told():
     lost = Lost(merged=(Merged(column="code", other="rest", share=0.4, error=0.01),), alone=("age",), empty=("day",))
     page = Page(

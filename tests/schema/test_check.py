@@ -158,7 +158,7 @@ def test_a_frame_in_the_coding_of_its_file_is_refused_with_the_way_to_read_it(tm
     assert synthdp.write(frame, tmp_path / "c.csv", schema) == 2
     assert (tmp_path / "c.csv").read_text() == (tmp_path / "b.csv").read_text()
     with pytest.raises(BadInput, match="lacks columns of the schema: 'dose'"):
-        synthdp.write(frame.drop(columns="dose"), tmp_path / "c.csv", schema)
+        synthdp.write(frame.drop(columns="dose"), tmp_path / "d.csv", schema)
     path.write_text("born;dose;ill\n12/31/1970;1.5;Oui\n")
     with pytest.raises(BadInput) as caught:
         schema.validate(synthdp.read(path, schema))

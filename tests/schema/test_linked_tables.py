@@ -308,6 +308,12 @@ def test_check_lists_links_and_keys_that_are_not_right():
     assert told["visit.person_id", "some rows have no key of person, and count for nobody"].rows == (2,)
     assert told["person.person_id", "some keys occur in several rows"].rows == (1, 41)
     assert told["visit.visit_id", "some keys occur in several rows"].count == 2
+    assert not any(each.cells for each in found)
+    shown = review_tables(schema(units=40), frames, frames, values=True)
+    cells = {(each.column, each.what.split(":")[0]): each.cells for each in shown}
+    assert cells["visit.person_id", "some rows have a key that is not in person, and count for nobody"] == ("nobody",)
+    assert cells["visit.person_id", "some rows have no key of person, and count for nobody"] == ("",)
+    assert cells["person.person_id", "some keys occur in several rows"] == (str(person["person_id"][0]),) * 2
     assert (
         "diagnosis.visit_id",
         "some rows belong to several people, since their keys do, and count once for each",
@@ -316,10 +322,10 @@ def test_check_lists_links_and_keys_that_are_not_right():
     assert {each.column for each in capped} == {"visit.start", "diagnosis.visit_id"}
     sizes = frames["diagnosis"].groupby("visit_id").size()
     assert {each.column: each.count for each in capped}["diagnosis.visit_id"] == int((sizes - 2).clip(lower=0).sum())
+    whole = clinic(40, seed=1)
+    whole["visit"].loc[0, "ward"] = None
     assert not review_tables(
-        schema(units=40, tables={"visit": {"max_rows": 6}, "diagnosis": {"max_rows": 9}}),
-        clinic(40, seed=1),
-        clinic(40, seed=1),
+        schema(units=40, tables={"visit": {"max_rows": 6}, "diagnosis": {"max_rows": 9}}), whole, whole
     )
     early = clinic(40, seed=1)
     early["visit"]["start"] = pd.Timestamp("2020-01-01")
@@ -410,3 +416,12 @@ def test_columns_that_are_left_out_of_people_and_of_visits_are_not_joined():
     whole = joined(made.validate_tables(clinic(40, seed=1)), made)
     assert tuple(whole.frame.columns) == made.names
     assert not {"person.sex", "visit.ward"} & set(whole.frame.columns)
+
+
+def test_learned_bounds_lie_within_what_the_files_of_each_table_can_say():
+    born = {"kind": "datetime", "bounds": "learn", "missing": True}
+    two_digits = {"columns": {"birth": {"date": "dd/mm/yy", "latest": 2010}}}
+    columns = {**DECLARED["tables"]["person"]["columns"], "birth": born}
+    table = declared(tables={"person": {"columns": columns, "reading": two_digits}}, rules=None)
+    learned = Schema.from_dict(table).with_learned("person.birth", bounds=(-1e18, 1e18))
+    assert learned.column("person.birth").bounds == ("1911-01-01", "2010-12-31")

@@ -7,6 +7,7 @@ from mixed_tables import MIXED
 from synthdp.errors import BadInput
 from synthdp.schema import columns as kinds
 from synthdp.schema import yamlfile
+from synthdp.schema.learned import unfound
 from synthdp.schema.schema import LEARN, Categorical, Continuous, Datetime, Integer, Schema
 
 MINIMAL = {"columns": {"age": {"kind": "integer", "bounds": [0, 99]}}}
@@ -210,6 +211,35 @@ def test_whatever_is_bought_makes_a_usable_column(column, bounds):
     assert schema.learned == []
     assert Schema.from_dict(schema.to_dict()) == schema
     assert Codec(schema).sizes[0] >= 1
+
+
+@pytest.mark.parametrize(
+    ("column", "coding", "bounds"),
+    [
+        (Datetime(name="x", bounds=LEARN), {"date": "dd/mm/yy", "latest": 2010}, ("1911-01-01", "2010-12-31")),
+        (
+            Datetime(name="x", bounds=LEARN, resolution="hour"),
+            {"date": "dd/mm/yy HH", "latest": 1999},
+            ("1900-01-01", "1999-12-31T23:00:00"),
+        ),
+        (Integer(name="x", bounds=LEARN), {"time": "HH:MM"}, (0, 1439)),
+        (Integer(name="x", bounds=LEARN), {"stored": "uint8"}, (0, 255)),
+        (Integer(name="x", bounds=LEARN, step=10), {"stored": "int8"}, (-120, 120)),
+        (Integer(name="x", bounds=LEARN), {"stored": "decimal(3, 0)"}, (-999, 999)),
+        (Continuous(name="x", bounds=LEARN, decimals=1), {"stored": "decimal(4, 2)"}, (-99.9, 99.9)),
+        (Continuous(name="x", bounds=LEARN), {"stored": "decimal(2, 2)"}, (-0.99, 0.99)),
+    ],
+)
+def test_learned_bounds_lie_within_what_a_cell_can_say(column, coding, bounds):
+    """Noise may hide bounds, and the widest ones stand then: a year of another century or a number too large for its type could not be
+    written."""
+    plain = {**Schema(columns=(column,)).to_dict(), "reading": {"columns": {"x": coding}}}
+    ends = (-(2.0**53), 2.0**53) if isinstance(column, Datetime) else (-(2.0**40), 2.0**40)
+    schema = Schema.from_dict(plain).with_learned("x", bounds=ends, bins=[1.0])
+    assert schema.column("x").bounds == bounds
+    schema.reading.check(schema.columns, values=True)
+    if isinstance(column, Datetime):
+        assert unfound(*bounds)
 
 
 def test_bought_items_take_the_place_of_learn():

@@ -14,7 +14,7 @@ from threading import Barrier
 import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
-from sweeps import sweep
+from sweeps import heavy, sweep
 from test_resume import Walk
 
 from synthdp import Synthesizer
@@ -216,7 +216,7 @@ def killed(folder, account, number, how, resume):
 
 
 @pytest.mark.parametrize("how", sweep(["before", "torn", "after"], lambda how: how == "torn"))
-@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("resume", [heavy(False), True])
 def test_killed_at_any_write_it_goes_on_and_is_charged_once(tmp_path, how, resume):
     """The ledger's claim, the account's entry, the ledger's first line, each charge."""
     number = 1

@@ -380,7 +380,7 @@ for how in killing.HOWS:
 """
 
 
-@pytest.fixture(scope="module", params=sweep([16, 3], lambda apart: apart == 16))
+@pytest.fixture(scope="module", params=sweep([16, 6], lambda apart: apart == 16))
 def wrecks(request, tmp_path_factory):
     """Fits that were killed at every n-th write, before, after or in the middle of it."""
     home = tmp_path_factory.mktemp("killed")

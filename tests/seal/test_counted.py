@@ -32,6 +32,7 @@ from synthdp.seal.teachers import Estimators
 from synthdp.seal.vectors import Group, Sums
 from synthdp.tables import source as database_errors
 from synthdp.tables import source as tables
+from synthdp.tables import table_check
 
 SCHEMA = make_schema(unit="patient", max_records_per_unit=3)
 CODEC = Codec(SCHEMA)
@@ -285,6 +286,7 @@ import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 import ibis
 from synthdp.tables import source as tables
+from synthdp.tables import table_check
 asked = ibis.duckdb.connect().sql("SELECT sum(hash(a.range * b.range) % 7) AS n FROM range(4000000) a, range(4000000) b")
 table = tables.Opened(expression=asked)
 try:
@@ -315,6 +317,7 @@ import pathlib, signal, sys, time
 for number in (signal.SIGHUP, signal.SIGTERM):  # whoever runs the tests may ignore them
     signal.signal(number, signal.SIG_DFL)
 from synthdp.tables import source as tables
+from synthdp.tables import table_check
 here = pathlib.Path(sys.argv[1])
 with tables.opened(tables.parquet(here / "records.parquet", folder=here / "private")):
     print("open", flush=True)
@@ -408,10 +411,11 @@ def test_files_that_are_not_there_or_not_alike(tmp_path):
         synthesizer.fit(tables.parquet(tmp_path / "b.parquet"))
 
 
+@pytest.mark.parametrize("most", [40, 5])
 @pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT"])
-def test_a_record_counts_once_whatever_its_column_s_collation_holds_to_be_equal(collation):
-    """Three records were six where "c1" met the category "C1" too."""
-    marks = [f"{letter}{number}" for letter in "cC\u00e7" for number in range(40)]
+def test_a_record_counts_once_whatever_its_column_s_collation_holds_to_be_equal(collation, most):
+    """Three records were six where "c1" met the category "C1" too and, of few categories, "C2" counted as "c2"."""
+    marks = [f"{letter}{number}" for letter in "cC\u00e7" for number in range(most)]
     schema = Schema(columns=(Categorical(name="x", categories=tuple(marks)),))
     codec = Codec(schema)
     with database_errors.asking():
@@ -423,5 +427,8 @@ def test_a_record_counts_once_whatever_its_column_s_collation_holds_to_be_equal(
         store = CountedTable.of(opened, schema, KEY).encoded_by(codec)
         (found,) = store.counts([(0,)], codec.sizes)
         assert store.units == 3
-    assert [marks[place] for place in np.flatnonzero(found)] == ["c1", "C2", "\u00e73"]
+        assert [marks[place] for place in np.flatnonzero(found)] == ["c1", "C2", "\u00e73"]
+        fewer = Schema(columns=(Categorical(name="x", categories=("C1", "C2", "\u00e73")),))
+        with pytest.raises(BadInput, match="declared categories"):
+            table_check.validate(fewer, opened, "error")
     connection.disconnect()

@@ -111,7 +111,7 @@ for how in killing.HOWS:
 """
 
 
-@pytest.fixture(scope="module", params=sweep([160, 5], lambda apart: apart == 160))
+@pytest.fixture(scope="module", params=sweep([160, 10], lambda apart: apart == 160))
 def wrecks(request, tmp_path_factory):
     """Fits that were killed at every n-th write, before, after or in the middle of it, and again when they were resumed."""
     home = tmp_path_factory.mktemp("wrecks")

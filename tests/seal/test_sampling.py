@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from sweeps import sweep
 
 from synthdp import BadInput, Budget, Schema, Synthesizer, accounting
 from synthdp.generators import Traits
@@ -125,7 +126,8 @@ def test_samples_without_replacement_have_one_size_and_each_unit_as_often():
 @pytest.mark.parametrize("wrong", [{"relation": "add_remove"}, {"units": UNITS + 1}, {"units": None}])
 def test_samples_without_replacement_need_the_exact_public_number_of_units(wrong):
     with pytest.raises(
-        BadInput, match="relation=replace_one, in one process, where the schema's units are just those of the table"
+        BadInput,
+        match="relation=replace_one, one process, and `units:` in the schema equal to the table's number of units",
     ):
         sealed_fixed(1, **wrong)
 
@@ -225,7 +227,7 @@ def fit(folder, *, resume=False):
 
 
 @pytest.mark.parametrize(
-    "after", [1, 20, 33, 40]
+    "after", sweep([1, 20, 33, 40], lambda after: after == 33)
 )  # blocks kept before the stop: in the first loop, at its end, in the second
 def test_a_fit_resumed_in_either_loop_tosses_new_coins_for_what_it_does_again(tmp_path, monkeypatch, after):
     TwoPhases.told.clear()

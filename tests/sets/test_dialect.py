@@ -12,7 +12,7 @@ from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
 from synthdp.sets.column_format import REMEDY
 from synthdp.sets.draft import draft
-from synthdp.tables import csv_lines
+from synthdp.tables import csv_lines, source, table_check
 
 WARDS = ("Gyn\u00e4kologie", "Innere", "Chirurgie")
 
@@ -166,6 +166,39 @@ def test_a_file_whose_lines_do_not_end_alike_gets_the_more_frequent_end_and_a_wo
     found = record_files.look(path)
     assert (found.reading or Reading()).newline == newline
     assert found.mind[0].endswith(f"synthetic files end every line with {newline.upper()}")
+
+
+@pytest.mark.parametrize("text", ["a,b", "a,b\n", "a,b\n1,x", "a;b", "\ufeffa,b"])
+def test_the_last_line_need_not_end(tmp_path, text):
+    (tmp_path / "t.csv").write_text(text, encoding="utf-8")
+    assert list(record_files.look(tmp_path / "t.csv").frame.columns) == ["a", "b"]
+    assert len(record_files.read(tmp_path / "t.csv")) == ("x" in text)
+
+
+@pytest.mark.parametrize("rows", [["1;x;", "2;y;"], ["1;x; ", "2;y;"], []])
+def test_a_separator_at_the_end_of_every_line_is_no_column(tmp_path, rows):
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["a;b;", *rows, ""]))
+    assert list(record_files.look(path).frame.columns) == ["a", "b"]
+    assert list(record_files.read(path).columns) == ["a", "b"]
+    columns = {"a": {"kind": "integer", "bounds": [0, 9]}, "b": {"kind": "categorical", "categories": ["x", "y"]}}
+    schema = Schema.from_dict({"columns": columns, "reading": {"separator": ";"}})
+    frame = schema.validate(record_files.read(path, schema))
+    assert len(frame) == len(rows)
+    with source.opened(source.csv(path), schema.reading) as opened:
+        table_check.validate(schema, opened, "error")
+        assert list(opened.expression.columns) == ["a", "b"]
+
+
+@pytest.mark.parametrize("header", ["a;b;", "Report;;"])
+def test_a_cell_after_the_last_separator_is_refused_by_its_line(tmp_path, header):
+    path = tmp_path / "t.csv"
+    path.write_text(f"{header}\n1;x;\n2;y;z\n")
+    told = "line 3: holds something after the last separator" if header == "a;b;" else "line 3: |column 2 has no name"
+    for look in (record_files.look, record_files.read):
+        with pytest.raises(BadInput, match=told) as caught:
+            look(path)
+        assert "delete titles above the header" in str(caught.value)
 
 
 def test_line_ends_are_counted_across_blocks(tmp_path, monkeypatch):

@@ -244,6 +244,48 @@ def test_decimals_with_a_fixed_point_are_numbers_and_no_text(tmp_path):
     )
 
 
+def test_types_that_synthetic_files_do_not_have_are_left_out_or_named(tmp_path):
+    rows = range(60)
+    table = pa.table(
+        {
+            "list": pa.array([[row] for row in rows], pa.list_(pa.int64())),
+            "struct": pa.array([{"x": row % 2} for row in rows], pa.struct([("x", pa.int64())])),
+            "map": pa.array([[("k", row)] for row in rows], pa.map_(pa.string(), pa.int64())),
+            "bytes": pa.array([b"x"] * 60, pa.binary()),
+            "uuid": pa.array([b"0123456789abcdef"] * 60, pa.binary(16)),
+            "took": pa.array([3600 * row for row in rows], pa.duration("s")),
+            "tod": pa.array([time(row % 24, row) for row in rows], pa.time64("us")),
+            "ts": pa.array([row * 10**9 for row in rows], pa.timestamp("ms", "Europe/Berlin")),
+            "age": pa.array([row % 50 for row in rows], pa.int64()),
+        }
+    )
+    pq.write_table(table, tmp_path / "t.parquet")
+    found = record_files.look(tmp_path / "t.parquet")
+    text = draft(found.frame, tmp_path / "t.parquet", found=found).schema
+    columns = yamlfile.parse(text, "draft")["columns"]
+    left_out = ["list", "struct", "map", "bytes", "uuid", "took"]
+    assert [name for name, column in columns.items() if column["kind"] == "ignore"] == left_out
+    assert text.count("left out: no kind has its type") == len(left_out)
+    for line, name in zip(found.mind, left_out, strict=False):
+        assert line.startswith(f"column {name!r}: left out, since no kind has its type (")
+    assert found.mind[6:] == (
+        "column 'tod': is stored as time64; synthetic files hold text such as 08:30:00",
+        "column 'ts': is stored as timestamp in the zone Europe/Berlin; synthetic files hold the time in UTC, without a zone",
+    )
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_whole_numbers_that_name_records_stay_whole_numbers_from_zero_on_too(tmp_path, ending, first):
+    path = tmp_path / f"t{ending}"
+    frame = pd.DataFrame({"pid": range(first, first + 60), "x": [row % 7 for row in range(60)]})
+    frame.to_csv(path, index=False) if ending == ".csv" else frame.to_parquet(path)
+    found = record_files.look(path)
+    drafted = yamlfile.parse(draft(found.frame, path, found=found).schema, "draft")
+    assert drafted["columns"]["pid"]["kind"] == "identifier"
+    assert drafted["reading"]["columns"]["pid"] == {"pattern": "#"}
+
+
 def test_a_title_or_a_code_for_missing_values_takes_no_decimals_away(tmp_path):
     cells = [f"{n * 37 % 1000 / 100:g}" if n % 9 else "." for n in range(300)]
     pd.DataFrame({"dose": cells}).to_csv(tmp_path / "t.csv", index=False)
@@ -310,6 +352,11 @@ def kinds_of(frame):
 @pytest.mark.parametrize("name", ["Patienten-Nr.", "FallNummer", "patient_no", "PatID", "CaseNumber"])
 def test_columns_that_are_called_as_numbers_of_patients_are_identifiers(name):
     assert Schema.draft(pd.DataFrame({name: ["a1", "b2", "c3"] * 9, "x": range(27)})).column(name).kind == "identifier"
+
+
+def test_a_draft_of_a_path_says_what_reads_it():
+    with pytest.raises(BadInput, match=r"a draft needs a frame, got str: synthdp\.read\(path\)"):
+        Schema.draft("records.csv")
 
 
 def test_python_drafts_what_the_command_line_drafts(tmp_path):

@@ -2,6 +2,7 @@ import csv
 import gzip
 import json
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -14,7 +15,9 @@ from synthdp.errors import BadInput
 from synthdp.schema import cells
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Categorical, Continuous, Identifier, Integer, Schema
+from synthdp.seal.records import members
 from synthdp.sets import record_files
+from synthdp.tables import database_url
 from synthdp.tables.csvfile import neutral, restored
 
 CODEC = Codec(MIXED)
@@ -68,7 +71,7 @@ def test_never_half_written(tmp_path, name):
     assert list(tmp_path.iterdir()) == []
     (tmp_path / name).write_text("an older file")
     with pytest.raises(RuntimeError):
-        record_files.write(failing(), tmp_path / name, MIXED)
+        record_files.write(failing(), tmp_path / name, MIXED, force=True)
     assert (tmp_path / name).read_text() == "an older file"
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -96,12 +99,42 @@ def test_numbers_are_untouched_and_nothing_is_listed(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
+@pytest.mark.parametrize("ending", sorted({*record_files.ENDINGS} - {".sas7bdat"}))  # which is only read
+def test_a_file_that_is_there_is_replaced_by_force_alone(tmp_path, ending):
+    schema, out = Schema(columns=(Categorical(name="c", categories=("a", "b")),)), tmp_path / f"t{ending}"
+    out.write_text("real records")
+    with pytest.raises(BadInput, match=r"exists; choose another name, or pass force=true \(in Python force=True\)"):
+        record_files.write(pd.DataFrame({"c": ["a"]}), out, schema)
+    assert out.read_text() == "real records"
+    record_files.write(pd.DataFrame({"c": ["a"]}), out, schema, force=True)
+    assert list(record_files.read(out, schema)["c"]) == ["a"]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet", ".xlsx", ".sav"])
+def test_what_a_schema_accepts_can_be_written(tmp_path, ending):
+    """Numbers that name somebody, and codes that a frame holds as numbers."""
+    schema = Schema(
+        columns=(Identifier(name="id"), Categorical(name="c", categories=("1", "x")), Integer(name="i", bounds=(0, 9)))
+    )
+    frame = pd.DataFrame({"id": [7, 8], "c": [1, 1], "i": [3, 4]})
+    record_files.write(schema.validate(frame), tmp_path / f"t{ending}", schema)
+    back = record_files.read(tmp_path / f"t{ending}", schema)
+    assert [list(map(str, back[name])) for name in back] == [["7", "8"], ["1", "1"], ["3", "4"]]
+
+
+def test_a_column_that_is_not_of_its_kind_is_named(tmp_path):
+    schema = Schema(columns=(Integer(name="age", bounds=(0, 9)),))
+    with pytest.raises(BadInput, match=r"column 'age' is not of the schema's kind; schema\.validate") as caught:
+        record_files.write(pd.DataFrame({"age": ["secret"]}), tmp_path / "t.parquet", schema)
+    assert "secret" not in str(caught.value)
+
+
 def test_a_listing_of_an_older_file_goes(tmp_path):
     out = tmp_path / "t.csv"
     schema = Schema(columns=(Categorical(name="c", categories=("=a", "b")),))
     record_files.write([pd.DataFrame({"c": ["=a"]})], out, schema)
     assert (tmp_path / "t.csv.neutralised.json").exists()
-    record_files.write([pd.DataFrame({"c": ["b"]})], out, schema)
+    record_files.write([pd.DataFrame({"c": ["b"]})], out, schema, force=True)
     assert not (tmp_path / "t.csv.neutralised.json").exists()
 
 
@@ -281,8 +314,114 @@ def test_units_that_are_stored_as_floats_are_refused_by_type(tmp_path):
         }
     )
     ids = [2**60 + i for i in range(20)]
-    with pytest.raises(BadInput, match="'patient' is stored as float64, in which long numbers run together"):
-        schema.validate(pd.DataFrame({"patient": [1.0, 2.0], "ill": [True, False]}), invalid="clamp")
+    for kind, name in (("float64", "float64"), ("Float64", "Float64"), ("complex", "complex128")):
+        frame = pd.DataFrame({"patient": pd.Series([1.0, 2.0]).astype(kind), "ill": [True, False]})
+        for held in (frame, frame.astype({"patient": "category"})):
+            with pytest.raises(
+                BadInput, match=f"'patient' is stored as ({name}|category), in which long numbers run together"
+            ):
+                schema.validate(held, invalid="clamp")
     pq.write_table(pa.table({"patient": [*ids, None], "ill": [True] * 21}), tmp_path / "a.parquet")
     frame = schema.validate(record_files.read(tmp_path / "a.parquet", schema), invalid="clamp")
     assert len(set(cells.texts(frame["patient"]))) == 21
+
+
+IDS = 10**17 + np.arange(20)
+NAMED = {
+    "columns": {"patient": {"kind": "identifier"}, "ill": {"kind": "boolean"}},
+    "unit": "patient",
+    "max_records_per_unit": 2,
+    "declared_by": "test",
+}
+LINKED = {
+    "unit": "patient",
+    "declared_by": "test",
+    "tables": {
+        "person": {"key": "patient", "columns": {"ill": {"kind": "boolean"}}},
+        "visit": {
+            "parent": "person",
+            "order": "start",
+            "max_rows": 2,
+            "columns": {"start": {"kind": "datetime", "bounds": ["2020-01-01", "2021-01-01"]}},
+        },
+    },
+}
+
+
+def saved(path, ids):
+    """As pandas writes it: one missing id makes floats of all others, and several people of one."""
+    pd.DataFrame({"patient": ids, "ill": True, "start": pd.Timestamp("2020-02-02")}).to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("reading", [None, {"strip": True}, {"missing": ["-9"]}], ids=["plain", "strip", "missing"])
+def test_no_reading_hides_that_keys_are_floats(tmp_path, reading):
+    schema = Schema.from_dict(
+        {**NAMED, "columns": {**NAMED["columns"], "start": {"kind": "ignore"}}, "reading": reading}
+    )
+    tables = {name: {**table, "reading": reading} for name, table in LINKED["tables"].items()}
+    tables["person"]["columns"] = {"ill": {"kind": "boolean"}, "start": {"kind": "ignore"}}
+    tables["visit"]["columns"] = {**tables["visit"]["columns"], "ill": {"kind": "ignore"}}
+    linked = Schema.from_dict({**LINKED, "tables": tables})
+    address = database_url.address(f"duckdb:///{tmp_path / 't.duckdb'}#person")
+
+    def written(ids):
+        with duckdb.connect(str(tmp_path / "t.duckdb")) as database:
+            for name in ("person", "visit"):
+                path = saved(tmp_path / f"{name}.parquet", ids)
+                database.execute(f"CREATE OR REPLACE TABLE {name} AS FROM '{path}'")
+
+    whole = address.url + "#main"
+    one = [
+        lambda: record_files.read(tmp_path / "person.parquet", schema),
+        lambda: record_files.from_database(address, schema),
+    ]
+    many = [
+        lambda: record_files.read_tables(tmp_path, linked),
+        lambda: record_files.tables_from_database(database_url.address(whole), linked),
+    ]
+    written(pd.Series(IDS))
+    for read in one:
+        assert len(set(cells.texts(schema.validate(read(), "clamp")["patient"]))) == 20
+    for read in many:
+        assert len(set(cells.texts(linked.validate_tables(read(), "clamp")["visit"]["patient"]))) == 20
+    written(pd.Series([*IDS, None], dtype="float64"))
+    for read in one:
+        assert "'patient' is stored as float64" in said(schema.validate, read(), "clamp")
+    for read in many:
+        assert "table 'person': the key 'patient' is stored as float64" in said(linked.validate_tables, read(), "clamp")
+
+
+def test_no_file_hides_that_another_one_s_units_are_floats(tmp_path):
+    schema = Schema.from_dict({**NAMED, "columns": {**NAMED["columns"], "start": {"kind": "ignore"}}})
+    saved(tmp_path / "b.parquet", pd.Series(IDS))
+    for kind in ("int64", "str"):
+        saved(tmp_path / "a.parquet", pd.Series([7]).astype(kind))
+        assert len(set(cells.texts(real_records._read(str(tmp_path), schema)["patient"]))) == 21
+    saved(tmp_path / "b.parquet", pd.Series([*IDS, None], dtype="float64"))
+    for kind in ("int64", "str"):
+        saved(tmp_path / "a.parquet", pd.Series([7]).astype(kind))
+        assert "b.parquet: the unit column 'patient' is stored as float64" in said(
+            real_records._read, str(tmp_path), schema
+        )
+
+
+def test_a_column_that_another_file_lacks_is_read_as_it_is_alone(tmp_path):
+    schema = Schema(
+        columns=(Integer(name="n", bounds=(0, 9)), Categorical(name="code", categories=(str(LONG),), missing=True))
+    )
+    pd.DataFrame({"n": [1], "code": [LONG]}).to_parquet(tmp_path / "a.parquet")
+    pd.DataFrame({"n": [2]}).to_parquet(tmp_path / "b.parquet")
+    assert cells.texts(real_records._read(str(tmp_path), schema)["code"]) == [str(LONG), None]
+
+
+def test_a_float_that_may_be_several_keys_names_nobody():
+    schema = Schema.from_dict(NAMED)
+    held = [2.0**53 - 1, 7, "7", 2.0**53, -1e17, np.inf, np.float32(2**24), 2**53, None]
+    frame = pd.DataFrame({"patient": pd.Series(held, dtype=object), "ill": True})
+    assert cells.keys(frame["patient"]) == ["9007199254740991", "7", "7", "", "", "", "", "9007199254740992", ""]
+    assert [name.decode() for name in members(frame, "patient")[1]] == ["9007199254740991", "7", "", "9007199254740992"]
+    assert schema.validate(frame, "clamp") is not None
+    for rows in (slice(3, 4), slice(6, 7)):
+        assert "'patient': some values are missing in the unit column" in said(schema.validate, frame[rows])
+    schema.validate(frame[:3])

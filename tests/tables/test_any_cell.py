@@ -3,6 +3,8 @@
 import csv
 import datetime as dt
 import logging
+from contextlib import nullcontext
+from dataclasses import replace
 from decimal import Decimal
 
 import awkward
@@ -231,6 +233,44 @@ def test_what_a_list_holds_is_read_alike_whatever_another_one_lacks(tmp_path, ca
         read.add(cells.texts(record_files.read(tmp_path / "nested.parquet", schema)["c"])[0])
         read.add(cells.texts(pd.Series(pd.arrays.ArrowExtensionArray(record["c"])))[0])
     assert read == {str(mine)}
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
+def test_a_code_that_its_float_does_not_tell_from_its_neighbours_is_no_category(tmp_path, kind):
+    """Two of SNOMED's long codes would be one; in memory and in the database alike."""
+    least = 2 ** (53 if kind == pa.float64() else 24)
+    codes = Categorical(name="code", categories=(str(least - 1), str(least), "rest"), other="rest", missing=True)
+    learned = Categorical(name="code", categories="learn", missing=True)
+    schema, path = Schema(columns=(Identifier(name="row"), codes)), tmp_path / "codes.parquet"
+    stripped, learning = (
+        replace(schema, reading=Reading(strip=True)),
+        replace(schema, columns=(schema.columns[0], learned)),
+    )
+    for values, code, rule in (
+        ([least - 1, None], 3, None),
+        ([least - 1, least], 2, "'code': some values are numbers so long that"),
+        ([-float(least)], 2, "'code': some values are numbers so long that"),
+    ):
+        pq.write_table(pa.table({"row": ["0", "1"][: len(values)], "code": pa.array(values, kind)}), path)
+        assert_one_code_each(path, (codes,))
+        frame = record_files.read(path, schema)
+        assert Codec(schema).encode(schema.validate(frame, "clamp"))[-1, 0] == code
+        assert set(cells.texts(record_files.read(path, stripped)["code"])) <= {str(least - 1), cells.UNREADABLE, None}
+        for expected, given in ((schema, frame), (schema, frame.astype({"code": "category"})), (learning, frame)):
+            with nullcontext() if rule is None else pytest.raises(BadInput, match=rule):
+                expected.validate(given)
+        with (
+            tables.opened(tables.parquet(path)) as opened,
+            nullcontext() if rule is None else pytest.raises(BadInput, match=rule),
+        ):
+            table_check.validate(schema, opened, "error")
+
+
+def test_long_numbers_are_values_whatever_reading_says(tmp_path):
+    pq.write_table(pa.table({"x": [1e17, -9.0, 1.5]}), tmp_path / "x.parquet")
+    schema = Schema(columns=(Continuous(name="x", bounds=(0, 1e18), missing=True),), reading=Reading(missing=("-9",)))
+    assert record_files.read(tmp_path / "x.parquet", schema)["x"].fillna(0).tolist() == [1e17, 0, 1.5]
+    assert record_files.look(tmp_path / "x.parquet").frame["x"].dropna().tolist() == [1e17, 1.5]  # -9 looks like a code
 
 
 @pytest.mark.parametrize("unit", ["ns", "us", "ms", "s"])

@@ -17,7 +17,7 @@ from synthdp.cli.real_records import reviewed
 from synthdp.cli.settings import Data
 from synthdp.errors import BadInput
 from synthdp.files import limits
-from synthdp.schema import yamlfile
+from synthdp.schema import cells, yamlfile
 from synthdp.schema.codec import Codec
 from synthdp.schema.file_coding import Coding
 from synthdp.schema.schema import Schema
@@ -250,6 +250,28 @@ def workbook(path, rows, **sheets):
     return path
 
 
+def test_a_workbook_s_number_that_may_be_several_keys_or_codes_is_none(tmp_path):
+    schema = Schema.from_dict(
+        {
+            "columns": {
+                "patient": {"kind": "identifier"},
+                "code": {"kind": "categorical", "categories": [str(2**53), "5"]},
+                "x": {"kind": "continuous", "bounds": [0, 1e18]},
+            },
+            "unit": "patient",
+            "max_records_per_unit": 1,
+            "declared_by": "test",
+        }
+    )
+    rows = [["patient", "code", "x"], [1e17, 5, 1e17], ["1e17", 2**53, 2], [2**53 - 1, str(2**53), 3], [7, 5, 2**53]]
+    frame = record_files.read(workbook(tmp_path / "t.xlsx", rows), schema)
+    assert cells.keys(frame["patient"]) == ["", "1e17", "9007199254740991.0", "7"]
+    assert cells.texts(frame["code"]) == ["5", cells.UNREADABLE, str(2**53), "5"]
+    assert frame["x"].tolist() == [1e17, 2, 3, 2**53]
+    with pytest.raises(BadInput, match=r"'patient': some values are missing.*'code': some values are not one of"):
+        schema.validate(frame)
+
+
 UGLY = [
     ["patient", "sex ", "age", "creatinine", "admitted", "born", "code"],
     ["P1", " m", 44, "1,5", datetime.date(2024, 2, 29), "31.01.1950", "007"],
@@ -269,6 +291,17 @@ def test_titles_above_the_header_are_skipped_and_told(tmp_path, titles):
     plain = record_files.look(workbook(tmp_path / "u.xlsx", UGLY))
     pd.testing.assert_frame_equal(found.frame, plain.frame)
     assert not any("titles" in text for text in plain.mind)
+
+
+def test_a_sheet_that_is_no_table_is_named_with_the_reason(tmp_path):
+    wide = [["a", "b"], ["1", "2", "3"]]
+    path = workbook(tmp_path / "t.xlsx", [["Clinic"]], Data=wide, Dates=[["a", 1], ["x", 2]], Empty=[["a", "b"], ["x"]])
+    assert record_files.look(path).mind[:4] == (
+        "the sheets 'Data', 'Dates', 'Empty' are left out; sheet= names another one",
+        "the sheet 'Data' was not taken for a table: its header in row 1 has fewer names than a row has cells",
+        "the sheet 'Dates' was not taken for a table: row 1 is no header of several names",
+        "the sheet 'Empty' was not taken for a table: no record is below its header",
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,9 @@
 """Files in the coding that a schema's `reading` declares: read cell by cell, alike in memory and in a database, and written back."""
 
+import codecs
+import dataclasses
+import gzip
+
 import awkward
 import numpy as np
 import pandas as pd
@@ -12,6 +16,7 @@ from synthdp.schema.date_formats import DateFormat
 from synthdp.schema.file_coding import Reading
 from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
+from synthdp.sets.split import split
 from synthdp.tables import source, table_check
 
 COLUMNS = {
@@ -208,6 +213,40 @@ def test_what_is_written_is_read_and_looks_alike(tmp_path, encoding, name):
     assert plain["creatinine"].str.fullmatch(r"[0-9]+,[0-9]{2}|\.").all()
     assert plain["born"].dropna().str.fullmatch(r"[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}").all()
     assert plain["seen"].dropna().str.fullmatch(r"[0-9]{2}\.[0-9]{2}\.[0-9]{4} [0-9]{2}:[0-9]{2}").all()
+
+
+@pytest.mark.parametrize("order", ["le", "be"])
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_utf_16_of_either_order_is_read_by_its_mark_and_split_or_refused(tmp_path, order, name):
+    """`split` took a file without the mark for UTF-8, and tore its lines."""
+    columns = {"who": {"kind": "identifier"}, "town": {"kind": "categorical", "categories": ["Köln", "Gießen"]}}
+    facts = {"name": "t", "declared_by": "the tests", "unit": "who", "max_records_per_unit": 1}
+    plain = Schema.from_dict({**facts, "columns": columns})
+    declared = dataclasses.replace(plain, reading=Reading(encoding="utf-16"))
+    text = "who,town\r\n" + "".join(f"p{row},{'Köln' if row % 3 else 'Gießen'}\r\n" for row in range(60))
+    path, how = tmp_path / name, {"share": 0.4, "out": tmp_path / "parts", "key": tmp_path / "key"}
+
+    def written(mark):
+        data = mark + text.encode(f"utf-16-{order}")
+        path.write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+
+    written({"le": codecs.BOM_UTF16_LE, "be": codecs.BOM_UTF16_BE}[order])
+    parts = [record_files.read(part, declared) for part in split(path, declared, **how)]
+    assert min(map(len, parts)) > 5
+    assert sorted(map(tuple, pd.concat(parts).to_numpy())) == sorted(
+        map(tuple, record_files.read(path, declared).to_numpy())
+    )
+    with pytest.raises(BadInput, match="found the byte order mark of UTF-16; write encoding: utf-16 under reading"):
+        record_files.read(path, plain)
+    written(b"")
+    for schema in (plain, declared):
+        with pytest.raises(BadInput, match="UTF-16 without a byte order mark is not read"):
+            record_files.read(path, schema)
+        with pytest.raises(BadInput, match="UTF-16 without a byte order mark is not read"):
+            split(path, schema, **how)
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    with pytest.raises(BadInput, match="expected UTF-16 text with its byte order mark"):
+        record_files.read(path, declared)
 
 
 def test_the_database_refuses_encodings_by_name(tmp_path):

@@ -188,7 +188,7 @@ def test_any_number_within_bounds_is_written_and_read_within_them(tmp_path, stor
         drawn = np.concatenate([[low, high, np.nan], rng.uniform(low, high, 20)])
         declared = {"kind": "continuous", "bounds": [low, high], "missing": True}
         schema = Schema.from_dict({"columns": {"a": declared}, "reading": {"columns": {"a": {"stored": stored}}}})
-        record_files.write([pd.DataFrame({"a": drawn})], tmp_path / "a.parquet", schema)
+        record_files.write([pd.DataFrame({"a": drawn})], tmp_path / "a.parquet", schema, force=True)
         read = schema.validate(record_files.read(tmp_path / "a.parquet", schema))["a"]
         numbers = np.array([np.nan if pd.isna(each) else float(each) for each in read])
         kind = pq.read_schema(tmp_path / "a.parquet").field("a").type

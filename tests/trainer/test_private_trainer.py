@@ -619,7 +619,7 @@ def test_another_number_of_units_is_refused_before_the_charge(rows, tmp_path):
     budget = Budget(3.0, 1e-5, relation="replace_one")
     made = trainer(budget=budget, sampling="without_replacement")
     account = tmp_path / "records.account"
-    with pytest.raises(BadInput, match="units are just those of the table"):
+    with pytest.raises(BadInput, match="equal to the table's number of units"):
         made.fit(arrays(rows), seed=1, account=account, ledger=tmp_path / "ledger.jsonl")
     assert not (tmp_path / "ledger.jsonl").exists()
     assert not account.exists() or "trainer" not in account.read_text(errors="replace")

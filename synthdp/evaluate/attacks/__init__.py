@@ -94,8 +94,8 @@ def run(
     """Every attack on synthetic rows s made from real rows t, with held-out real rows v as control.
 
     targets, sensitive: the columns whose values are guessed; without any, the first three that have classes. claim:
-    {"epsilon", "delta", "unit", "curve"} of the release, from which each figure's bound follows. step is told of each attack
-    before it runs (len(NAMES) times). units: `unit_codes` of the patients of t and of v; one record of each
+    {"epsilon", "delta", "unit", "relation", "curve"} of the release, from which each figure's bound follows. step is told of each
+    attack before it runs (len(NAMES) times). units: `unit_codes` of the patients of t and of v; one record of each
     is then attacked, as a guarantee for patients and independent records need it. of_people: the rows are whole histories
     (`attacks.whole_histories.of_people`), and the attacks those of `HISTORIES`.
 

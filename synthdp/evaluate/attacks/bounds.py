@@ -4,10 +4,11 @@ A guarantee is a set of (delta, epsilon) points that all hold: the promised one,
 attack, and the least bound counts, as in the statement.
 
 Two kinds. An attack on one unit's presence (membership, attribute, linkage, copies) asks the same question of the same
-release about a record that was used and about one that was not; add-remove neighbours, and the claim's own numbers. Shares
+release about a record that was used and about one that was not. These are add-remove neighbours or, where the number of units is
+public (replace_one), a held-out record took the place of the one that was not used: the claim's own numbers either way. Shares
 of the release that go to training rather than held-out rows compare a record with the one that takes its place: that is two
-steps of add-remove, (2 epsilon, delta (1 + e^epsilon)). All hold on average over the release's noise, for the random split
-of the real records that the attacks assume; a guarantee for patients bounds an attack on any one of their records too.
+steps of add-remove, (2 epsilon, delta (1 + e^epsilon)), and one of replace_one. All hold on average over the release's noise, for the
+random split of the real records that the attacks assume; a guarantee for patients bounds an attack on any one of their records too.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 # exp overflows near 709; from here on every bound is 1.
 MOST_EPSILON = 350.0
+RELATIONS = ADD_REMOVE, REPLACE_ONE = "add_remove", "replace_one"
 
 
 Point = tuple[float, float]  # (delta, epsilon)
@@ -38,15 +40,18 @@ Point = tuple[float, float]  # (delta, epsilon)
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What the release promises. epsilon >= 0, may be inf; delta in [0, 1]; unit as the statement names it; curve the further
-    (delta, epsilon) points that hold."""
+    """What the release promises. epsilon >= 0, may be inf; delta in [0, 1]; unit and relation as the statement names them; curve the
+    further (delta, epsilon) points that hold."""
 
     epsilon: float
     delta: float
     unit: str = "record"
     curve: tuple[Point, ...] = ()
+    relation: str = ADD_REMOVE
 
     def __post_init__(self) -> None:
+        if self.relation not in RELATIONS:
+            raise BadInput(f"claim: relation {self.relation!r}; give {' or '.join(RELATIONS)}.")
         for delta, epsilon in self.points:
             if not (epsilon >= 0 and 0 <= delta <= 1):
                 raise BadInput(
@@ -57,6 +62,11 @@ class Claim:
     def points(self) -> tuple[Point, ...]:
         """All points that hold."""
         return ((self.delta, self.epsilon), *self.curve)
+
+    @property
+    def swaps(self) -> tuple[Point, ...]:
+        """All points that hold where one unit takes the place of another."""
+        return self.points if self.relation == REPLACE_ONE else tuple(_swap(*point) for point in self.points)
 
     @property
     def advantage(self) -> float:
@@ -78,7 +88,7 @@ class Claim:
         A record's share of the release is a figure in [0, 1], so its mean where the record was used is at most e^e times its
         mean where the record was held out, plus d; e, d of a swap; summed over as many `records` of both sides.
         """
-        return min(_nearer(*_swap(*point), records) for point in self.points)
+        return min(_nearer(*swap, records) for swap in self.swaps)
 
     def isolation(self, records: int, matches: float) -> float:
         """Most that a predicate from the release can single out one of `records` training records how often.
@@ -86,7 +96,7 @@ class Claim:
         matches: how many of as many fresh records satisfy it on average. Cohen & Nissim 2020 (PNAS 117), section 3: every
         record is swapped for a fresh one in turn, e^e matches + records d.
         """
-        return min(_isolation(*_swap(*point), records, matches) for point in self.points)
+        return min(_isolation(*swap, records, matches) for swap in self.swaps)
 
 
 def _advantage(delta: float, epsilon: float) -> float:
@@ -135,7 +145,8 @@ def _isolation(delta: float, epsilon: float, records: int, matches: float) -> fl
 
 
 def claim_of(given: Mapping[str, Any] | None) -> Claim | None:
-    """A claim from its plain form {"epsilon", "delta", "unit", "curve"}; None where none is made. unit and curve may be absent.
+    """A claim from its plain form {"epsilon", "delta", "unit", "relation", "curve"}; None where none is made. unit, relation
+    (add_remove) and curve may be absent.
 
     Raises BadInput where a number is absent, none or out of range. An epsilon of None or "inf" is infinite.
     """
@@ -149,7 +160,8 @@ def claim_of(given: Mapping[str, Any] | None) -> Claim | None:
         raise BadInput(
             "claim: give a mapping with the numbers epsilon and delta, and as curve pairs (delta, epsilon)."
         ) from error
-    return Claim(epsilon=epsilon, delta=delta, unit=str(given.get("unit", "record")), curve=curve)
+    unit, relation = given.get("unit", "record"), given.get("relation", ADD_REMOVE)
+    return Claim(epsilon=epsilon, delta=delta, unit=str(unit), curve=curve, relation=relation)
 
 
 # ---- Rates of success with their intervals; every interval is two-sided and holds with confidence 1 - error.
@@ -263,7 +275,8 @@ def _concern(over: Sequence[Figure], claim: Claim | None) -> str:
     if claim is None:
         return f"{words} There is no guarantee that would limit it."
     beyond = [figure for figure in over if figure.bound is not None and figure.interval[0] > figure.bound]
-    promise = f"(epsilon {claim.epsilon:g}, delta {claim.delta:g}) per {claim.unit}"
+    relation = " under replace_one" if claim.relation == REPLACE_ONE else ""
+    promise = f"(epsilon {claim.epsilon:g}, delta {claim.delta:g}) per {claim.unit}{relation}"
     if beyond:
         return (
             f"{words} It is also more than {promise} allows: either the claim is false, or training and held-out rows differ. Do "

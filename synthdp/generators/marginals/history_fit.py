@@ -4,7 +4,7 @@ Drawn units are weighed as the questions weigh real ones, so that the weights do
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -52,6 +52,11 @@ CHANCES = 6_000_000  # of codes of rows below visits that a fit looks at; if the
 BY_CODE = 4.0  # times `spread`: what codes and numbers of a visit's rows tell of them; tried on a made-up hospital
 SETTLED = 4  # how often each later round fits days and gaps in turns at its start, and the target at its end
 LEAST_DEVIATION = 1e-3  # of tables without noise, in which only rounding is left
+STEPS = 1000  # of progress
+DRAW, FEW = (
+    600.0,
+    5000,
+)  # nanoseconds to draw a cell of a record, and how many records would take as long as a draw of none
 CLEAR = 3.0  # deviations of noise that `other` must stand above, where categories are learned
 
 
@@ -133,21 +138,34 @@ class HistoryFit:
         self.model = model = HistoryModel(
             self.codec.schema, self.of_unit, held, np.ones(view.sizes[view.order]), days, self.levels
         )
-        steps = self.rounds * len(view.drawn)
-        for turn in range(self.rounds):
-            for _ in range(SETTLED if turn else 0):
+        schedule, done, work = list(self._schedule()), 0.0, 0.0
+        for turn, name, drawing in schedule:
+            if drawing:
                 cells, weights = self._draw(rng)
-                model.of_record[GAP] = self._conditional(GAP, cells, weights, model.of_record[GAP])
-            for place, name in enumerate(view.drawn):
-                settles = turn > 0 and name in view.own
-                for _ in range(SETTLED if settles and name == view.target else 1):
-                    if turn == 0 or place == 0 or name == view.target:
-                        cells, weights = self._draw(rng)
-                    before = model.of_record[name]
-                    found = self._conditional(name, cells, weights, before)
-                    model.of_record[name] = halfway(before, found) if settles else found
-                self.progress(turn * len(view.drawn) + place + 1, steps, {})
+            work = work or sum(self._work(*each) for each in schedule)  # once it is known how many records are drawn
+            before = model.of_record[name]
+            found = self._conditional(name, cells, weights, before)
+            model.of_record[name] = halfway(before, found) if turn > 0 and name in view.own else found
+            done += self._work(turn, name, drawing)
+            self.progress(round(STEPS * done / work), STEPS, {})
         return model
+
+    def _schedule(self) -> Iterator[tuple[int, str, bool]]:
+        """What is fitted one after the other: the round, the column, and whether histories are drawn before it."""
+        view = self.view
+        for turn in range(self.rounds):
+            yield from [(turn, GAP, True)] * (SETTLED if turn else 0)
+            for place, name in enumerate(view.drawn):
+                times = SETTLED if turn and name == view.target else 1
+                yield from [(turn, name, turn == 0 or place == 0 or name == view.target)] * times
+
+    def _work(self, turn: int, name: str, drawing: bool) -> float:
+        """About how long a part of the schedule takes, in nanoseconds of one machine. Only ratios matter: they make progress even."""
+        rows, cliques, sizes = len(self.owner), self.cliques[name], self.view.sizes
+        drawn = DRAW * (rows + FEW) * len(self.view.drawn) if drawing else 0.0
+        if mixed_model_fit.suits(cliques, sizes, sizes[name]):
+            return drawn + mixed_model_fit.work(rows, cliques, sizes, sizes[name], again=turn > 0)
+        return drawn + self.iterations * rows * len(cliques) * sizes[name]
 
     def _draw(self, rng: np.random.Generator) -> tuple[dict[str, Whole], Array]:
         """Draw histories from the model so far: their cells, and what each record weighs. The shares of days then move nearer to those of
@@ -159,8 +177,8 @@ class HistoryFit:
         return cells, weights
 
     def _adjust_days(self, cells: Mapping[str, Whole]) -> None:
-        """Change shares so that as many records lie on each day as the tables say. This goes for the records that follow others, by codes
-        of the order column, and for all records, by days of the week."""
+        """Change shares so that as many records lie on each day as all tables of records say together. This goes for the records that
+        follow others, by codes of the order column, and for all records, by days of the week."""
         view, later = self.view, cells[PLACE] > 0
         for name, share, moved in (
             (view.order, self.model.seasons, later),
@@ -168,14 +186,17 @@ class HistoryFit:
         ):
             if name not in cells:
                 continue
-            asked = self._holding(name)
-            weights = self.weights[self.answers.index(asked)]
-            wanted, deviation = _counts([asked], name)
-            here, stay = (
-                np.bincount(cells[name][chosen], weights[chosen], len(share)).astype(np.float64)
-                for chosen in (moved, ~moved)
-            )
-            adjust_shares(share, wanted - stay - here, here, deviation)
+            lacking, here, precision = np.zeros(len(share)), np.zeros(len(share)), 0.0
+            for asked, weights in zip(self.answers, self.weights, strict=True):
+                if asked.rows or not any(name in clique for clique in asked.tables):
+                    continue
+                wanted, deviation = _counts([asked], name)
+                drawn_here = np.bincount(cells[name], weights, len(share))
+                clear = 1 / deviation**2
+                lacking += clear * (wanted - drawn_here)
+                here += clear * np.bincount(cells[name][moved], weights[moved], len(share))
+                precision += clear
+            adjust_shares(share, lacking / precision, here / precision, 1 / math.sqrt(precision))
 
     @cached_property
     def ordered(self) -> dict[str, tuple[int, int]]:

@@ -44,9 +44,27 @@ def test_closed_forms():
     assert Claim(epsilon=0.5, delta=1e-4).isolation(100, 0.1) == pytest.approx(0.1 * math.e + 100 * grown)
 
 
+def test_replacing_one_unit_by_another_is_one_step_of_replace_one():
+    points = {"epsilon": 1.0, "delta": 1e-4, "curve": ((1e-2, 0.4),)}
+    replaced, added = (claim_of({**points, "relation": relation}) for relation in ("replace_one", "add_remove"))
+    assert replaced.swaps == ((1e-4, 1.0), (1e-2, 0.4))
+    assert replaced.nearer(10) == pytest.approx(1 / (1 + math.exp(-0.4)) + 10 * 1e-2 / (1 + math.exp(0.4)))
+    assert replaced.isolation(10, 0.01) == pytest.approx(0.01 * math.e + 10 * 1e-4)
+    assert replaced.nearer(10) < added.nearer(10)
+    assert replaced.isolation(10, 0.01) < added.isolation(10, 0.01)
+    assert (replaced.advantage, replaced.auroc) == (added.advantage, added.auroc), (
+        "a member against whoever took its place"
+    )
+    assert claim_of(points) == added
+    with pytest.raises(BadInput, match="claim: relation 'replace'; give add_remove or replace_one"):
+        claim_of({**points, "relation": "replace"})
+
+
 def test_the_least_bound_of_the_privacy_curve_counts_as_in_the_statement():
     """One release allowed an advantage of 26 % by its statement and 90 % by its evaluation."""
-    statement = SimpleNamespace(epsilon=3.0, delta=1e-6, unit="record", curve=((0.3, 0.0), (1e-3, 1.4)))
+    statement = SimpleNamespace(
+        epsilon=3.0, delta=1e-6, unit="record", relation="add_remove", curve=((0.3, 0.0), (1e-3, 1.4))
+    )
     claim = claim_of(evaluations.claim_of(statement))
     assert claim.advantage == promise.attack(statement)["advantage"] == pytest.approx(0.3)
     alone = [Claim(epsilon=epsilon, delta=delta) for delta, epsilon in claim.points]
