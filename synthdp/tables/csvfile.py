@@ -69,6 +69,7 @@ HEADER_BYTES = 1 << 20
 UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 TAB = "\t"
 NO_COLUMN = "(after the last separator)"  # what stands for a name where a header ends with a separator
+AFTER_THE_LAST = "holds something after the last separator, where the header has no name"
 LEADING_ZERO = r"^-?0[0-9]"
 NUMBER = rf"^{cells.NUMBER}$"  # Arrow's casts to whole numbers read hexadecimal, to others not
 
@@ -313,8 +314,7 @@ def texts(path: Path, names: list[str], delimiter: str, encoding: str = "utf-8")
     if (first := pc.index(pc.equal(held, ""), pa.scalar(value=False)).as_py()) >= 0:
         line = csv_lines.line_of(path, encoding, delimiter, first)
         raise BadInput(
-            f"{path}: line {line}: holds something after the last separator, where the header has no name; name this column in the header, "
-            "or delete titles above the header"
+            f"{path}: line {line}: {AFTER_THE_LAST}; name this column in the header, or delete titles above the header"
         )
     return table.remove_column(len(names) - 1)
 

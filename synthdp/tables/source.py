@@ -201,7 +201,15 @@ def read(source: "Files", files: list[Path], connection: Any, reading: Reading |
             allow_quoted_nulls=False,
             **scan,
         )
-        return table.drop(csvfile.NO_COLUMN) if names[-1] == csvfile.NO_COLUMN else table
+        if names[-1] != csvfile.NO_COLUMN:
+            return table
+        held = table[csvfile.NO_COLUMN].strip() != ""  # no cell of the header's nameless end is lost in silence
+        more = table.filter(held).count().execute()
+    if more:
+        raise BadInput(
+            f"{source.path}: a row {csvfile.AFTER_THE_LAST}; name this column in the header, or delete titles above the header"
+        )
+    return table.drop(csvfile.NO_COLUMN)
 
 
 def scanned(files: list[Path], delimiter: str, width: int) -> dict[str, Any]:

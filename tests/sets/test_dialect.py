@@ -199,6 +199,13 @@ def test_a_cell_after_the_last_separator_is_refused_by_its_line(tmp_path, header
         with pytest.raises(BadInput, match=told) as caught:
             look(path)
         assert "delete titles above the header" in str(caught.value)
+    if header == "a;b;":
+        declared = Schema.from_dict({"columns": {"a": {"kind": "boolean"}}, "reading": {"separator": ";"}})
+        with (
+            pytest.raises(BadInput, match="a row holds something after the last separator"),
+            source.opened(source.csv(path), declared.reading),
+        ):
+            pass
 
 
 def test_line_ends_are_counted_across_blocks(tmp_path, monkeypatch):
