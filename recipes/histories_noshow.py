@@ -225,7 +225,9 @@ PAGE = """# Histories: appointments that patients keep or miss
 - {people:.0f} patients have more than {many} appointments, and {part:.1f} % of the later ones. Leaving them out moves (last, this) of the
   training records by a TVD of {moved:.4f}. At these epsilons so few people can hardly show in the tables.
 - Used in choosing: where `histories` lost what tells a missed appointment was looked for on these patients, and forms of its fit were
-  tried on them, the held-out ones included. Its shares, its clip and its numbers of tables were not. That few patients with very many
+  tried on them, the held-out ones included. Its shares, its clip and its numbers of tables were not. That too many appointments lay on
+  the last days was seen on the training records; the mend follows from the tables' noise, and was tried on them and on made-up clinics.
+  That few patients with very many
   appointments have many of the later ones was seen on them, too; how that is counted was chosen on made-up clinics, and so was the rule
   by which a patient weighs.
 - A fit of `histories` takes {seconds:.0f} CPU seconds (median), with its sample.
