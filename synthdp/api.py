@@ -315,8 +315,8 @@ class Synthesizer:
         draws the noise, all return the release. `fitness` is a share of the budget's precision that is set aside to measure,
         with noise, how far the samples' tables are from the records' (`synthdp.fitness`); the statement tells it. With `answers` the
         noisy tables that were asked for become part of the release (`Release.tables`), at no charge. `edited_after` names the looks
-        at these records ("a check") after which the schema was edited, for the statement. `progress` is called at each step with its
-        number, the number of steps and public figures, and shows nothing by default; `progress=print` prints them. Raises
+        at these records ("a check") after which the schema was edited, for the statement. `progress` is called at each step with the
+        step's number, the number of steps and public figures. By default nothing is shown; `progress=print` prints them. Raises
         `BadInput` for a schema that nobody declares (`Schema.check_declared`), a frame that does not fit it, a budget too small
         for the plan, an account that refuses it, or a checkpoint of another fit.
         """

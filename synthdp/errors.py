@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 IN_URL = re.compile(r"(?<![\w+.-])(?!duckdb:)([A-Za-z][\w+.-]*:/+[^\s:/@'\"]*):.{0,500}@")
 IN_WORDS = re.compile(r"(?i)(password|passwd|pwd|secret)(\s*=\s*)('[^']*'|[^\s&;]+)")
 
-ENDING = ("error",)  # what filters do with a warning that ends a program
+ENDING = ("error",)  # what a warning filter does if it ends the program
 
 
 class BadInput(ValueError):
@@ -52,7 +52,7 @@ def warnings_shown() -> Iterator[None]:
     """Where warnings end a program (`python -W error`), show them instead: a library's warning must not end a fit that is charged."""
     with warnings.catch_warnings():
         warnings.filters = [("default" if each[0] in ENDING else each[0], *each[1:]) for each in warnings.filters]
-        warnings.simplefilter("default", append=True)  # and Python forgets what earlier filters made of warnings
+        warnings.simplefilter("default", append=True)  # which also makes Python forget what the earlier filters decided
         yield
 
 

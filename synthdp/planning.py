@@ -81,8 +81,8 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """See `planned`. `seconds` and `megabytes` are those of the rehearsal, which made up so many units as `rehearsed` says; None where
-    there was none."""
+    """See `planned`. The rehearsal took `seconds` and `megabytes` on records of as many made-up units as `rehearsed` says; all three are
+    None where there was no rehearsal."""
 
     generator: str
     noise: float

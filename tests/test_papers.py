@@ -48,7 +48,7 @@ def test_a_verdict(papers, n, least, settings, verdict):
 
 
 def test_what_was_measured_otherwise_does_not_count_as_reproduced(papers):
-    """Another accountant than theirs, another form of their table, noise that no release has."""
+    """Such as another accountant than theirs, another form of their table, or noise that no release has."""
     rows = papers.rows()
     others = [row for row in rows if "epsilon 3:" in row["what"] or " on Adult" in row["what"]]
     assert len(others) == 7

@@ -103,7 +103,7 @@ def check(config: Config) -> None:
 
 
 def _hidden(schema: "Schema", people: Any) -> "Iterator[Finding]":
-    """That the table is too small for all that it leaves to learn."""
+    """A finding if the table is too small for what the schema leaves to learn."""
     from synthdp import generators
     from synthdp.ledger.budget import Budget
     from synthdp.schema.table_review import Finding
@@ -113,7 +113,7 @@ def _hidden(schema: "Schema", people: Any) -> "Iterator[Finding]":
     if 0 < held <= generators.needed(found):
         yield Finding(
             column="",
-            what=f"at budget.epsilon={EPSILON} noise would hide nearly all that is to be learned of some columns: the table is too small",
+            what=f"the table is too small: at budget.epsilon={EPSILON}, noise would hide nearly all that is to be learned of some columns",
             remedy="declare the bounds and categories that are public, leave columns out (kind: ignore), or take a larger epsilon; synthdp "
             "plan says how many records a fit needs",
         )
@@ -179,7 +179,7 @@ def _told_of_cdm(checks: "list[Check]") -> Iterator[str]:
 
 
 def _findings(found: "list[Finding]", each: str) -> Iterator[str]:
-    """In words; `each` is what a table's findings count."""
+    """The findings in words; `each` is what they count, such as a record."""
     if not found:
         yield "check      the records fit their schema"
         return
@@ -298,7 +298,7 @@ def split(config: Config) -> None:
         left = max(1, round(schema.units * (1 - options.share)))
         copied, said = _copied(Path(options.schema), schema, described, left)
         print(
-            f"units      {options.schema} declares {schema.units:,} units, which is meant for the whole table. A fit plans its "
+            f"units      {options.schema} declares {schema.units:,} units, a number meant for the whole table. A fit plans its "
             f"tables by the declared number: {said}"
         )
     if not copied:
@@ -402,7 +402,7 @@ def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]
             "hold nobody. Declare bounds no wider than plausible, or bins: at public marks, to keep these values where real ones may be"
         )
     if found.seconds is not None:
-        few = "" if units == found.rehearsed else "; more of them may take longer"
+        few = "" if units == found.rehearsed else "; more units may take longer"
         lines.append(
             f"rehearsal  {found.seconds:.0f} s and {found.megabytes:.0f} MiB on made-up records of {found.rehearsed:,} units, on this "
             f"machine as it is now{few}"

@@ -58,8 +58,8 @@ def account_of(options: settings.DataAccount, source: settings.Data) -> AccountF
 
 
 def _warn_of_passed_over(source: settings.Data) -> None:
-    """Name the account that a fit without account= would find and that has a cap, with what is spent of it."""
-    with suppress(BadInput):  # no records are named, or they lie in a database
+    """Name the account that a fit without account= would find, if it has a cap, and what is spent of it."""
+    with suppress(BadInput):  # no records are named, or they are in a database
         account = AccountFile(path=own(source))
         standing = account.read()
         if standing is not None and standing.cap is not None:

@@ -267,8 +267,8 @@ def foretold(schema: "Schema", budget: Budget) -> list[str]:
         )
         if not isinstance(schema.units, int):  # else `afford` refuses such a fit
             lines.append(
-                f"needs      more than about {generators.needed(found):,.0f} {schema.unit or 'record'}s: of fewer, noise hides nearly "
-                f"all that is learned of {len(found)} column{'s' * (len(found) > 1)} at this budget. Declare bounds and categories, "
+                f"needs      more than about {generators.needed(found):,.0f} {schema.unit or 'record'}s: with fewer, noise hides nearly "
+                f"all that is learned about {len(found)} column{'s' * (len(found) > 1)} at this budget. Declare bounds and categories, "
                 "take a larger epsilon, or leave columns out (kind: ignore)"
             )
     return [*lines, *compared(schema)]

@@ -111,7 +111,7 @@ def _public(path: Path, schema: Schema, target: str) -> "pd.DataFrame":
     if target in frame:
         raise BadInput(
             f"public={path} has the target {target!r}: its labels would not be used. Drop the column only if these "
-            "records need no protection: what else they hold leaves as it is"
+            "records need no protection: their other columns leave the hospital unchanged"
         )
     return frame.drop(columns=[each.name for each in schema.columns if each.kind == "identifier"], errors="ignore")
 

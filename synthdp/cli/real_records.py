@@ -324,7 +324,7 @@ def _read(path: str, schema: "Schema", address: "Address | None" = None) -> "Rec
     files = record_files.workbooks(where) or tables.files(where).found()
     parts = [record_files.read(file, schema=schema) for file in files]
     for file, part in zip(files, parts, strict=True):
-        for problem in check.unit(schema, part):  # which text in another file would hide
+        for problem in check.unit(schema, part):  # a fault that text in another file would hide
             raise BadInput(f"{file}: {problem}")
     for name in {name for part in parts for name in part}:  # no file decides how another one's cells are read
         if len({part[name].dtype if name in part else None for part in parts}) > 1:

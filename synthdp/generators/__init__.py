@@ -357,7 +357,7 @@ def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside
 
 
 def bought(schema: Schema, budget: Budget) -> Plan:
-    """What is asked to learn what the schema leaves to learn."""
+    """The questions that learn what the schema leaves to learn."""
     from synthdp.seal import learn
 
     return learn.prices(schema, learn.purchase(schema, budget, schema.unit or RECORD))
@@ -377,7 +377,7 @@ def findable(schema: Schema, budget: Budget) -> dict[str, float]:
 
 
 def needed(found: Mapping[str, float]) -> float:
-    """How many units a table must exceed, so that noise does not hide all but its most common categories and ranges (`findable`)."""
+    """The number of units above which noise does not hide all but a table's most common categories and ranges (`findable`)."""
     return 2 * max(found.values(), default=0.0)
 
 

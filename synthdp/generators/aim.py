@@ -5,9 +5,9 @@ measuring it would leave (the paper's equation 1); it is measured, the model is 
 later rounds measure with less noise (algorithm 4). How many rounds there are, and at which noise, follows from noisy answers, so all
 of it runs under a cap of zCDP (law 11); the last round spends what is left.
 
-Unlike in the paper the columns alone are given a `share` of the budget, since they also say how codes are grouped
-(`marginals/grouping.py`), and are no candidates in later rounds, where the paper's downward closure has them too. Of more than 400
-tables a round compares 400, others each time.
+Two things differ from the paper. Single columns are given a `share` of the budget, since they also say how codes are grouped
+(`marginals/grouping.py`); they are no candidates in later rounds, whereas the paper's downward closure includes them. If there are
+more than 400 tables, each round compares 400 of them, different ones each time.
 """
 
 import math

@@ -7,8 +7,8 @@ lowers the mean of log(1 - S) over its rows.
 
 Unlike the paper, a fit stops by the bound that does not depend on the votes: how many votes agree is the records' doing, and so
 would be a length that follows from it. Other departures: the generator that is kept has the moving average of its weights
-(`average`), and its learning rate falls along a cosine; teachers take 10 steps a round in place of 5, have weight decay, and go
-through their records in cycles; where there is noise, there are more of them than units / 1000.
+(`average`), and its learning rate falls along a cosine; teachers take 10 steps a round instead of 5, have weight decay, and go
+through their records in cycles; where there is noise, there are more teachers than units / 1000.
 """
 
 import dataclasses

@@ -50,7 +50,7 @@ def typed(values: NDArray[Any], column: Column) -> "Series":
 
     Empty text (that is no category), NaN and NaT are missing. What does not fit is left to the pre-check.
     """
-    if values.dtype.kind == "f" and isinstance(column, Identifier):  # for the check to refuse
+    if values.dtype.kind == "f" and isinstance(column, Identifier):  # which the check refuses
         return pd.Series(values)
     if values.dtype.kind in "UO" or isinstance(column, TEXTS):
         known = getattr(column, "categories", ())
@@ -194,8 +194,8 @@ def list_of(folder: Path) -> Path | None:
     named = [path for path in lists if path.name == LABELS]
     if len(lists) > 1 and not named:
         raise BadInput(
-            f"{folder}: has {len(lists)} CSV files; of pictures, name the one with the labels {LABELS}. Linked tables need a folder that "
-            "holds nothing else; of several tables that are not linked, give one file at a time"
+            f"{folder}: has {len(lists)} CSV files. In a folder of pictures, call the one with the labels {LABELS}. A folder of linked "
+            "tables must hold nothing else. Of several tables that are not linked, give one file at a time"
         )
     found = next(iter((*named, *lists)), None)
     if found is not None:

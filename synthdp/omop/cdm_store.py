@@ -257,7 +257,7 @@ class _Database:
         for each in wanted:
             field, kind = quoted(columns[each]), types[columns[each]]
             texts[each] = f"CAST({field} AS VARCHAR)"
-            if kind in FLOATS and _is_integer(name, each, numbered):  # as `_clean` reads those of Parquet
+            if kind in FLOATS and _is_integer(name, each, numbered):  # as `_clean` reads columns of Parquet files
                 whole = f"CASE WHEN {field} = floor({field}) THEN CAST(CAST({field} AS BIGINT) AS VARCHAR) ELSE {texts[each]} END"
                 texts[each] = f"CASE WHEN abs({field}) <= {cells.longest(np.dtype(FLOATS[kind])):.0f} THEN {whole} END"
         chosen = ", ".join(f"{text} AS {quoted(each)}" for each, text in texts.items())
@@ -347,7 +347,7 @@ def _clean(name: str, table: pa.Table, numbered: Collection[str] = ()) -> pa.Tab
         integer = _is_integer(name, column, numbered)
         if pa.types.is_floating(values.type) and integer:
             # Each cell is read by itself, so that one person's key never changes how another's is written. A longer float may stand for
-            # the keys of two people, who would be one unit: such a cell is missing.
+            # the keys of two people, who would be one unit: such a cell counts as missing.
             held = pc.less_equal(pc.abs(values), cells.longest(np.dtype(values.type.to_pandas_dtype())))
             whole = pc.and_(pc.equal(pc.floor(values), values), held)
             text = pc.if_else(whole, pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.string()), text)

@@ -165,8 +165,8 @@ class PATE:
         generators.afford(lambda noise: aggregation.planned(make(noise), rounds), schema, budget)
 
     def plan_queries(self, budget: Budget, unit: str = RECORD, beside: Plan = ()) -> int:
-        """How many queries a fit asks: the number given or, with an aggregator's own noise, the most that keep the budget with what is
-        asked `beside` them."""
+        """How many queries a fit asks: the number given or, with an aggregator's own noise, the most that keep the budget together
+        with what is asked `beside` them."""
         if self.queries is not None:
             return self.queries
         made = aggregation.maker(self.aggregator)(0.0)
@@ -238,7 +238,7 @@ def _checked_public(public: "pd.DataFrame", schema: Schema, target: str, invalid
 
 
 def _check_apart(public: "pd.DataFrame", records: "pd.DataFrame") -> None:
-    """Refuse the sensitive records as public ones: labelled public records leave as they are."""
+    """Refuse public records that are the sensitive ones: labelled public records leave the hospital as they are."""
     if len(public) != len(records):
         return
     key = b"two tables in memory"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 MODEL, FITNESS = "model", "fitness"  # what tables were counted for
 SHOWN = 8  # columns of a line
-VAGUE = 0.2  # share that bounds nothing, or error of a share that says nothing
+VAGUE = 0.2  # above it a bound on a share says nothing, nor does a share with so large an error
 BELOW = re.compile(
     r"(\w+): rows belong to a row of (\w+), .*, of which at most ([0-9]+) count, chosen by their content.*"
 )
@@ -272,7 +272,7 @@ def sentences(statement: "Statement") -> Iterator[str]:
     ]
     if unknown:
         yield (
-            f"Bounds that noise hid, so that the widest possible ones stand: {_listed(unknown)}. Most synthetic values of these columns "
+            f"Noise hid the bounds of these columns, so the widest possible ones stand: {_listed(unknown)}. Most of their synthetic values "
             "lie where no real one does; declare their bounds."
         )
     if lost.alone:
@@ -299,7 +299,7 @@ def sentences(statement: "Statement") -> Iterator[str]:
         remedy = (
             ""
             if pictures
-            else " generator=histories would learn that; it needs order: in the schema, the column that puts them in order."
+            else " generator=histories would learn that; it needs order: in the schema, which names the column that puts records in order."
         )
         yield (
             f"Each synthetic record has a {unit} of its own: the model does not know which records belong to one {unit}, how many "

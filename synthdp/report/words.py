@@ -213,7 +213,7 @@ def scientific(value: float, plain_from: float = 1e-3) -> str:
 
 
 def one_in(probability: float) -> str:
-    """A probability as 1 in so many, rounded up: 1 in 1,000,000. In percent above 1 in 10, where that is too coarse."""
+    """A probability as 1 in so many, rounded up: 1 in 1,000,000. Above 1 in 10, where this is too coarse, in percent."""
     return percent(probability) if probability > 0.1 else f"1 in {int(1 / Decimal(repr(probability))):,}"
 
 

@@ -140,13 +140,13 @@ def spelling(column: Column) -> Callable[[str], str] | None:
 
 
 def in_floats(dtype: Any) -> bool:
-    """Whether a column, or the categories that it refers to, are floating-point numbers, which one cell makes of all others."""
+    """Whether a column, or the categories that it refers to, are floating-point numbers: one cell can make all others so."""
     held = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
     return bool(pd.api.types.is_float_dtype(held) or pd.api.types.is_complex_dtype(held))
 
 
 def longest(dtype: Any) -> float:
-    """The largest whole number that the cells of a type tell from its neighbours: a larger float may stand for several."""
+    """The largest whole number that a type tells from its neighbours: a larger float may stand for several."""
     held = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
     plain = getattr(held, "numpy_dtype", held)
     floats = isinstance(plain, np.dtype) and plain.kind == "f"
@@ -168,7 +168,7 @@ def texts(series: "Series", most: float | None = None) -> list[str | None]:
 
 
 def keys(series: "Series") -> list[str]:
-    """What each cell names a unit or a row by, empty where nothing does."""
+    """The text by which each cell names a unit or a row, empty where it names none."""
     return ["" if text is None or text == UNREADABLE else text for text in texts(series)]
 
 
@@ -181,7 +181,7 @@ def numbered(texts: Iterable[str | None]) -> tuple[NDArray[np.int64], NDArray[np
 
 def text(cell: Any, most: float = EXACT - 1) -> str | None:
     """A cell as a category's text: whole numbers without a point (NaN in a column makes floats of integers), and UNREADABLE for a float
-    above `most`, which may stand for several of them."""
+    above `most`, which may stand for several whole numbers."""
     if isinstance(cell, str):
         return str(cell)
     if _is_missing(cell):

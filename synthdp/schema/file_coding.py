@@ -468,8 +468,8 @@ class Coded:
 
     @property
     def ends(self) -> tuple[float, float]:
-        """The least and the largest number that a cell can say: by its two-digit years (microseconds since 1970), as a time of day, or by
-        its stored type."""
+        """The least and the largest number that a cell can hold, given its two-digit years (microseconds since 1970), that it is a time of
+        day, or its stored type."""
         column, coding = self.column, self.coding
         if isinstance(column, Datetime):
             if coding.latest is None:

@@ -258,7 +258,7 @@ class Schema:
         self.check_reading()
 
     def check_reading(self) -> None:
-        """Raise `BadInput` where what is declared of a column contradicts how its file is written: it is not fitted."""
+        """Raise `BadInput` where what is declared of a column contradicts how its file is written: such a schema is not fitted."""
         for schema in (self, *(linked_tables.of_table(self, table) for table in self.tables)):
             if schema.reading is not None:
                 schema.reading.check(schema.columns, values=True)
@@ -306,7 +306,7 @@ class Schema:
         return replace(self.settled(), columns=columns)
 
     def _sayable(self, column: Column) -> tuple[float, float]:
-        """Between which numbers the cells of a column lie, as its files are written: no file could hold what lies beyond."""
+        """The numbers between which the cells of a column lie, given how its files are written: no file could hold anything beyond."""
         table = next((each for each in self.tables if column.name.startswith(f"{each.name}.")), None)
         reading = self.reading if table is None else table.reading
         if reading is None:
@@ -409,7 +409,7 @@ class Schema:
 
         if not hasattr(frame, "columns"):
             raise BadInput(
-                f"a draft needs a frame, got {type(frame).__name__}: synthdp.read(path) gives that of a file"
+                f"a draft needs a frame, got {type(frame).__name__}: synthdp.read(path) reads one from a file"
             )
         names = [str(column) for column in frame.columns]
         if not names or len(set(names)) < len(names):

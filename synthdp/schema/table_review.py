@@ -163,8 +163,8 @@ def _never_missing(schema: Schema, table: Table, found: Finding) -> Finding:
 def _links(
     schema: Schema, table: Table, frames: Mapping[str, pd.DataFrame], written: pd.DataFrame | None
 ) -> Iterator[Finding]:
-    """Keys of a table that are missing or stand twice, and rows whose parent is not there, or is there for several people; with the cells
-    of the table as it is `written`, if they are wanted."""
+    """Keys of a table that are missing or stand twice, and rows whose parent is not there, or is there for several people. If `written`,
+    the table as its file has it, is given, the findings show cells of it."""
     frame = frames[table.name]
 
     def told(column: str, what: str, remedy: str, wrong: Any, *, unlinked: bool = False) -> Iterator[Finding]:
@@ -368,7 +368,7 @@ def _cells(
     for rule, wrong, remedy, refused in found:
         places = np.flatnonzero(wrong)[:ROWS]
         if rule.startswith(UNKNOWN) and any(text != text.strip(SPACE) for text in map(str, series[wrong].dropna())):
-            remedy = f"{remedy}; some have space around them, which strip: true under reading takes away"
+            remedy = f"{remedy}; some have space around them, which strip: true under reading removes"
         yield Finding(
             column=column.name,
             what=f"some values are {rule}",
@@ -382,14 +382,14 @@ def _cells(
 
 
 def _shown(written: pd.DataFrame | None, column: str, places: NDArray[Any]) -> tuple[str, ...]:
-    """The cells of a column at the first of some places, as the file has them, where they are wanted."""
+    """The cells of a column at the first of some places, as the file has them; none where they are not wanted."""
     if written is None:
         return ()
     return tuple(cells.text(cell, np.inf) or "" for cell in written[column].iloc[places[:ROWS]])
 
 
 def _never_empty(schema: Schema, frame: pd.DataFrame, table: str = "") -> Iterator[Finding]:
-    """Columns that may be empty, and never are: all of them at once, since a draft lets every column be empty."""
+    """The columns that may be empty but never are, in one finding, since a draft lets every column be empty."""
     full = [
         f"{table}.{column.name}" if table else column.name
         for column in schema.modelled
@@ -398,9 +398,9 @@ def _never_empty(schema: Schema, frame: pd.DataFrame, table: str = "") -> Iterat
     if full:
         yield Finding(
             column="",
-            what=f"no cell is empty, although missing: true allows it, of {', '.join(full)}",
-            remedy="noise will leave some synthetic cells empty: delete missing: true where a value must always be given, by the form or "
-            "the code book",
+            what=f"no cell is empty, although missing: true allows it, in {', '.join(full)}",
+            remedy="noise will leave some synthetic cells empty; delete missing: true where the form or the code book says that a value "
+            "must be given",
         )
 
 

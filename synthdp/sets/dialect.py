@@ -34,7 +34,7 @@ class Found:
     """A table as it was read, how it is written, and what the steward must look at. `open` has, of some columns, what is left `TODO`
     with the choices. `categories` of columns whose codes the file labels: they are the file's dictionary, and no fact of its records;
     those of `ordered` have an order. `others`: texts such as <5 among the numbers, dates or times of a column, at most 20 of each kind,
-    which only the steward's eyes may see. `left_out`: columns of types that no kind has."""
+    which only the steward's eyes may see. `left_out`: columns whose types no kind can hold."""
 
     frame: "pd.DataFrame"
     reading: Reading | None
@@ -102,7 +102,7 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
     beyond = (facts or {}).get("left_out", {})
     for name, kind in beyond.items():
         mind.append(
-            f"column {name!r}: left out, since no kind has its type ({kind}); if it is needed, store it as numbers or text"
+            f"column {name!r}: left out, since no kind of column can hold its type ({kind}); if it is needed, store it as numbers or text"
         )
     for name, kind in (facts or {}).get("lost", {}).items():
         mind.append(f"column {name!r}: is stored as {kind}")

@@ -76,7 +76,7 @@ BY_NAME = (
     "if these are codes of a public list, better declared: categorical with a tree, such as tree: {prefix: [1, 3]}"
 )
 EMPTY = "left out: no cell holds anything"
-NO_KIND = "left out: no kind has its type"
+NO_KIND = "left out: no kind of column can hold its type"
 UNTIL = {
     "MM": "minutes since midnight, written as the time under reading",
     "SS": "seconds since midnight, written as the time under reading",

@@ -148,8 +148,8 @@ def as_text(schema: Schema) -> Schema:
 def write_tables(
     frames: "Mapping[str, DataFrame]", folder: str | Path, schema: Schema, ending: str = ".csv", *, force: bool = False
 ) -> None:
-    """Write a file for each linked table into a folder, which appears when all are complete. Raises `BadInput` where it holds something,
-    unless with `force` it holds such files alone and is replaced."""
+    """Write a file for each linked table into a folder, which appears when all are complete. Raises `BadInput` if the folder already
+    holds anything; with `force` it is replaced, if it holds such files alone."""
     folder = Path(folder)
     known = {
         f"{table.name}{each}"
@@ -274,8 +274,8 @@ def _reading(where: Path) -> "Iterator[str]":
 def write(chunks: "Iterable[DataFrame] | DataFrame", path: str | Path, schema: Schema, *, force: bool = False) -> int:
     """Write a frame of the schema's columns, or several one after the other, and return the number of records.
 
-    Whole or not at all: the file appears under its name only when it is complete. Raises `BadInput` where one is there, unless it is
-    replaced by `force`. CSV: text cells that begin with = + - @ TAB CR or NUL are neutralised, and listed in
+    Whole or not at all: the file appears under its name only when it is complete. Raises `BadInput` if there is already a file or folder of
+    that name; `force` replaces it. CSV: text cells that begin with = + - @ TAB CR or NUL are neutralised, and listed in
     `<path>.neutralised.json`. Pictures: a `.npz` file, or (a name without an ending) a folder of PNG files with labels.csv; a folder that
     holds anything else is not replaced.
     """
@@ -321,7 +321,7 @@ def _check_new(path: Path, *, force: bool) -> None:
 
 
 def _frames(chunks: "Iterable[DataFrame] | DataFrame", schema: Schema) -> "Iterator[DataFrame]":
-    """The frames, with text for names and categories that they have as numbers or instants, which a schema accepts."""
+    """The frames. Identifiers and categories that they hold as numbers or instants, which a schema accepts, become text."""
     import pandas as pd
 
     for chunk in [chunks] if isinstance(chunks, pd.DataFrame) else chunks:
@@ -543,7 +543,7 @@ def _plain(frame: "DataFrame", schema: Schema) -> "DataFrame":
         if column.name not in frame or is_datetime64_any_dtype(frame[column.name].dtype):
             continue
         series, coded = frame[column.name], (schema.reading or PLAIN).of(column)
-        if isinstance(column, Identifier) and cells.in_floats(series.dtype):  # for the check to refuse
+        if isinstance(column, Identifier) and cells.in_floats(series.dtype):  # which the check refuses
             continue
         if is_numeric_dtype(series.dtype):  # which has no sign before decimals
             coded = coded.of_number()

@@ -72,7 +72,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 
 def _name(kind: pa.DataType) -> str:
-    """Without what it is made of: the fields of a structure fill lines."""
+    """Without the types that it is made of: the fields of a structure would fill lines."""
     return str(kind).partition("<")[0].partition("[")[0]
 
 

@@ -289,8 +289,8 @@ def _looked_up(table: "ibis.Table", number: int, wanted: tuple[int, Spelled]) ->
 
 
 def exact(read: "Value", keys: list[Any], *, text: bool) -> tuple["Value", list[Any]]:
-    """A cell and what it is compared with, so that texts are told apart that a column's collation holds to be equal. `text`: cells of CSV
-    files have none."""
+    """A cell and the keys that it is compared with, in a form that tells apart texts that a column's collation holds to be equal. `text`:
+    the cell is from a CSV file, which has no collation."""
     import ibis
 
     told = None if text or not read.type().is_string() else _told_apart(read.get_backend().name)
@@ -298,7 +298,7 @@ def exact(read: "Value", keys: list[Any], *, text: bool) -> tuple["Value", list[
 
 
 def _told_apart(engine: str) -> "Callable[[Value], Value] | None":
-    """The bytes of a text: a collation, such as NOCASE, may hold texts of others to be equal."""
+    """The engine's function for the bytes of a text, since a collation such as NOCASE may hold different texts to be equal."""
     import ibis
 
     @ibis.udf.scalar.builtin  # type: ignore[untyped-decorator]
@@ -343,7 +343,7 @@ def spelled_of(column: Categorical | Ordinal | Boolean, kind: Any, *, text: bool
 
 
 def longest(kind: Any) -> float:
-    """As `cells.longest`, of a database's floats."""
+    """The same as `cells.longest`, for a database's floats."""
     return cells.longest(np.dtype(np.float32 if kind.is_float32() else np.float64))
 
 

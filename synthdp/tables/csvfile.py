@@ -235,7 +235,7 @@ def separator(path: Path, reading: Reading | None) -> str | None:
 
 def header(path: Path, reading: Reading | None = None) -> tuple[list[str], str]:
     """The names in the first line, and the delimiter: the declared one, else the one of , ; TAB that is most frequent in it. A line that
-    ends with a delimiter has `NO_COLUMN` for a last name: there is no column, and its cells must be blank."""
+    ends with a delimiter has `NO_COLUMN` for a last name: it stands for no column, and its cells must be blank."""
     encoding = "utf-8-sig" if reading is None or reading.encoding == "utf-8" else reading.encoding
     try:
         with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
@@ -254,11 +254,12 @@ def header(path: Path, reading: Reading | None = None) -> tuple[list[str], str]:
         )
     if not marked and b"\0" in read[:4]:
         raise BadInput(
-            f"{path}: line 1: UTF-16 without a byte order mark is not read; save it with the mark, or as UTF-8"
+            f"{path}: line 1: UTF-16 without a byte order mark is not read; save the file with the mark, or as UTF-8"
         )
     if not marked and read and encoding == "utf-16":
         raise BadInput(
-            f"{path}: line 1: expected UTF-16 text with its byte order mark; correct encoding: under reading, or save it as UTF-8"
+            f"{path}: line 1: expected UTF-16 text with its byte order mark; correct encoding: under reading, or save the file "
+            "with the mark"
         )
     start = read.decode(encoding, errors="ignore")
     line = start.lstrip("\r\n").split("\n", 1)[0]

@@ -34,7 +34,7 @@ FIRST_DAY = date(1900, 3, 1)  # before it, Excel's calendar has a day that never
 class Sheet:
     """The cells of a sheet: of each column the texts, null where they are blank, and what each cell is (`foreign_parser`). `lines`: the row
     of each record; `others`: further sheets that hold something; `covers`: those of them that come before it and hold no table;
-    `odd`: why they hold none, if no sheet does; `titles`: rows above the header that are no records."""
+    `odd`: why each further sheet holds none, if no sheet does; `titles`: rows above the header that are no records."""
 
     name: str
     names: list[str]
@@ -97,7 +97,7 @@ def read(path: Path, schema: Schema | None) -> "DataFrame":
 
 
 def _too_long(texts: pa.ChunkedArray, kinds: NDArray[np.int8]) -> pa.ChunkedArray:
-    """The cells with a number that may stand for several: a workbook's numbers are floats."""
+    """Which cells hold a number that may stand for several: a workbook's numbers are floats."""
     numbers = pc.cast(pc.if_else(pa.array(kinds == NUMBER), texts, "0"), pa.float64())
     return pc.greater(pc.abs(numbers), cells.longest(np.dtype(np.float64)))
 

@@ -67,7 +67,7 @@ def workbook(path: str, wanted: str, most_columns: int) -> pa.Table:
 
 def _sheet(book: Any, wanted: str) -> tuple[Any, list[str], list[str], dict[str, str]]:
     """The sheet of that name, or the first one that is seen and holds a table, or else something; the names of the others that hold
-    something, and of those among them that come before it; and if none holds a table, why these do not."""
+    something, and of those among them that come before it; and, if none holds a table, why each of the others does not."""
     from python_calamine import SheetTypeEnum, SheetVisibleEnum
 
     sheets = [each for each in book.sheets_metadata if each.typ == SheetTypeEnum.WorkSheet]
@@ -91,8 +91,8 @@ def _sheet(book: Any, wanted: str) -> tuple[Any, list[str], list[str], dict[str,
 
 
 def _no_table(sheet: Any) -> str:
-    """Why a sheet is no table, which has a header of several names, all of them text, and a record below: a cover sheet has none. Nothing
-    where it is one."""
+    """Why a sheet is no table; empty if it is one. A table has a header of several names, all of them text, and a record below; a cover
+    sheet has none."""
     first, top = list(islice(sheet.iter_rows(), MOST_TITLES + 2)), sheet.start[0] + 1
     titles = _titles(first[: MOST_TITLES + 1])
     header = [cell for cell in first[titles] if spelled(cell)[1] != BLANK]

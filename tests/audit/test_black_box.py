@@ -27,8 +27,8 @@ def case_of(name, images):
     return worst_pairs.cases(images=images)[name]
 
 
-# Of fits of 15 ms or less five hundred a side are made here; of the others a hundred, which show a gross leak; of the dearest, which take
-# 0.15 s or more, forty. `make audit` makes a thousand of each.
+# Fits that take 15 ms or less are made five hundred times a side here. Others are made a hundred times, which shows a gross leak, and the
+# dearest, which take 0.15 s or more, forty times. `make audit` makes a thousand of each.
 CHEAP = {"independent", "privbayes", "classgauss", "dpmerf", "rongauss", "imle"}
 DEAR = {"histories", "histories:linked", "dpdm", "dpdm:unet", "dpdm:gradients"}
 
@@ -83,7 +83,7 @@ def test_halved_noise_is_found_in_the_question(monkeypatch):
 
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """What the fit of a history has before it learns: the noisy tables."""
+    """What the fit of histories has before it learns: the noisy tables."""
 
     schema: object
     tables: dict
@@ -94,10 +94,10 @@ class Seen:
 
 @pytest.mark.heavy  # some five seconds
 def test_noise_for_one_row_is_found_where_a_person_s_whole_history_is_claimed(monkeypatch):
-    """Of linked tables: a person weighs up to eight visits, with noise for a single one. Rows below visits have most of the precision. The
-    adversary sees the noisy tables, of which a model is made: what is drawn and fitted afterwards takes ten times as long.
+    """In linked tables, a person weighs up to eight visits, with noise for a single one. Rows below visits have most of the precision. The
+    adversary sees the noisy tables from which a model is made: what is drawn and fitted afterwards takes ten times as long.
 
-    In eight audits the attack measured a mu of 5.0 or more where 0.92 is claimed, give or take 0.7; the gate asks for 4.3 errors.
+    In eight audits the attack measured a mu of 5.0 or more, with a standard error of 0.7 at most, where 0.92 is claimed.
     """
     generator = dataclasses.replace(worst_pairs.made("histories:linked"), unit_share=0.05, row_share=0.9)
     monkeypatch.setattr(HistoryTables, "sensitivity", property(lambda self: math.sqrt(len(self.cliques))))

@@ -132,7 +132,7 @@ def test_rows_of_other_patients_beside_all_of_these_are_no_error(place, capsys):
 
 
 def test_check_names_columns_of_linked_tables_that_are_never_empty(place, capsys):
-    told = "no cell is empty, although missing: true allows it, of visit.ward\n"
+    told = "no cell is empty, although missing: true allows it, in visit.ward\n"
     assert run(["check", *DATA]) == 0
     assert told in capsys.readouterr().out
     visits = read("tables")["visit"]

@@ -151,7 +151,7 @@ def test_check_shows_a_blank_cell_as_one_and_what_takes_space_away(place, capsys
     found = findings(capsys, "values=true")
     assert [each["cells"] for (_, what), each in found.items() if "missing" in what] == [[""]]
     unknown = found["sex", "some values are not one of the declared categories"]
-    assert unknown["remedy"].endswith("some have space around them, which strip: true under reading takes away")
+    assert unknown["remedy"].endswith("some have space around them, which strip: true under reading removes")
     frame.assign(sex="?").to_csv("a.csv", index=False)
     unknown = findings(capsys)["sex", "some values are not one of the declared categories"]
     assert "strip" not in unknown["remedy"]
@@ -258,7 +258,7 @@ def test_check_refuses_a_form_of_dates_that_contradicts_the_bounds_as_a_fit_does
 def test_check_says_which_columns_may_be_empty_and_never_are(place, capsys):
     columns = {**COLUMNS, "sex": {**COLUMNS["sex"], "missing": True}, "age": {**COLUMNS["age"], "missing": True}}
     (place / "schema.yaml").write_text(yaml.safe_dump({**FACTS, "columns": columns}, sort_keys=False))
-    told = "no cell is empty, although missing: true allows it, of "
+    told = "no cell is empty, although missing: true allows it, in "
     assert ("", f"{told}sex, age") in findings(capsys)
     records().assign(age=[None, *records()["age"][1:]]).to_csv("a.csv", index=False)
     assert ("", f"{told}sex") in findings(capsys)
@@ -417,7 +417,7 @@ def test_a_rehearsal_of_fewer_units_than_are_declared_says_so(place, capsys, mon
         assert run(words) == 0
         said = capsys.readouterr().out
         assert ("made-up records of 30 units" in said) == told
-        assert ("; more of them may take longer" in said) == told
+        assert ("; more units may take longer" in said) == told
 
 
 def test_made_up_records_fit_any_schema():

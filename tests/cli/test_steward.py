@@ -125,7 +125,7 @@ def test_learning_that_noise_would_hide_is_refused_before_the_charge(files, caps
 
 
 def test_how_many_records_learning_needs_is_told_by_plan_and_by_check(files, capsys):
-    """Also where the number of units is itself to be learned. What `plan` says is the same, however many records there are."""
+    """Even if the number of units must itself be learned. What `plan` says does not depend on how many records there are."""
     learning(files, units="learn")
     assert run(words(files, "plan", "account=none")) == 0
     said = capsys.readouterr().out
@@ -220,17 +220,17 @@ def test_a_file_without_a_header_is_doubted(files, capsys):
 
 
 def test_split_says_what_declared_units_are_meant_for_and_not_what_the_table_holds(files, capsys):
-    made = replace(make_schema(), units=200)  # of 60 records
+    made = replace(make_schema(), units=200)  # for 60 records
     made.save(files / "schema.yaml")
     words = ["split", f"path={files / 'clinic.csv'}", f"schema={files / 'schema.yaml'}", f"out={files / 'parts'}"]
     assert run(words) == 0
-    assert "declares 200 units, which is meant for the whole table. A fit" in capsys.readouterr().out
+    assert "declares 200 units, a number meant for the whole table. A fit" in capsys.readouterr().out
 
 
 def test_a_folder_of_tables_among_other_files_is_told_from_pictures(tmp_path, capsys):
     for name in ("a.csv", "b.csv", "notes.txt"):
         (tmp_path / name).write_text("x,y\n1,2\n")
-    assert "Linked tables need a folder that holds nothing else" in refused(capsys, ["schema", f"path={tmp_path}"])
+    assert "A folder of linked tables must hold nothing else" in refused(capsys, ["schema", f"path={tmp_path}"])
 
 
 def test_a_large_epsilon_is_told_before_the_fit(files, capsys):

@@ -33,7 +33,7 @@ def command(folder, *more):
 
 
 def test_warnings_that_are_errors_end_no_fit_that_is_charged(tmp_path, monkeypatch, capsys):
-    """`python -W error` lost a model that was paid for, where a library warned."""
+    """Under `python -W error`, a library's warning lost a model that was paid for."""
     make_frame(300).to_csv(tmp_path / "train.csv", index=False)
     make_schema().save(tmp_path / "schema.yaml")
     monkeypatch.setattr("synthdp.errors.ENDING", ("error",))

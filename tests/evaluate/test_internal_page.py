@@ -110,7 +110,7 @@ def test_each_figure_of_the_tables_is_in_the_json(result, page, no_plots, tmp_pa
 def test_a_truth_value_is_named_with_a_word_on_what_the_file_has(result):
     name = next(name for name, each in result["targets"].items() if each["positive"] is not None)
     of_truths = {**result["targets"][name], "positive": "True"}
-    told = "AUPRC and F1 are given for the class <q>True</q>, whatever word the file has for it."
+    told = "AUPRC and F1 are given for the class <q>True</q>, whatever word the file uses for it."
     assert told in html({**result, "targets": {**result["targets"], name: of_truths}})
     assert told not in html({**result, "targets": {name: {**of_truths, "positive": "ill"}}})
 
@@ -370,7 +370,7 @@ def test_an_infinite_epsilon_and_the_relation_are_said_in_words(result, no_plots
     assert "epsilon infinite" in Page(html(found)).text
     assert "replace_one" not in Page(html(found)).text
     found["about"]["claim"]["relation"] = "replace_one"
-    assert "per record under replace_one, which compares it with another one in its place" in Page(html(found)).text
+    assert "per record under replace_one, where one record takes the place of another" in Page(html(found)).text
     assert "per record under replace_one) holds" in Page(html(found)).text
 
 

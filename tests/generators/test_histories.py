@@ -51,7 +51,7 @@ def of_next(frame):
 
 
 def test_progress_counts_the_work_of_each_column_and_not_columns():
-    """The target's mixed model takes most of the time, so that what is left was underestimated until it began."""
+    """The target's mixed model takes most of the time, so the time left was underestimated until it began."""
     seen = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotEntered)
@@ -192,7 +192,7 @@ def test_a_column_that_stays_for_long_has_its_share():
 
 
 def test_a_share_of_days_comes_back_after_a_draw_that_was_far_off():
-    """The first draws know nothing of the tables: what they put on a day says little of it."""
+    """The first draws know nothing of the tables: how many records they put on a day says little about that day."""
     share, noise = np.ones(4), 140.0
     adjust_shares(share, np.array([-2200.0, 700.0, 800.0, 700.0]), np.array([1300.0, 700.0, 600.0, 700.0]), noise)
     assert share[0] > 0.05
@@ -202,7 +202,7 @@ def test_a_share_of_days_comes_back_after_a_draw_that_was_far_off():
 
 
 def test_days_are_told_by_all_tables_of_records_together(monkeypatch):
-    """Those of the target, too; and the order column and the day of the week have a table of their own."""
+    """By the target's tables, too; and the order column and the day of the week each have a table of their own."""
     asked, held = [], []
     honest, adjusting = history_fit.NoisyTables.of, history_fit.adjust_shares
 

@@ -481,7 +481,8 @@ def test_bounds_and_shares_that_noise_hid_are_told_without_a_figure():
     lost = Lost(merged=tuple(Merged(column=f"v{each}", other="other", share=1.0, error=each) for each in (0.32, 0.02)))
     said = information_loss.brief(make_statement(columns=told, lost=lost))
     assert any(
-        "Bounds that noise hid, so that the widest possible ones stand: cost, day, born." in line for line in said
+        "Noise hid the bounds of these columns, so the widest possible ones stand: cost, day, born." in line
+        for line in said
     )
     assert any("v0.32 a share that noise hides; v0.02 100.0% ± 4.0% of records" in line for line in said)
 

@@ -231,8 +231,7 @@ def test_whatever_is_bought_makes_a_usable_column(column, bounds):
     ],
 )
 def test_learned_bounds_lie_within_what_a_cell_can_say(column, coding, bounds):
-    """Noise may hide bounds, and the widest ones stand then: a year of another century or a number too large for its type could not be
-    written."""
+    """If noise hides bounds, the widest ones stand: a year of another century or a number too large for its type could not be written."""
     plain = {**Schema(columns=(column,)).to_dict(), "reading": {"columns": {"x": coding}}}
     ends = (-(2.0**53), 2.0**53) if isinstance(column, Datetime) else (-(2.0**40), 2.0**40)
     schema = Schema.from_dict(plain).with_learned("x", bounds=ends, bins=[1.0])

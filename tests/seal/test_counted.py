@@ -414,7 +414,7 @@ def test_files_that_are_not_there_or_not_alike(tmp_path):
 @pytest.mark.parametrize("most", [40, 5])
 @pytest.mark.parametrize("collation", ["NOCASE", "NOACCENT"])
 def test_a_record_counts_once_whatever_its_column_s_collation_holds_to_be_equal(collation, most):
-    """Three records were six where "c1" met the category "C1" too and, of few categories, "C2" counted as "c2"."""
+    """Three records counted as six because "c1" met the category "C1" too; among few categories, "C2" counted as "c2"."""
     marks = [f"{letter}{number}" for letter in "cC\u00e7" for number in range(most)]
     schema = Schema(columns=(Categorical(name="x", categories=tuple(marks)),))
     codec = Codec(schema)

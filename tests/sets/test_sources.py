@@ -349,7 +349,7 @@ LINKED = {
 
 
 def saved(path, ids):
-    """As pandas writes it: one missing id makes floats of all others, and several people of one."""
+    """As pandas writes it: one missing id turns all others into floats, which may merge several people into one."""
     pd.DataFrame({"patient": ids, "ill": True, "start": pd.Timestamp("2020-02-02")}).to_parquet(path)
     return path
 

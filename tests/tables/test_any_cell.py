@@ -237,7 +237,7 @@ def test_what_a_list_holds_is_read_alike_whatever_another_one_lacks(tmp_path, ca
 
 @pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
 def test_a_code_that_its_float_does_not_tell_from_its_neighbours_is_no_category(tmp_path, kind):
-    """Two of SNOMED's long codes would be one; in memory and in the database alike."""
+    """Two of SNOMED's long codes would become one, in memory as in the database."""
     least = 2 ** (53 if kind == pa.float64() else 24)
     codes = Categorical(name="code", categories=(str(least - 1), str(least), "rest"), other="rest", missing=True)
     learned = Categorical(name="code", categories="learn", missing=True)

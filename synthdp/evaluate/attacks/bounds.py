@@ -4,8 +4,8 @@ A guarantee is a set of (delta, epsilon) points that all hold: the promised one,
 attack, and the least bound counts, as in the statement.
 
 Two kinds. An attack on one unit's presence (membership, attribute, linkage, copies) asks the same question of the same
-release about a record that was used and about one that was not. These are add-remove neighbours or, where the number of units is
-public (replace_one), a held-out record took the place of the one that was not used: the claim's own numbers either way. Shares
+release about a record that was used and about one that was not. These are add-remove neighbours or, under replace_one (where the
+number of units is public), a held-out record takes the place of the unused one. Either way the claim's own numbers apply. Shares
 of the release that go to training rather than held-out rows compare a record with the one that takes its place: that is two
 steps of add-remove, (2 epsilon, delta (1 + e^epsilon)), and one of replace_one. All hold on average over the release's noise, for the
 random split of the real records that the attacks assume; a guarantee for patients bounds an attack on any one of their records too.

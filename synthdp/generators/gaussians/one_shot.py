@@ -51,7 +51,7 @@ def principal(moment: Array, count: int, deviation: float) -> tuple[Array, Array
     Nadakuditi 2011, section 3.1); below s sqrt(d / 2) nothing can be found.
     """
     most = len(moment)
-    # LAPACK's default for a few eigenvectors, evr, fails on some processors where many eigenvalues are all but equal.
+    # The default routine for a few eigenvectors, LAPACK's evr, fails on some processors if many eigenvalues are nearly equal.
     values, vectors = eigh(moment, subset_by_index=(most - min(count, most), most - 1), driver="evx")
     top, basis = values[::-1], vectors[:, ::-1]
     noise = len(moment) * deviation**2 / 2

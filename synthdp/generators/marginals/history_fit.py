@@ -56,7 +56,7 @@ STEPS = 1000  # of progress
 DRAW, FEW = (
     600.0,
     5000,
-)  # nanoseconds to draw a cell of a record, and how many records would take as long as a draw of none
+)  # nanoseconds to draw a cell of a record, and how many records take as long as what a draw always costs
 CLEAR = 3.0  # deviations of noise that `other` must stand above, where categories are learned
 
 
@@ -151,7 +151,7 @@ class HistoryFit:
         return model
 
     def _schedule(self) -> Iterator[tuple[int, str, bool]]:
-        """What is fitted one after the other: the round, the column, and whether histories are drawn before it."""
+        """What is fitted, in order: the round, the column, and whether histories are drawn first."""
         view = self.view
         for turn in range(self.rounds):
             yield from [(turn, GAP, True)] * (SETTLED if turn else 0)
@@ -160,7 +160,7 @@ class HistoryFit:
                 yield from [(turn, name, turn == 0 or place == 0 or name == view.target)] * times
 
     def _work(self, turn: int, name: str, drawing: bool) -> float:
-        """About how long a part of the schedule takes, in nanoseconds of one machine. Only ratios matter: they make progress even."""
+        """About how long a part of the schedule takes, in nanoseconds on one machine. Only the ratios matter: they make progress even."""
         rows, cliques, sizes = len(self.owner), self.cliques[name], self.view.sizes
         drawn = DRAW * (rows + FEW) * len(self.view.drawn) if drawing else 0.0
         if mixed_model_fit.suits(cliques, sizes, sizes[name]):
@@ -177,8 +177,8 @@ class HistoryFit:
         return cells, weights
 
     def _adjust_days(self, cells: Mapping[str, Whole]) -> None:
-        """Change shares so that as many records lie on each day as all tables of records say together. This goes for the records that
-        follow others, by codes of the order column, and for all records, by days of the week."""
+        """Change shares so that the number of records on each day is what all tables of records, taken together, say. This is done for
+        records that follow others, by codes of the order column, and for all records, by days of the week."""
         view, later = self.view, cells[PLACE] > 0
         for name, share, moved in (
             (view.order, self.model.seasons, later),

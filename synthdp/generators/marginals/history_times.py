@@ -145,8 +145,8 @@ class PointShares:
 
 def adjust_shares(share: Array, lacking: Array, here: Array, deviation: float) -> None:
     """Change the shares (codes,) of drawn records in place: `here` is how many were drawn on each code, weighted, and `lacking` how many
-    more are wanted. Differences that noise of this deviation explains change nothing (James & Stein 1961). No step takes a share to almost
-    nothing unless hardly any noise hides what is there: a share of nothing would not come back."""
+    more are wanted. Differences that noise of this deviation explains change nothing (James & Stein 1961). A step takes a share to almost
+    nothing only where there is hardly any noise, since a share of nothing would not come back."""
     clear = max(0.0, 1 - len(share) * deviation**2 / max(1.0, float(lacking @ lacking)))
     there = np.maximum(here + clear * lacking, 0.0)
     share *= np.maximum(there + deviation, LEAST_SHARE) / np.maximum(here + deviation, 1)

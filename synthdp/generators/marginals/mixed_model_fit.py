@@ -35,7 +35,10 @@ LEAST_VARIANCE, MOST_VARIANCE = 1e-8, 9.0
 LEAST = 1e-300  # of a share, before its logarithm
 LEAST_VARIED = 0.02  # a chance times that of all other codes: certain rows make no step too long
 ROUNDING = 1e-8  # of the largest variance: cells of one table add up to another's, so that some differences are zero
-SOLVED, COUNTED = 2.4, 100.0  # nanoseconds of a whole fit for a triple of cells, and for a row's pair of tables
+SOLVED, COUNTED = (
+    2.4,
+    100.0,
+)  # nanoseconds that a whole fit takes for each triple of cells, and for each row and pair of tables
 NEGLIGIBLE = 0.01  # of the variance of sampling: with less noise, the fit of `conditional_fit` stays
 
 
@@ -45,8 +48,8 @@ def suits(cliques: Sequence[Clique], sizes: Mapping[str, int], codes: int) -> bo
 
 
 def work(rows: int, cliques: Sequence[Clique], sizes: Mapping[str, int], codes: int, *, again: bool) -> float:
-    """About how many nanoseconds a fit takes: solving for the cells, and counting rows that share two of them. One that goes on from
-    an earlier fit takes a third."""
+    """About how many nanoseconds a fit takes to solve for the cells and to count the rows that lie in two of them. A fit that goes on from
+    an earlier one takes a third of the time."""
     cells = sum(math.prod(sizes[name] for name in clique) for clique in cliques)
     whole = max(1, codes - 1) * (SOLVED * cells**3 + COUNTED * rows * len(cliques) ** 2)
     return whole / 3 if again else whole
