@@ -113,7 +113,7 @@ def _hidden(schema: "Schema", people: Any) -> "Iterator[Finding]":
     if 0 < held <= generators.needed(found):
         yield Finding(
             column="",
-            what=f"the table is too small: at budget.epsilon={EPSILON}, noise would hide nearly all that is to be learned of some columns",
+            what=f"the table is too small: at budget.epsilon={EPSILON}, noise would hide nearly all of some column",
             remedy="declare the bounds and categories that are public, leave columns out (kind: ignore), or take a larger epsilon; synthdp "
             "plan says how many records a fit needs",
         )

@@ -272,8 +272,8 @@ def sentences(statement: "Statement") -> Iterator[str]:
     ]
     if unknown:
         yield (
-            f"Noise hid the bounds of these columns, so the widest possible ones stand: {_listed(unknown)}. Most of their synthetic values "
-            "lie where no real one does; declare their bounds."
+            f"Noise hid the bounds of these columns, so the widest possible ones stand: {_listed(unknown)}. Most of their synthetic "
+            "values probably lie where no real one does; declare their bounds."
         )
     if lost.alone:
         yield (
