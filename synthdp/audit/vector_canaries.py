@@ -14,7 +14,7 @@ this canary, and with it.
 import dataclasses
 import math
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
-from synthdp.ledger.events import RECORD, Capped, Entry, Event, Plan, Relation, Sampled, Selection, merged, scoped
+from synthdp.ledger.events import RECORD, Capped, Entry, Plan, Relation, Sampled, Selection, merged, scoped
 from synthdp.ledger.ledger import Ledger
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import View
@@ -271,12 +271,12 @@ class _OnlyTheFirst(Answers):
         super().__init__(path)
         self._full = path.exists()
 
-    def keep(self, ledger: Ledger, inner: Sequence[Event], *arguments: Any) -> None:
+    def keep(self, ledger: Ledger, line: int | None, *arguments: Any) -> None:
         """The first, as ever."""
         if not self._full:
-            super().keep(ledger, inner, *arguments)
-        else:
-            ledger.asking("inner" if inner else "question", inner)
+            super().keep(ledger, line, *arguments)
+        elif line is None:
+            ledger.asking()
         self._full = True
 
 

@@ -239,7 +239,7 @@ class Sensitive(AsksTables):
         return self._answer(question, sample, blocked=blocked)
 
     def _capped(self, question: Question[Answer], filtered: Filter) -> Answer:
-        """The same under a cap: nothing is charged, but the line that says that the answer is given holds its events, which are spent."""
+        """The same under a cap: nothing is charged, but what is asked is on disk before it is answered, and counts as spent."""
         self.spend_lost(filtered)
         events = [self.account.scoped_event(event) for event in question.events]
         for event in events:
@@ -247,7 +247,7 @@ class Sensitive(AsksTables):
         if self._answers.waiting:
             answer = cast("Answer", self._answers.again(question, None, self._codec))
         else:
-            answer = self._answer(question, inner=events)
+            answer = self._answer(question, first=lambda: self.account.ledger.asking("inner", events))
         self._tell(question, answer)
         return answer
 
@@ -459,12 +459,12 @@ class Sensitive(AsksTables):
         sample: Sampled | None = None,
         *,
         blocked: bool = False,
-        inner: Sequence[Event] = (),
+        first: Callable[[], int] | None = None,
     ) -> Answer:
         """The exact value, bounded, with noise; unless it is of a block, the answer is then kept, a line says so, and it is given.
 
         A fit that is stopped before that line gave its answer to nobody: its charge is good for the same question, with other
-        noise. Under a cap that line, with the `inner` events, is what counts as spent.
+        noise. `first` writes its line before noise is drawn: under a cap that line is what counts as spent.
         """
         if os.getpid() != self._process:
             raise BadInput(
@@ -475,6 +475,7 @@ class Sensitive(AsksTables):
             records = self._sealed.read()
             chosen = records if sample is None else self._sampled(records, sample)
             bounded = callbacks.Guarded(question.bounded, BadInput, MemoryError)(chosen)
+        line = None if first is None else first()
         if not blocked:
             self._turn()
         if self._ranks.world > 1:
@@ -486,7 +487,7 @@ class Sensitive(AsksTables):
         if not blocked:
             kept = self._answers if self._ranks.world == 1 and self._recorder is None else Answers()
             rate = None if sample is None else sample.rate
-            kept.keep(self.account.ledger, inner, question, rate, self._codec, answer)
+            kept.keep(self.account.ledger, line, question, rate, self._codec, answer)
         return answer
 
     def _sampled(self, records: Records, sample: Sampled) -> Records:

@@ -250,27 +250,23 @@ class Answers:
         return stored.answer
 
     def keep(
-        self,
-        ledger: Ledger,
-        inner: Sequence[Event],
-        question: Any,
-        rate: float | None,
-        codec: Codec | None,
-        answer: Any,
+        self, ledger: Ledger, line: int | None, question: Any, rate: float | None, codec: Codec | None, answer: Any
     ) -> None:
-        """Keep an answer durably, before anyone sees it, and write the line that says that it is given; under a cap with its `inner`
-        events. What cannot be stored (records that were revealed) is lost if the fit stops."""
-        what = "inner" if inner else "question"
+        """Keep an answer durably, before anyone sees it, under its `line`. Where there is none, that line is written in here, after the
+        answer. What cannot be stored (records that were revealed) is lost if the fit stops."""
         said = None if self._path is None or self.facts is None else _told(question, rate, codec, answer)
         if self._path is None or said is None:
-            ledger.asking(what, inner)
+            if line is None:
+                ledger.asking()
+        elif line is not None:
+            _append(self._path, _record(json.dumps({"line": line, **said[0]}), said[1]))
         else:
             key, text = secrets.token_bytes(32), json.dumps(said[0])
             size = len(json.dumps(text))  # within the blob
             text += " " * (max(LEAST_TEXT, 1 << (size - 1).bit_length()) - size)
             blob = _ciphered(save(said[1], {SAID: text}), key)
             _append(self._path, _record(json.dumps({"line": ledger.lines}), {SEALED: blob}))
-            self._mark(ledger.asking(what, inner, key.hex()))
+            self._mark(ledger.asking(key=key.hex()))
 
     def _mark(self, line: int) -> None:
         """Say, durably, that the ledger has this line."""

@@ -344,7 +344,7 @@ STOPPED_FITS = (
     Mutant(
         "an answer is seen before it is kept",
         "synthdp.seal.door:Sensitive._answer",
-        "kept.keep(self.account.ledger, inner, question, rate, self._codec, answer)",
+        "kept.keep(self.account.ledger, line, question, rate, self._codec, answer)",
         "pass",
         (f"{ANSWERS}::test_a_stopped_fit_goes_on_from_its_answers_at_no_charge[2]",),
     ),
