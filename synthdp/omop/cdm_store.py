@@ -381,6 +381,10 @@ def _view(connection: Any, path: Path, name: str) -> tuple[str, ...]:
             f"quote={_literal(quote)}, escape={_literal(quote)}, nullstr='', allow_quoted_nulls=false, "
             f"{options})"
         )
+        if names[-1] == csvfile.NO_COLUMN:
+            beyond = f"SELECT 1 FROM {read} WHERE trim({quoted(csvfile.NO_COLUMN)}) <> '' LIMIT 1"
+            if connection.execute(beyond).fetchone():
+                raise BadInput(f"{path}: a row {csvfile.AFTER_THE_LAST}; name this column in the header")
     connection.execute(f"CREATE VIEW {name} AS SELECT {chosen} FROM {read}")
     return tuple(lower)
 

@@ -104,7 +104,7 @@ def read(path: Path, schema: Schema | None) -> "DataFrame":
 
 def names_of(path: Path, names: list[str], schema: Schema | None) -> list[str]:
     """The names of the columns. Raises `BadInput` where one has none, or two have the same."""
-    plain = [_plain_name(name, schema) for name in names if name != NO_COLUMN]
+    plain = [_plain_name(name, schema) for name in (names[:-1] if names[-1:] == [NO_COLUMN] else names)]
     if "" in plain:
         place = plain.index("") + 1
         raise BadInput(

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +12,8 @@ from linked_clinic import clinic
 from synthdp import Schema
 from synthdp.cli import run
 from synthdp.errors import BadInput
-from synthdp.omop import patient_files
+from synthdp.omop import cdm_store, patient_files
+from synthdp.tables import csvfile
 
 SHIFT = pd.DateOffset(years=100)
 
@@ -234,3 +236,14 @@ def test_what_is_no_table_or_column_of_the_format_is_refused(kind, capsys):
     ):
         assert run(list(words)) != 0
         assert said in capsys.readouterr().err
+
+
+def test_a_cell_after_the_separator_that_ends_a_header_is_refused_and_a_column_of_that_name_is_read(tmp_path):
+    path, connection = tmp_path / "person.csv", duckdb.connect()
+    path.write_text("person_id,gender_concept_id,\n1,8507,\n2,8532, \n")
+    assert cdm_store._view(connection, path, "person") == ("person_id", "gender_concept_id")
+    path.write_text("person_id,gender_concept_id,\n1,8507,\n2,8532,lost\n")
+    with pytest.raises(BadInput, match="a row holds something after the last separator"):
+        cdm_store._view(connection, path, "again")
+    named = ["a", csvfile.NO_COLUMN, "b"]
+    assert csvfile.names_of(path, named, None) == named
