@@ -231,7 +231,7 @@ class Ledger:
         """Say, durably, that what was charged last is answered now; returns the line's number.
 
         `what` is a "question", a "block" of a loop, a "cap" that is opened, or an "inner" question under it with its events. `key` opens
-        the answer that was kept before. Its name is the last of the line's, so that a torn line does not hold it.
+        the answer that was kept before. It stands last: a torn line holds all of it only where the line's end alone is missing.
         """
         events = [to_json(event) for event in inner]
         said = {"asked": what, **({"events": events} if events else {}), **({UNSEALS: key} if key else {})}
