@@ -190,13 +190,9 @@ def _findings(found: "list[Finding]", each: str) -> Iterator[str]:
             if finding.rows
             else ""
         )
-        count = (
-            ""
-            if finding.count is None
-            else f": {finding.count:,} {each}{'s' * (finding.count != 1)}"
-            if not finding.rows
-            else ""
-        )
+        count = ""
+        if finding.count is not None and not finding.rows:
+            count = f": {finding.count:,} {each}{'s' * (finding.count != 1)}"
         shown = f": {', '.join(map(repr, finding.cells))}" if finding.cells else ""
         yield f"check      {where}{finding.what}{count}{rows}{shown}"
         yield f"           {finding.remedy}"

@@ -177,21 +177,26 @@ def asks_something_else(self, data, *, seed=None, progress=None):
     return Counted(data.resolve(), data.marginals([("ill",)], 2 * noise)[0])
 
 
-def test_an_inner_answer_that_is_lost_counts_as_spent(tmp_path, monkeypatch):
-    """Under a cap the question was on disk before its noise was drawn; its answer was not kept."""
+def losing(monkeypatch, number, asks, folder):
+    """A fit that is stopped when it has an answer, before that is kept."""
     plain, asked = Answers.keep, 0
 
     def keep(self, *arguments):
         nonlocal asked
         asked += 1
-        if asked == 6:  # single, pairs, choice, and two inner ones are kept
+        if asked == number:
             raise Stop
         plain(self, *arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(Answers, "keep", keep)
         with pytest.raises(Stop):
-            fit(tmp_path)
+            asks(folder)
+
+
+def test_an_inner_answer_that_is_lost_counts_as_spent(tmp_path, monkeypatch):
+    """Under a cap the question was on disk before its noise was drawn; its answer was not kept."""
+    losing(monkeypatch, 6, fit, tmp_path)  # single, pairs, choice, and two inner ones are kept
     Asker.told.clear()
     release = fit(tmp_path, resume=True)
     assert [what for what, _ in Asker.told] == ["single", "pairs", "choice", *["inner"] * 3]  # four are paid for
@@ -208,19 +213,7 @@ def adaptive(folder, *, resume=False):
 @pytest.mark.parametrize("lost", range(1, 6))
 def test_a_loop_under_a_cap_comes_to_its_end_whichever_answer_was_lost(lost, tmp_path, monkeypatch):
     """The last table takes all that is left. Where its answer was lost, it did not fit again, and the fit could never end."""
-    plain, asked = Answers.keep, 0
-
-    def keep(self, *arguments):
-        nonlocal asked
-        asked += 1
-        if asked == lost:
-            raise Stop
-        plain(self, *arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Answers, "keep", keep)
-        with pytest.raises(Stop):
-            adaptive(tmp_path)
+    losing(monkeypatch, lost, adaptive, tmp_path)
     release = adaptive(tmp_path, resume=True)
     assert release.statement.epsilon <= BUDGET.epsilon
     assert [entry.count for entry in release.ledger.entries()] == [1]

@@ -53,10 +53,8 @@ BY_CODE = 4.0  # times `spread`: what codes and numbers of a visit's rows tell o
 SETTLED = 4  # how often each later round fits days and gaps in turns at its start, and the target at its end
 LEAST_DEVIATION = 1e-3  # of tables without noise, in which only rounding is left
 STEPS = 1000  # of progress
-DRAW, FEW = (
-    600.0,
-    5000,
-)  # nanoseconds to draw a cell of a record, and how many records take as long as what a draw always costs
+DRAW = 600.0  # nanoseconds to draw a cell of a record
+FEW = 5000  # records that take as long as what every draw costs besides
 CLEAR = 3.0  # deviations of noise that `other` must stand above, where categories are learned
 
 

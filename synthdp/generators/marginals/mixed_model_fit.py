@@ -35,10 +35,8 @@ LEAST_VARIANCE, MOST_VARIANCE = 1e-8, 9.0
 LEAST = 1e-300  # of a share, before its logarithm
 LEAST_VARIED = 0.02  # a chance times that of all other codes: certain rows make no step too long
 ROUNDING = 1e-8  # of the largest variance: cells of one table add up to another's, so that some differences are zero
-SOLVED, COUNTED = (
-    2.4,
-    100.0,
-)  # nanoseconds that a whole fit takes for each triple of cells, and for each row and pair of tables
+SOLVED = 2.4  # nanoseconds that a whole fit takes for each triple of cells
+COUNTED = 100.0  # and for each row and pair of tables
 NEGLIGIBLE = 0.01  # of the variance of sampling: with less noise, the fit of `conditional_fit` stays
 
 
