@@ -29,6 +29,7 @@ from synthdp.report.information_loss import FITNESS
 from synthdp.report.manifest import TABLES
 from synthdp.report.statement import Statement, state
 from synthdp.schema.codec import Codec
+from synthdp.schema.columns import LEARN
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import allowed
 from synthdp.seal import Sensitive
@@ -368,6 +369,8 @@ class Synthesizer:
             _check_same(valid, ranks)
             facts = stored.facts if found is None else found.facts
             noise = None if facts is None else float(facts["noise"])
+            if self.schema.units == LEARN and invalid == "error" and facts is None and not isinstance(valid, Opened):
+                generators.check_enough(self.schema, self.budget, self._held(valid))
             own = own if stored.facts is None else int(stored.facts["seed"])
 
             def enter(plan: Plan, budget: Budget) -> None:
@@ -441,6 +444,11 @@ class Synthesizer:
         beside = () if bought is None else bought.plan
         generators.afford(lambda noise: self.generator.plan(self.schema, noise), self.schema, self.budget, beside)
         return bought
+
+    def _held(self, valid: "pd.DataFrame | Mapping[str, pd.DataFrame]") -> int:
+        """How many units there are: for the pre-check, which no budget covers."""
+        people = valid[self.schema.tables[0].name] if isinstance(valid, Mapping) else valid
+        return len(people) if self.schema.unit is None else int(people[self.schema.unit].nunique())
 
     def _made_of(
         self,

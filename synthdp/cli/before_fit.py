@@ -156,7 +156,7 @@ def _of_cdm_alone(checks: "list[Check]", out: Path | None) -> None:
         print(f"omop       {len(checks)} checks in {out} (internal: do not release)")
     failed = sum(each.status == "failed" for each in checks)
     if failed:
-        raise BadInput(f"{failed} checks of the CDM failed")
+        raise BadInput(f"{failed} check{'s' * (failed != 1)} of the CDM failed")
 
 
 def _told_of_cdm(checks: "list[Check]") -> Iterator[str]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from synthdp.evaluate.tables import Axis, Table
 
 
+LEAST_ROWS = 50  # with both values, for an association of two columns; or all rows, if there are fewer
 MEASURES = {
     "number, number": "Spearman's rank correlation",
     "category, category": "Cramer's V, bias-corrected (Bergsma 2013)",
@@ -54,19 +55,28 @@ def associations(table: Table) -> NDArray[np.float64]:
 def difference(synthetic: Table, train: Table, test: Table) -> dict[str, Any] | None:
     """{"mean", "sd", "n", "max"} of |synthetic - train| over pairs, "floor" (test for synthetic), and the matrices.
 
-    Columns that are constant in the training rows are left out; None where fewer than two are left.
+    Columns that are constant in the training rows are left out, and so are pairs that are not `enough`: these are 0 in the matrices. None
+    where no pair is left.
     """
     keep = [i for i, column in enumerate(train.values.T) if len(np.unique(column[~np.isnan(column)])) > 1]
-    if len(keep) < 2:
+    known = enough(train)[np.ix_(keep, keep)]
+    upper = np.nonzero(np.triu(known, k=1))
+    if not len(upper[0]):
         return None
-    s, t, v = (associations(table)[np.ix_(keep, keep)] for table in (synthetic, train, test))
-    upper = np.triu_indices(len(keep), k=1)
+    s, t, v = (associations(table)[np.ix_(keep, keep)] * known for table in (synthetic, train, test))
     result = over_sets([float(x) for x in np.abs(s - t)[upper]])
     result["floor"] = over_sets([float(x) for x in np.abs(v - t)[upper]])
     result["names"] = [train.axes[i].name for i in keep]
     result["train"], result["synthetic"] = _rows(t), _rows(s)
     result["measures"] = dict(MEASURES)
     return result
+
+
+def enough(train: Table) -> NDArray[np.bool_]:
+    """(columns, columns): which pairs have enough complete training rows. In a few rows, such as visits with a third diagnosis of people
+    who died, chance alone makes large associations."""
+    known = (~np.isnan(train.values)).astype(np.float64)
+    return np.asarray(known.T @ known >= min(LEAST_ROWS, train.rows))
 
 
 def of_numbers(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, Any] | None, str | None]:

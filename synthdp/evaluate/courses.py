@@ -192,20 +192,21 @@ def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) ->
 def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any] | None:
     """How each column of a visit goes with each column of the next one, by the measures of `association`: mean distances from the training
     people over all pairs, and `pairs` {"last", "present", "synthetic", "train", "test"}: each column with itself, then at most five others
-    that lost 0.1 or more. Columns that are constant among training people are left out. None where none is left, or where a set has no
-    visit that follows another."""
-    from synthdp.evaluate.association import associations
+    that lost 0.1 or more. Columns that are constant among training people are left out, and pairs that are not `enough` have 0. None where
+    none is left, or where a set has no visit that follows another."""
+    from synthdp.evaluate.association import associations, enough
     from synthdp.evaluate.figures import LEAST_LOST, kept
 
     varied = [axis for axis in axes if len(np.unique(_present(sets["train"].table.column(axis.name)))) > 1]
-    held: dict[str, Numbers] = {}
+    tables: dict[str, Table] = {}
     for name, each in sets.items():
         later = np.flatnonzero(np.diff(each.owner) == 0) + 1
         if not len(later) or not varied:
             return None
         own = np.stack([each.table.column(axis.name) for axis in varied], 1)
-        both = Table(axes=(*varied, *varied), values=np.hstack([own[later - 1], own[later]]))
-        held[name] = associations(both)[: len(varied), len(varied) :]
+        tables[name] = Table(axes=(*varied, *varied), values=np.hstack([own[later - 1], own[later]]))
+    known = enough(tables["train"])
+    held = {name: (associations(both) * known)[: len(varied), len(varied) :] for name, both in tables.items()}
     names = [axis.name for axis in varied]
     pairs: list[dict[str, Any]] = [
         {"last": last, "present": present, **{name: float(each[row, column]) for name, each in held.items()}}

@@ -65,7 +65,7 @@ def judge(
     if apart is not None:
         found["correlation_difference"] = apart
     elif not empty:
-        reason = "fewer than two columns vary in the real training rows"
+        reason = "fewer than two columns vary in the real training rows, or none of these pairs has enough rows with both values"
         log.append({"metric": "correlation_difference", "reason": reason})
     found |= _detection(s, t, v, seeds, jobs, tell, log)
     for label, keys, metric in _further(seeds):

@@ -341,19 +341,22 @@ def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside
 
     learned = bought(schema, budget)
     noise = Account(budget, unit=schema.unit or RECORD).commit(lambda noise: (*learned, *plan(noise), *beside))
-    units = schema.units
-    hidden = {
-        name: least
-        for name, least in findable(schema, budget).items()
-        if isinstance(units, int) and needed({name: least}) >= units
-    }
-    if hidden:
-        raise BadInput(
-            f"noise would hide what is to be learned of {', '.join(map(repr, hidden))}: a category or a range of numbers is found only "
-            f"if about {max(hidden.values()):,.0f} of the {units:,} units share it. Declare what is public of these columns, leave fewer "
-            "of them to learn, or raise budget.epsilon"
-        )
+    if isinstance(schema.units, int):
+        check_enough(schema, budget, schema.units)
     return noise
+
+
+def check_enough(schema: Schema, budget: Budget, units: float) -> None:
+    """Raises `BadInput` where noise would hide what is to be learned of a table with so many units."""
+    hidden = {name: least for name, least in findable(schema, budget).items() if needed({name: least}) >= units}
+    if hidden:
+        of = f"of the {units:,} units" if units == schema.units else "units"
+        names = ", ".join(map(repr, [*hidden][:8])) + (f" and {len(hidden) - 8} more" if len(hidden) > 8 else "")
+        raise BadInput(
+            f"noise would hide what is to be learned of {names}: a category or a range of numbers is found only if "
+            f"about {max(hidden.values()):,.0f} {of} share it. Declare what is public of these columns, leave fewer of them to learn, "
+            "or raise budget.epsilon"
+        )
 
 
 def bought(schema: Schema, budget: Budget) -> Plan:

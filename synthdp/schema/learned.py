@@ -1,6 +1,7 @@
 """Bought items enter the schema here. Total: whatever a noisy answer says becomes a column that holds together."""
 
 import math
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -35,7 +36,11 @@ EACH = 2.0  # records in a cell of the fine grid, in deviations of its noise: th
 FALSE_CELLS = 0.005  # at most this chance that noise alone lifts any empty cell above the threshold; bounds out there lose all detail
 BESIDE = 3.0  # deviations: the next one to `NEXT` cells beyond the bounds belong within them if their sum exceeds its noise so far
 NEXT = 3
-RUN = 6  # cells of the coarse grid that are looked at together
+RUNS = (2, 3, 4, 5, 6)  # cells of the coarse grid that are looked at together
+# The same of months: a cell of numbers is twice as wide as the one before it, but many months in a row may hold a few records each.
+# Both were chosen on made-up columns.
+NEXT_MONTHS = 24
+RUNS_OF_MONTHS = (*RUNS, 12, 24, 48, 96, 192, 384, 768)
 FEW = 0.02  # of the records: where the noise may hide so many in one cell or block, learned bounds are wide
 FEWEST_BINS, MOST_BINS = 8, 32  # quantile bins of a column whose bins are learned; smaller ones are added at both ends
 CLEAR_TAIL = 2.0  # an end gets a smaller bin if that would hold more records than so many deviations of the noise
@@ -181,18 +186,24 @@ def occupied(edges: Sequence[float], counts: Numbers, deviation: float) -> tuple
     if len(found) == 0:
         return float(edges[0]), float(edges[-1])
     low, high = int(found[0]), int(found[-1]) + 1
-    low, high = low - _tail(counts[:low][::-1], deviation, NEXT), high + _tail(counts[high:], deviation, NEXT)
+    most = NEXT_MONTHS if _months(counts) else NEXT
+    low, high = low - _tail(counts[:low][::-1], deviation, most), high + _tail(counts[high:], deviation, most)
     return float(edges[low]), float(edges[high])
 
 
+def _months(counts: Numbers) -> bool:
+    return len(counts) == len(MONTHS) - 1
+
+
 def together(counts: Numbers, deviation: float) -> NDArray[np.intp]:
-    """The cells that stand clear of the noise, each by itself or as part of a run of up to RUN cells whose sum does. A run finds a few
-    records spread over several cells, such as the hours of the few patients in intensive care."""
+    """The cells that stand clear of the noise, each by itself or as part of a run of cells whose sum does. A run finds a few
+    records spread over several cells, such as the hours of the few patients in intensive care, or dates of birth."""
     found = set(clear(counts, deviation).tolist())
-    least = least_clear(RUN * len(counts), deviation)
+    widths = RUNS_OF_MONTHS if _months(counts) else RUNS
+    least = least_clear((1 + len(widths)) * len(counts), deviation)
     while True:
         left = np.where(np.isin(np.arange(len(counts)), list(found)), -math.inf, counts)
-        runs = {width: np.lib.stride_tricks.sliding_window_view(left, width).sum(1) for width in range(2, RUN + 1)}
+        runs = {width: np.lib.stride_tricks.sliding_window_view(left, width).sum(1) for width in widths}
         best = max(runs, key=lambda width: float(runs[width].max()) / math.sqrt(width))
         if runs[best].max() <= max(0.5, least * math.sqrt(best)):
             return np.array(sorted(found), np.intp)
@@ -274,6 +285,20 @@ def _mass(edges: Sequence[float], counts: Numbers, deviation: float) -> tuple[fl
     low, high = int(starts[found[0]]), min(int(starts[found[-1]]) + size, len(counts))
     below, above = (_tail(side, deviation, len(counts)) for side in (counts[:low][::-1], counts[high:]))
     return float(edges[low - below]), float(edges[high + above])
+
+
+def warn_of_ends(name: str, edges: Sequence[float], counts: Numbers, deviation: float) -> None:
+    """Dates beyond the bounds count in the outermost cells, which then hold clearly more than any other."""
+    least = float(counts[1:-1].max()) + max(BESIDE * deviation, FEW * float(counts.sum()))
+    inside = edges[0] > MONTHS[0], edges[-1] < MONTHS[-1]  # of the ends of the grid a fit warns anyway
+    beyond = float(sum(count for count, may in zip(counts[[0, -1]], inside, strict=True) if may and count > least))
+    if beyond:
+        first, last = (iso(int(end)) for end in (edges[0], edges[-1]))
+        warnings.warn(
+            f"column {name!r}: about {beyond / max(beyond, counts.sum()):.0%} of the dates lie before {first} or after {last}, or on these "
+            "days: noise hides where, and the model learns these days in their place; declare the bounds in the schema",
+            stacklevel=2,
+        )
 
 
 def nearest_counts(counts: Numbers, total: float) -> Numbers:

@@ -34,6 +34,7 @@ from synthdp.schema.learned import (
     spikes,
     tightened,
     together,
+    warn_of_ends,
     widened,
     with_atoms,
 )
@@ -416,6 +417,8 @@ def _bought_number(column: Numeric, most: int, units: float, terms: Purchase, as
         else:
             counts = whole
     if bounds_too:
+        if dates:
+            warn_of_ends(column.name, edges, counts, fine.deviation)
         _warn_of_tiny(column, edges, counts, max(MOST * records, least_clear(len(counts), fine.deviation)))
         low, high = tightened(edges, counts, fine.deviation, records)
         counts = counts * [low <= edge < high for edge in edges[:-1]]

@@ -41,7 +41,7 @@ TRUTHS = (
 )  # fmt: skip
 POINT, COMMA = (re.compile(rf"[+-]?([0-9]+{sign}?[0-9]*|{sign}[0-9]+)([eE][+-]?[0-9]+)?") for sign in (r"\.", ","))
 A_CODE = re.compile("[+-]?0[0-9]|[+][0-9]{7}")  # leading zeros, and telephone numbers
-THOUSAND = re.compile(r"[+-]?[0-9]{1,3}[.,][0-9]{3}")
+THOUSAND = re.compile(r"[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}")
 GROUPED = re.compile(
     "[+-]?[0-9]{1,3}(([.][0-9]{3})+,[0-9]+|(,[0-9]{3})+[.][0-9]+|([.,][0-9]{3}){2,}|(['\u2019 \u00a0\u202f][0-9]{3})+([.,][0-9]+)?)"
 )
@@ -242,9 +242,13 @@ class ColumnFormat:
             self._note(rest, pattern.fullmatch, "a number")
         numbers = [text for text in rest.texts if pattern.fullmatch(text)]
         pointed = [text for text in numbers if decimal in text]
-        if pointed and decimal != usual and all(THOUSAND.fullmatch(text) for text in pointed):
+        # 950 beside 1.234, and semicolons, are signs of points between thousands.
+        doubtful = decimal != usual or self.reading.separator == ";" or len(pointed) < len(numbers)
+        if pointed and doubtful and all(THOUSAND.fullmatch(text) for text in pointed):
+            other = "" if decimal != usual else f'decimal: "{"." if decimal == "," else ","}", '
             self.open["decimal"] = (
-                f'"{decimal}" if 1{decimal}234 is a little more than one; if it is a thousand, write thousands: "{decimal}" in its place'
+                f'"{decimal}" if 1{decimal}234 is a little more than one; if it is a thousand, write {other}thousands: "{decimal}" in its '
+                "place, and kind: integer under columns"
             )
         places = {len(text.partition(decimal)[2]) for text in numbers}
         fixed = (

@@ -22,7 +22,7 @@ from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime, I
 from synthdp.schema.file_coding import MOST_TITLE, NEWLINES, SEPARATORS, SPACE, Coding, Reading
 from synthdp.schema.guesses import are_times
 from synthdp.sets.column_format import TEXTS, ColumnFormat, decimal_sign, values_of
-from synthdp.tables import csv_lines, csvfile, excel
+from synthdp.tables import csv_lines, csvfile, excel, foreign
 from synthdp.tables.foreign_parser import BLANK, DAY, INSTANT, NUMBER, TEXT
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
         ):  # numbers of a database or of Parquet
             series = series.astype("float64")
             made = made.assign(**{name: series})
-        labels = _labels(str(name), facts or {})
+        labels = foreign.labels(facts or {}, str(name))
         if labels:
             unlabelled = {text for text in cells.texts(series) if text is not None} - set(labels)
             if not unlabelled:
@@ -209,12 +209,6 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
         others=others,
         left_out=frozenset(beyond),
     )
-
-
-def _labels(name: str, facts: Mapping[str, Any]) -> dict[str, str]:
-    """The labels of a column's codes, but for those that say that a value is missing."""
-    missing = {low for low, high in facts.get("missing", {}).get(name, ()) if low == high}
-    return {code: label for code, label in facts.get("labels", {}).get(name, ()) if code not in missing}
 
 
 def sheet(path: Path, wanted: str | None) -> Found:

@@ -360,8 +360,7 @@ def _statistics(path: Path, ending: str) -> Iterator[Entry]:
     found = foreign.parsed(path, ending, "dictionary")
     for field in found.table.schema:
         name, measure = field.name, found.facts["measures"].get(field.name)
-        missing = {low for low, high in found.facts["missing"].get(name, ()) if low == high}
-        labels = {code: label for code, label in found.facts["labels"].get(name, ()) if code not in missing}
+        labels = foreign.labels(found.facts, name)
         if len(labels) > 1 and measure != "scale":
             ordered = "ordinal" if measure == "ordinal" else "categorical"
             yield name, _open(ordered, categories=list(dict.fromkeys(labels.values()))), {"labels": labels}

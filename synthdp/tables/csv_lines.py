@@ -36,8 +36,8 @@ def lines(path: Path, encoding: str) -> Iterator[str]:
                     before = rest + error.object[: error.start].decode(encoding, "ignore")
                     line = number + 1 + len(re.findall("\r\n|\r|\n", before))
                     raise BadInput(
-                        f"{path}: line {line}: expected {NAMES[encoding]} text; declare the file's encoding in the schema (reading: "
-                        "encoding), or save it as UTF-8"
+                        f"{path}: line {line}: expected {NAMES[encoding]} text; save the file as UTF-8, or, unless it is a list of "
+                        "pictures, declare its encoding in the schema (reading: encoding)"
                     ) from None
                 held = "\r" if more and rest.endswith("\r") else ""  # its \n may be in the next block
                 found = rest.removesuffix(held).replace("\r\n", "\n").replace("\r", "\n").split("\n")

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -68,3 +69,13 @@ class Parsed:
         """See `foreign_parser`."""
         found: dict[str, Any] = json.loads((self.table.schema.metadata or {}).get(b"facts", b"{}"))
         return found
+
+
+def labels(facts: Mapping[str, Any], name: str) -> dict[str, str]:
+    """The labels of a column's codes, but for codes that a file of SPSS declares as missing, one by one or from one to another."""
+
+    def missing(code: str) -> bool:
+        ends = facts.get("missing", {}).get(name, ())
+        return any(code == low or (low != high and float(low) <= float(code) <= float(high)) for low, high in ends)
+
+    return {code: label for code, label in facts.get("labels", {}).get(name, ()) if not missing(code)}

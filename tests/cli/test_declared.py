@@ -125,7 +125,7 @@ def test_nor_in_python(patients, draft, tmp_path, done):
 
 def test_a_draft_that_is_declared_releases_no_patients_cell(patients, draft, tmp_path, capsys):
     out = tmp_path / "run"
-    assert fit(patients, edited(draft), out) == 0, capsys.readouterr().err
+    assert fit(patients, edited(draft), out, "budget.epsilon=3") == 0, capsys.readouterr().err
     assert run(["report", f"release={out / 'release'}", f"out={tmp_path / 'page'}"]) == 0
     assert run(["sample", f"release={out / 'release'}", "rows=50", f"out={tmp_path / 'made.csv'}"]) == 0
     left = [draft, *(out / "release").iterdir(), *(tmp_path / "page").iterdir(), tmp_path / "made.csv"]
@@ -136,13 +136,26 @@ def test_a_draft_that_is_declared_releases_no_patients_cell(patients, draft, tmp
         for cell in (RARE, "Fabry", "987654"):
             assert cell.encode() not in content, path
     statement = load(out / "release").statement
-    assert statement.epsilon <= 0.1
+    assert statement.epsilon <= 3
     assert statement.declared["by"] == "A. Meier, data protection, May 2026"
     assert statement.declared["units"] == "learned"
     assert {name for column in statement.columns for name in column["bought"]} >= {"bounds", "categories"}
     page = (tmp_path / "page" / "statement.html").read_text()
     assert "A. Meier, data protection, May 2026" in page
     assert "read off the records at no charge" not in page
+
+
+def test_a_table_too_small_for_what_is_left_to_learn_is_refused_before_a_charge(patients, draft, tmp_path, capsys):
+    """As it is where `units` is declared. Nearly all of these columns would become noise."""
+    edited(draft)
+    assert fit(patients, draft, tmp_path / "run") == 2
+    told = capsys.readouterr().err
+    assert "noise would hide what is to be learned of 'age', 'bill', 'diagnosis'" in told
+    assert "600" not in told
+    assert not (tmp_path / "run.account").exists()
+    made = Synthesizer("independent", schema=Schema.load(draft), budget=BUDGET)
+    with pytest.warns(UserWarning, match="noise hides"):
+        made.fit(pd.read_csv(patients), seed=0, invalid="clamp")
 
 
 def test_what_was_read_off_the_records_is_said_on_the_page_and_is_not_to_be_shared(patients, draft, tmp_path, capsys):

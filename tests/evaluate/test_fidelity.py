@@ -4,6 +4,7 @@ import pytest
 from scipy.stats import chi2_contingency, f_oneway, spearmanr
 
 from synthdp.evaluate import association, detection, fidelity
+from synthdp.evaluate.findings import lost_associations
 from synthdp.evaluate.tables import axes_of, table_of
 from synthdp.schema.schema import Categorical, Continuous, Integer, Schema
 
@@ -94,6 +95,21 @@ def test_spearman_against_scipy(train, schema):
     expected = spearmanr(age[known], weight[known]).statistic
     assert found[i, k] == pytest.approx(expected, abs=5e-3)
     assert np.array_equal(found, found.T)
+
+
+def test_a_pair_of_columns_that_few_rows_have_has_no_association():
+    """Such as the date of death and the third diagnosis of a visit, which chance alone associates."""
+    schema = Schema(columns=tuple(Continuous(name=name, bounds=(0.0, 1.0), missing=True) for name in "xyz"))
+    rng = np.random.default_rng(0)
+    train, made = (pd.DataFrame(rng.random((400, 3)), columns=list("xyz")) for _ in range(2))
+    train.loc[5:, "y"] = np.nan
+    train.loc[:4, "y"] = train.loc[:4, "x"]
+    train["z"] = train["x"]
+    found = association.difference(*tables(schema, made, train, train.sample(frac=0.5, random_state=0)))
+    assert found["n"] == 1
+    assert [row["columns"] for row in lost_associations({"correlation_difference": found})] == ["x and z"]
+    few = train.loc[:4]
+    assert association.difference(*tables(schema, few, few, few))["n"] == 3, "a small table has no more"
 
 
 def test_cramers_v_by_hand():

@@ -341,6 +341,30 @@ def test_bounds_that_cannot_be_told_from_noise_are_warned_of():
         data.resolve()
 
 
+def test_learned_bounds_reach_over_months_that_hold_few_records_each():
+    """Thirty years of births, none of whose months stands clear of the noise."""
+    rng, days = np.random.default_rng(5), 30 * 365
+    born = pd.Timestamp("1980-01-01") + pd.to_timedelta(rng.integers(0, days, 4000), unit="D")
+    schema = make_schema(columns={"seen": {"kind": "datetime", "bounds": "learn"}})
+    for seed in range(3):
+        data = sealed(make_frame(4000).assign(seen=born), schema, Budget(2.0, 1e-6), seed=seed)
+        data.commit(lambda z: (Entry(Gaussian(z)),))
+        low, high = (pd.Timestamp(end) for end in data.resolve().column("seen").bounds)
+        assert ((born < low) | (born > high)).mean() < 0.1
+        assert (high - low).days < 1.5 * days
+
+
+def test_dates_beyond_learned_bounds_are_warned_of():
+    rng = np.random.default_rng(6)
+    days = np.concatenate([rng.integers(0, 20 * 365, 100), 20 * 365 + rng.integers(0, 300, 200)])
+    schema = make_schema(columns={"seen": {"kind": "datetime", "bounds": "learn"}})
+    seen = pd.Timestamp("2000-01-01") + pd.to_timedelta(days, unit="D")
+    data = sealed(make_frame(300).assign(seen=seen), schema, Budget(16.0, 1e-6), seed=1)
+    data.commit(lambda z: (Entry(Gaussian(z)),))
+    with pytest.warns(UserWarning, match="'seen': about (2|3|4)[0-9]% of the dates lie before 20[12].* or after"):
+        data.resolve()
+
+
 @pytest.mark.parametrize(
     ("kind", "values", "ends"),
     [

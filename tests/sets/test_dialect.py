@@ -316,10 +316,24 @@ def test_days_and_months_that_the_cells_tell_apart(tmp_path):
     assert set(found.open["y"]) == {"date", "latest"}
 
 
-def test_a_point_with_three_digits_among_decimal_commas_is_left_open(tmp_path):
+@pytest.mark.parametrize(
+    ("lines", "left"),
+    [
+        (["a;b;c", *(f"1,{n};{n},25;{n}.{n + 100}" for n in range(1, 61))], True),
+        (
+            ["a;c", *(f"{n};{n % 9 + 1}.{n + 100} \u20ac" for n in range(60))],
+            True,
+        ),  # no other column says what a point is
+        (["a,c", *(f"{n},{950 if n % 3 else '1.234'}" for n in range(60))], True),
+        (["a,c", *(f"{n},{n % 9 + 1}.{n + 100}" for n in range(60))], False),
+        (["a;c", *(f"{n};{n % 9}.{n + 100}" for n in range(60))], False),  # 0.123 is no thousand
+    ],
+)
+def test_a_point_with_three_digits_that_may_stand_between_thousands_is_left_open(tmp_path, lines, left):
     path = tmp_path / "t.csv"
-    path.write_text("a;b;c\n" + "".join(f"1,{n};{n},25;{n}.{n + 100}\n" for n in range(60)))
-    assert "write thousands" in record_files.look(path).open["c"]["decimal"]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    found = record_files.look(path).open
+    assert ('thousands: "."' in found["c"]["decimal"]) if left else not found
 
 
 def test_thousands_and_what_follows_a_number_are_found_and_written_back(tmp_path):

@@ -222,7 +222,11 @@ def test_one_column_with_missing_cells_keeps_its_rows(tmp_path):
         ("t.csv", "\n\n", "is empty"),
         ("t.parquet", "", "is empty"),
         ("t.csv", "a,b\n1,2\nCANARY,2,3\n", "line 3: expected 2 cells, as many as in the header, found 3"),
-        ("t.csv", b"a,b\n1,CANARY\xff\xfe\n", "line 2: expected UTF-8 text"),
+        (
+            "t.csv",
+            b"a,b\n1,CANARY\xff\xfe\n",
+            "line 2: expected UTF-8 text; save the file as UTF-8, or, unless it is a list of pictures",
+        ),
         ("t.csv", 'a,b\n"1\n2",2\n3,"CANARY\n4,5\n', "line 4: a quote is opened and not closed"),
         ("t.csv", 'a,b\n"1\n2",2\n\n3\n', "line 5: expected 2 cells"),
         ("t.csv.gz", "a,b\nCANARY,2\n", "gzip"),

@@ -145,15 +145,19 @@ def patients(rows=80):
 LABELS = {"sex": {1: "male", 2: "female", 3: "diverse"}, "severity": {1: "mild", 2: "severe", 9: "refused"}}
 
 
-def spss(path, frame):
+def spss(path, frame, missing=9):
     pyreadstat.write_sav(
         frame,
         path,
         variable_value_labels=LABELS,
-        missing_ranges={"severity": [9]},
+        missing_ranges={"severity": [missing]},
         column_labels={"severity": "Severity at admission"},
         variable_measure={"severity": "ordinal"},
     )
+
+
+def spss_range(path, frame):
+    spss(path, frame, {"lo": 8, "hi": 99})
 
 
 def stata(path, frame):
@@ -164,14 +168,19 @@ def stata(path, frame):
     )
 
 
-@pytest.mark.parametrize(("ending", "write", "kind"), [(".sav", spss, "ordinal"), (".dta", stata, "categorical")])
+@pytest.mark.parametrize(
+    ("ending", "write", "kind"),
+    [(".sav", spss, "ordinal"), (".sav", spss_range, "ordinal"), (".dta", stata, "categorical")],
+)
 def test_labels_are_categories_and_declared_missing_codes_are_missing(tmp_path, ending, write, kind):
     frame, path = patients(), tmp_path / f"t{ending}"
     write(path, frame)
     found = record_files.look(path)
     text = draft(found.frame, path, found=found).schema
     assert "a program made these of the cells" in text, "such labels are no public knowledge"
-    assert "a program made value labels of the cells" in dictionary.schema_text(path)
+    told = dictionary.schema_text(path)
+    assert "a program made value labels of the cells" in told
+    assert yamlfile.parse(told, "told")["columns"]["severity"]["categories"] == ["mild", "severe"]
     drafted = yamlfile.parse(text, "draft")
     columns = drafted["columns"]
     assert columns["sex"]["categories"] == ["male", "female", "diverse"]
