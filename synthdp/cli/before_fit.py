@@ -335,8 +335,7 @@ def _copied(path: Path, schema: "Schema", copy: Path, units: int) -> tuple[bool,
     with suppress(OSError, BadInput):
         text, times = UNITS.subn(f"units: {units}", read_text(path))
         if times == 1 and not copy.exists():
-            with atomic.file(copy) as part:
-                part.write_text(text, encoding="utf-8")
+            atomic.write(copy, text)
         if looks.digest(Schema.load(copy)) == looks.digest(meant):
             return True, f"{copy} is a copy with units: {units}. Fit by it, and make any further changes there"
     if copy.exists():
