@@ -191,7 +191,7 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
     """The page as text. Names and categories are other people's words, so everything is escaped."""
     from markupsafe import Markup
 
-    filters = {
+    filters: dict[str, Any] = {
         "number": words.number,
         "upper_bound": words.upper,
         "percent": words.percent,
