@@ -4,8 +4,10 @@ import math
 
 import numpy as np
 import pytest
+import stopping
 import torch
 from clinic import make_pictures, picture_schema, quick
+from stopping import files, stopped_after_saving
 from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer, load
@@ -20,7 +22,6 @@ from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
 from synthdp.seal.gradients import MARGIN, per_unit_reference
 from synthdp.seal.replay import Recorder
-from synthdp.seal.resume import Checkpoint
 
 BUDGET = Budget(3.0, 1e-5)
 MODES = {"basis": "dpgan_images", "conv": "dpgan_images:conv", "mlp": "dpgan_images:mlp"}
@@ -169,33 +170,13 @@ def test_a_restored_game_goes_on_bit_for_bit(mode):
 
 @pytest.mark.heavy
 def test_a_rehearsal_that_was_stopped_and_resumed_equals_an_uninterrupted_one(tmp_path):
-    class Stop(Exception):
-        pass
-
     def fit(folder, resume=False):
         made = Synthesizer(settings("basis"), schema=picture_schema(), budget=BUDGET)
-        files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
-        return made.fit(make_pictures(150), seed=3, resume=resume, **files)
+        return made.fit(make_pictures(150), seed=3, resume=resume, **files(folder))
 
-    plain, saves = Checkpoint.save, 0
-
-    def save(self, facts, state):
-        nonlocal saves
-        plain(self, facts, state)
-        saves += 1
-        if saves == 8:
-            raise Stop
-
-    (tmp_path / "whole").mkdir()
-    (tmp_path / "stopped").mkdir()
-    whole = fit(tmp_path / "whole")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoint, "save", save)
-        with pytest.raises(Stop):
-            fit(tmp_path / "stopped")
-    resumed = fit(tmp_path / "stopped", resume=True)
-    same(resumed.model.tensors(), whole.model.tensors())
-    assert resumed.ledger.entries() == whole.ledger.entries()
+    with stopped_after_saving(8):
+        fit(tmp_path / "stopped")
+    stopping.same(fit(tmp_path / "stopped", resume=True), fit(tmp_path / "whole"))
 
 
 @pytest.mark.heavy

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from clinic import make_frame, make_pictures, make_schema, picture_schema
+from stopping import files, stopped_after_saving
 from sweeps import heavy, sweep
 from torch import nn
 from torch.nn import functional
@@ -28,7 +29,6 @@ from synthdp.seal import public_rows
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
 from synthdp.seal.replay import Recorder
-from synthdp.seal.resume import Checkpoint
 from synthdp.trainer import array_schema, load, verify
 from synthdp.trainer.architecture import own_code
 from synthdp.trainer.inputs import Inputs, framed, settled
@@ -380,29 +380,12 @@ def test_an_altered_statement_is_refused(tmp_path):
     "settings", sweep([{"optimizer": "momentum"}, {"clipping": "adaptive"}], lambda each: "optimizer" in each)
 )
 def test_a_rehearsal_that_was_stopped_and_resumed_equals_an_uninterrupted_one(settings, tmp_path):
-    class StopError(Exception):
-        pass
-
     def fit(folder, *, resume=False):
-        files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
-        return trainer(**WHOLE, **settings).fit(arrays(), seed=3, resume=resume, **files)
+        return trainer(**WHOLE, **settings).fit(arrays(), seed=3, resume=resume, **files(folder))
 
-    plain, saves = Checkpoint.save, 0
-
-    def save(self, facts, state):
-        nonlocal saves
-        plain(self, facts, state)
-        saves += 1
-        if saves == 2:
-            raise StopError
-
-    for name in ("whole", "stopped"):
-        (tmp_path / name).mkdir()
     whole = fit(tmp_path / "whole")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoint, "save", save)
-        with pytest.raises(StopError):
-            fit(tmp_path / "stopped")
+    with stopped_after_saving(2):
+        fit(tmp_path / "stopped")
     resumed = fit(tmp_path / "stopped", resume=True)
     same(weights(resumed), weights(whole))
     assert resumed.ledger.entries() == whole.ledger.entries()
