@@ -35,6 +35,14 @@ def stopped_after_saving(number):
             yield states
 
 
+def play(game, steps):
+    """These steps of a DP-GAN's game."""
+    for step in steps:
+        game.discriminator_step(step)
+        if (step + 1) % game.settings.generator_every == 0:
+            game.generator_step(step // game.settings.generator_every)
+
+
 @contextmanager
 def stopped_before_step(network, number):
     """The fit in the block ends before this step of the generator's network, counted from 0."""
@@ -54,7 +62,11 @@ def stopped_before_step(network, number):
 def same(one, other):
     """Two releases with the same ledger, and the same model to the last bit."""
     assert one.ledger.entries() == other.ledger.entries()
-    held, others = one.model.tensors(), other.model.tensors()
-    assert held.keys() == others.keys()
-    for key, value in held.items():
-        np.testing.assert_array_equal(others[key], value)
+    same_tensors(one.model.tensors(), other.model.tensors())
+
+
+def same_tensors(one, other):
+    """To the last bit."""
+    assert one.keys() == other.keys()
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, other[name], err_msg=name)

@@ -4,10 +4,9 @@ import math
 
 import numpy as np
 import pytest
-import stopping
 import torch
 from clinic import make_pictures, picture_schema, quick
-from stopping import files, stopped_after_saving
+from stopping import files, play, same, same_tensors, stopped_after_saving
 from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer, load
@@ -52,19 +51,6 @@ def game(generator, frame, seed=5, answers=None):
     terms = generator.terms(schema, data.commit(lambda z: generator.plan(schema, z)))
     data.resolve()
     return generator.game(data, terms, random(seed))
-
-
-def play(one, steps):
-    for step in steps:
-        one.discriminator_step(step)
-        if (step + 1) % one.settings.generator_every == 0:
-            one.generator_step(step // one.settings.generator_every)
-
-
-def same(one, other):
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        np.testing.assert_array_equal(value, other[name], err_msg=name)
 
 
 @pytest.mark.heavy
@@ -159,13 +145,13 @@ def test_a_restored_game_goes_on_bit_for_bit(mode):
     kept = {name: value.copy() for name, value in first.state().items()}
     second = game(generator, frame, seed=77)  # other weights, other draws: all of it is replaced
     second.restore(kept)
-    same(second.state(), kept)
+    same_tensors(second.state(), kept)
     first.data._recorder = answers = Recorder()
     play(first, range(6, 10))
     second.data._recorder = Recorder(of=answers)
     play(second, range(6, 10))
-    same(second.state(), first.state())
-    same(second.finish().tensors(), first.finish().tensors())
+    same_tensors(second.state(), first.state())
+    same_tensors(second.finish().tensors(), first.finish().tensors())
 
 
 @pytest.mark.heavy
@@ -176,7 +162,7 @@ def test_a_rehearsal_that_was_stopped_and_resumed_equals_an_uninterrupted_one(tm
 
     with stopped_after_saving(8):
         fit(tmp_path / "stopped")
-    stopping.same(fit(tmp_path / "stopped", resume=True), fit(tmp_path / "whole"))
+    same(fit(tmp_path / "stopped", resume=True), fit(tmp_path / "whole"))
 
 
 @pytest.mark.heavy
