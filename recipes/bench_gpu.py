@@ -77,7 +77,9 @@ def measure(case: Case) -> dict[str, Any]:
             found.append("float64" if prepared is None else _number(prepared.buckets.count))
 
         def total(module: nn.Module) -> gradients.Gradients:
-            return gradients.clipped_gradient_sum(module, loss, rows, None, CLIP, keys=keys, prepared=prepared)
+            return gradients.sum_and_count(
+                module, loss, rows, None, CLIP, keys=keys, prepared=prepared, counting=False
+            )[0]
 
         return private_step(module, total, noise, case.batch)
 

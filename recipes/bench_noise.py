@@ -5,6 +5,7 @@ rounds of the time and of the ratio to torch's `normal_` in the same round, and 
 """
 
 import argparse
+import math
 import os
 import statistics
 import time
@@ -34,14 +35,24 @@ def ways(size: int, noise: Noise) -> dict[str, Way]:
     sums, doubles, table = torch.zeros(size), torch.zeros(size, dtype=torch.float64), np.zeros(size)
     return {
         TORCH: lambda: torch.empty(size).normal_(generator=generator),
-        PLAIN: lambda: noise.normal(size, 1.0),
-        "plain stream, float64": lambda: noise.normal(size, 1.0, torch.float64),
+        PLAIN: lambda: plain(size, noise, np.int32),
+        "plain stream, float64": lambda: plain(size, noise, np.int64),
         HARDENED: lambda: noise.added_flat(sums, 1.0),
         "hardened, float64 sums to float32": lambda: noise.added_flat(doubles, 1.0),
         "hardened, float64 tables": lambda: noise.added(table, 1.0),
         "AES-256-CTR, 8 bytes": lambda: noise.bits(8 * size),
         "os.urandom, 8 bytes": lambda: os.urandom(8 * size),
     }
+
+
+def plain(size: int, noise: Noise, word: type[np.signedinteger]) -> torch.Tensor:
+    """Box & Muller (1958) in plain floating point, which says of a sum what exact rounding hides, of the type as wide as the words."""
+    half, width = (size + 1) // 2, np.dtype(word).itemsize
+    words = torch.frombuffer(bytearray(noise.bits(2 * half * width)), dtype=getattr(torch, np.dtype(word).name))
+    dtype, unit = (torch.float32, 2.0**-31) if width == 4 else (torch.float64, 2.0**-63)
+    radius = words[:half].to(dtype).add_(0.5).abs_().mul_(unit).log_().mul_(-2.0).sqrt_()
+    angle = words[half:].to(dtype).mul_(math.pi * unit)
+    return torch.cat([angle.cos().mul_(radius), angle.sin_().mul_(radius)])[:size]
 
 
 def repetition(size: int, rounds: int) -> dict[str, dict[str, float]]:

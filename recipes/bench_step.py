@@ -132,7 +132,7 @@ def steps(case: Case) -> dict[str, Step]:
         return private_step(case.network(), total, noise, case.batch)
 
     def in_double(module: nn.Module) -> gradients.Gradients:
-        return gradients.clipped_gradient_sum(module, loss, rows, None, CLIP)
+        return gradients.sum_and_count(module, loss, rows, None, CLIP, counting=False)[0]
 
     def in_buckets() -> Total:
         keys = np.random.default_rng(3).integers(0, 2**64, case.batch, dtype=np.uint64)
@@ -144,7 +144,9 @@ def steps(case: Case) -> dict[str, Step]:
                 if found is None:
                     raise RuntimeError(f"{case.name} has no buckets")
                 known.append(found)
-            return gradients.clipped_gradient_sum(module, loss, rows, None, CLIP, keys=keys, prepared=known[0])
+            return gradients.sum_and_count(
+                module, loss, rows, None, CLIP, keys=keys, prepared=known[0], counting=False
+            )[0]
 
         return total
 

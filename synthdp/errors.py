@@ -5,7 +5,7 @@ import difflib
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 # `scheme://user:password@host`, also where a path has made one slash of two; a password may hold an @ itself. DuckDB's URLs are paths.
 IN_URL = re.compile(r"(?<![\w+.-])(?!duckdb:)([A-Za-z][\w+.-]*:/+[^\s:/@'\"]*):.{0,500}@")
@@ -37,6 +37,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
         alike or difflib.get_close_matches(word, names, n=1) or [name for name in names if name.endswith(f".{word}")]
     )
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def listed(names: Sequence[str], most: int = 8, others: str = "more") -> str:
+    """The first `most` of the names, and how many others there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} {others}" if len(names) > most else "")
 
 
 class NotEntered(UserWarning):

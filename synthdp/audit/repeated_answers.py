@@ -19,6 +19,7 @@ from scipy.special import logsumexp, ndtr
 from scipy.stats import binom, norm
 from torch import Tensor, nn
 
+from synthdp.audit.white_box import Noisy, side_by_side
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import (
@@ -126,7 +127,7 @@ def _choice(asked: Sensitive | Safe, score: Misfit, attack: Choices) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Votes:
+class Votes(Noisy):
     """`times` questions to teachers, in `phases` loops where these are 2 or more. Two teachers agree until the pair's unit makes one
     of them change its mind. Of ranks there is one teacher alone, whose order the unit turns round.
 
@@ -154,10 +155,6 @@ class Votes:
         batch, asked = (self.times, self.phases) if self._by_batch else (1, self.times)
         events = [*self._made(batch).events(batch)] * asked
         return scoped(merged(map(Entry, events)), relation=self.relation, unit=_unit(self.records))
-
-    def halved(self) -> "Votes":
-        """The same at half the noise."""
-        return replace(self, noise=self.noise / 2)
 
     def sides(self, runs: int) -> tuple[Array, Array]:
         """For each run how much its answers, as `_read`, speak for the unit."""
@@ -247,7 +244,7 @@ def _line(last: int) -> Estimators:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Thresholds:
+class Thresholds(Noisy):
     """Which categories enough units hold, asked in each of `phases` loops. The pair's unit holds `records` categories that lack one
     unit to the threshold, or under replace_one else as many others; with `codes`, "learned" or "public", each has a node of a tree
     above it that lacks one too."""
@@ -282,13 +279,9 @@ class Thresholds:
         tree = Tree(prefix=(LENGTH,), codes="learn" if self.codes == "learned" else tuple(names))
         return Domain("held", self.noise, self.delta, self.records * 2, tree)
 
-    def halved(self) -> "Thresholds":
-        """The same at half the noise."""
-        return replace(self, noise=self.noise / 2)
-
     def sides(self, runs: int) -> tuple[Array, Array]:
         """How many of each unit's categories passed, less those of the others that it may hold."""
-        return _side_by_side(self._passed, runs, TOGETHER // self.records // 2)
+        return side_by_side(self._passed, runs, TOGETHER // self.records // 2)
 
     def _passed(self, inside: NDArray[np.bool_]) -> Array:
         replaced = self.relation == "replace_one"
@@ -326,7 +319,7 @@ def _above(question: Domain, answer: Any) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grids:
+class Grids(Noisy):
     """Counts on a public grid, asked in each of `phases` loops. The records of the pair's unit lie in a cell of its own, or else in the
     cell before it."""
 
@@ -345,13 +338,9 @@ class Grids:
         """Of one run."""
         return scoped((Entry(Gaussian(self.noise), self.phases),), relation=self.relation, unit=_unit(self.records))
 
-    def halved(self) -> "Grids":
-        """The same at half the noise."""
-        return replace(self, noise=self.noise / 2)
-
     def sides(self, runs: int) -> tuple[Array, Array]:
         """The count of each unit's own cell, less that of the cell before it where the unit may lie there."""
-        return _side_by_side(self._counted, runs, TOGETHER // 2)
+        return side_by_side(self._counted, runs, TOGETHER // 2)
 
     def _counted(self, inside: NDArray[np.bool_]) -> Array:
         replaced = self.relation == "replace_one"
@@ -367,7 +356,7 @@ class Grids:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Numbers:
+class Numbers(Noisy):
     """An answer that is read as one number, which the pair's unit moves by 1 and the noise by `noise`; `steps` times in each of
     `phases` loops, of a Poisson sample of `rate` or of all units where that is 1.
 
@@ -400,10 +389,6 @@ class Numbers:
         entries = [Entry(event, count) for event in events]
         plan = merged(entries) if self.rate == 1 else (Entry(Sampled(self.rate, events), count),)
         return scoped(plan, relation=self.relation, unit=_unit(self.records))
-
-    def halved(self) -> "Numbers":
-        """The same at half the noise."""
-        return replace(self, noise=self.noise / 2)
 
     def sides(self, runs: int) -> tuple[Array, Array]:
         """A score for each run: the log-likelihood ratio of its answers, or what it is a monotone function of."""
@@ -481,10 +466,6 @@ class Number:
     least: float = -math.inf
 
 
-def _size(attack: Numbers) -> Size:
-    return Size(attack.noise)
-
-
 def _distance(attack: Numbers) -> Distance:
     """To a table without a unit: how many there are. Of another unit: to one where all are alike, which it is not."""
     if attack.relation == "replace_one":
@@ -538,7 +519,7 @@ BOOLEAN = {"x": {"kind": "boolean"}}
 OTHERS = 24  # units beside the pair's: a side has one partition for all of its runs, and with few of them a teacher may have none
 BY_BATCH = ("Shares", "ranks", "margins")  # aggregators that are charged for a batch of queries as a whole
 NUMBERS = {
-    "size": Number(ask=_size, read=float, sampled=2, counted=2, least=1.0),
+    "size": Number(ask=lambda attack: Size(attack.noise), read=float, sampled=2, counted=2, least=1.0),
     "distance": Number(ask=_distance, read=float),
     "gradient of a microbatch": Number(
         ask=_turned, read=lambda answer: float(answer["weight"]) / (2 * CLIP), sampled=UNITS, base=-0.5
@@ -549,7 +530,7 @@ NUMBERS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selections:
+class Selections(Noisy):
     """The best of several runs, `mean` of them on average. A run says how many units there are, and the more the better its score."""
 
     noise: float
@@ -564,10 +545,6 @@ class Selections:
     def plan(self) -> Plan:
         """Of one selection."""
         return (Entry(Selection(self.mean, 1.0, ((Entry(Gaussian(self.noise)),),))),)
-
-    def halved(self) -> "Selections":
-        """The same at half the noise."""
-        return replace(self, noise=self.noise / 2)
 
     def sides(self, runs: int) -> tuple[Array, Array]:
         """What the best run of each selection said."""
@@ -600,17 +577,6 @@ def _sums(answers: Any, runs: int, phases: int = 1) -> Array:
     """Of each run's answers, (runs,): a run has as many in each loop."""
     sums: Array = np.reshape(answers, (phases, runs, -1)).sum(axis=(0, 2)).astype(np.float64)
     return sums
-
-
-def _side_by_side(ask: Callable[[NDArray[np.bool_]], Array], runs: int, most: int) -> tuple[Array, Array]:
-    """Scores of `runs` replicas without their unit and with it, of at most `most` pairs in one table."""
-    found: list[tuple[Array, Array]] = []
-    for start in range(0, runs, most):
-        inside = np.arange(2 * min(most, runs - start)) % 2 == 1
-        scores = ask(inside)
-        found.append((scores[~inside], scores[inside]))
-    without, with_ = zip(*found, strict=True)
-    return np.concatenate(without), np.concatenate(with_)
 
 
 def _unit(records: int) -> str:

@@ -25,6 +25,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from synthdp.audit.white_box import Noisy, side_by_side
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Capped, Entry, Plan, Relation, Sampled, Selection, merged, scoped
@@ -72,7 +73,7 @@ class Kind:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Vectors:
+class Vectors(Noisy):
     """One question, `steps` times in each of `phases` loops, `alone` times before the first of them; of a Poisson sample of `rate`, or
     of all units where that is 1.
 
@@ -129,19 +130,9 @@ class Vectors:
             plan = merged(Entry(event, count) for event in events)
         return scoped(plan, relation=self.relation, unit=UNIT if self.records > 1 or self._kind.ordered else RECORD)
 
-    def halved(self) -> "Vectors":
-        """The same at half the noise."""
-        return dataclasses.replace(self, noise=self.noise / 2)
-
     def sides(self, runs: int) -> tuple[Array, Array]:
         """Evidence of `runs` canaries that were out (or opposite), and of as many that were in."""
-        found: list[tuple[Array, Array]] = []
-        for start in range(0, runs, TOGETHER // 2):
-            inside = np.arange(2 * min(TOGETHER // 2, runs - start)) % 2 == 1
-            scores = self.evidence(*self.answers(inside))
-            found.append((scores[~inside], scores[inside]))
-        without, with_ = zip(*found, strict=True)
-        return np.concatenate(without), np.concatenate(with_)
+        return side_by_side(lambda inside: self.evidence(*self.answers(inside)), runs, TOGETHER // 2)
 
     def answers(self, inside: Coins) -> tuple[Array, Array, Places]:
         """What was said of each canary, (answers, canaries), at which noise, (answers,), at which place of its loop, (answers,)."""

@@ -4,7 +4,9 @@ What is asked, and why its replicas are independent, is said by each `Attack`: `
 from the sealed table to the noise, which comes from the operating system.
 """
 
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,29 @@ from synthdp.errors import BadInput
 from synthdp.ledger.events import Plan
 
 Scores = NDArray[np.float64]
+Coins = NDArray[np.bool_]
+
+
+class Noisy:
+    """What attacks on an answer with `noise` share."""
+
+    noise: float
+
+    def halved(self) -> Self:
+        """The same at half the noise."""
+        made: Self = replace(cast("Any", self), noise=self.noise / 2)
+        return made
+
+
+def side_by_side(ask: Callable[[Coins], Scores], runs: int, most: int) -> tuple[Scores, Scores]:
+    """Scores of `runs` replicas without their unit and with it, of at most `most` pairs in one table."""
+    found: list[tuple[Scores, Scores]] = []
+    for start in range(0, runs, most):
+        inside = np.arange(2 * min(most, runs - start)) % 2 == 1
+        scores = ask(inside)
+        found.append((scores[~inside], scores[inside]))
+    without, with_ = zip(*found, strict=True)
+    return np.concatenate(without), np.concatenate(with_)
 
 
 class Attack(Protocol):

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from synthdp.errors import BadInput
-from synthdp.ledger.ledger import GENESIS
+from synthdp.ledger.ledger import GENESIS, sync_folder
 
 VERSION = 1
 PATIENCE = 60.0  # seconds to wait for another process's transaction, which takes milliseconds
@@ -168,7 +168,7 @@ def make(path: Path, first: Mapping[str, Any]) -> None:
             _name(new, path)
         finally:
             new.unlink(missing_ok=True)
-        _sync(path.parent)
+        sync_folder(path.parent)
 
 
 @contextmanager
@@ -253,7 +253,7 @@ def _write(new: Path, first: Mapping[str, Any]) -> None:
         connection.execute("INSERT INTO account VALUES (?, ?)", (VERSION, key.hex()))
         Book(connection, new).append("charges", {**first, "key": hashlib.sha256(key).hexdigest()})
         connection.execute("COMMIT")
-    _sync(new)
+    sync_folder(new)
 
 
 def _name(new: Path, path: Path) -> None:
@@ -306,15 +306,7 @@ def _make_folder(folder: Path) -> None:
     if not folder.is_dir():
         _make_folder(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
-        _sync(folder.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync_folder(folder.parent)
 
 
 @cache

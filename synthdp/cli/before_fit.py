@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.cli import fits, looks, output_paths, real_records, settings
 from synthdp.cli.budgets import account_of, own, spent_of
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, listed
 
 if TYPE_CHECKING:
     from synthdp.omop.quality_checks import Check
@@ -335,8 +335,7 @@ def _copied(path: Path, schema: "Schema", copy: Path, units: int) -> tuple[bool,
     with suppress(OSError, BadInput):
         text, times = UNITS.subn(f"units: {units}", read_text(path))
         if times == 1 and not copy.exists():
-            with atomic.file(copy) as part:
-                part.write_text(text, encoding="utf-8")
+            atomic.write(copy, text)
         if looks.digest(Schema.load(copy)) == looks.digest(meant):
             return True, f"{copy} is a copy with units: {units}. Fit by it, and make any further changes there"
     if copy.exists():
@@ -362,15 +361,15 @@ def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]
     for part in found.parts:
         times = "asked once" if part.count == 1 else f"asked {part.count:,} times"
         whose, buying = list(dict.fromkeys(buying[: part.count])), buying[part.count :]
-        what = f" to learn {_listed(whose)}" if whose else ""
+        what = f" to learn {listed(whose)}" if whose else ""
         what += " for " + " and ".join(map(_tables_of, part.tables)) if part.tables else ""
         lines.append(f"question   {_told(part.event)}, {times}{what}: epsilon {part.epsilon:.3g} if it were alone")
     lines += foretold
     lines += _of_histories([table for table in found.tables if table.of])
     if singles and not singles[0].of:
-        noise = max(table.noise for table in singles)
+        noise, clear = (max(getattr(table, key) for table in singles) for key in ("noise", "clear"))
         lines.append(
-            f"columns    a cell holds noise of up to {noise:.3g} records: a count below {_clear(singles)} cannot be told from none"
+            f"columns    a cell holds noise of up to {noise:.3g} records: a count below {clear} cannot be told from none"
         )
     if larger and not larger[0].of:
         noise = max(table.noise for table in larger)
@@ -392,7 +391,7 @@ def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]
     lifted = [table for table in singles if not table.fine and not table.of and table.lifted > LIFTED]
     wide = [table for table in lifted if evenly(schema, table.columns[0])]
     if wide:
-        names = _listed([table.columns[0] for table in wide])
+        names = listed([table.columns[0] for table in wide])
         lines.append(
             f"spread     {names}: noise alone puts up to {max(table.lifted for table in wide):.0%} of synthetic records into bins that "
             "hold nobody. Declare bounds no wider than plausible, or bins: at public marks, to keep these values where real ones may be"
@@ -426,10 +425,6 @@ def _tables_of(sizes: tuple[int, int]) -> str:
     return f"{tables:,} table{'s' * (tables > 1)} of {columns if columns > 1 else 'one'} column{'s' * (columns > 1)}"
 
 
-def _clear(tables: "list[Table]") -> int:
-    return max(table.clear for table in tables)
-
-
 def _told(event: Mapping[str, Any]) -> str:
     """An event in a few words."""
     inner = event.get("queries") or [event]
@@ -439,8 +434,3 @@ def _told(event: Mapping[str, Any]) -> str:
     if noise is None and "epsilon" in event:
         size = f" of epsilon {event['epsilon']:.3g}"
     return f"{inner[0]['type']}{size}{sampled}"
-
-
-def _listed(names: Any) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more

@@ -162,7 +162,9 @@ def budget(config: Config) -> None:
             "account.cap.delta= make a new one"
         )
     if config["options"].format == "json":
-        print(json.dumps(_plain(told(account.path, standing)), allow_nan=False))
+        from synthdp.report.statement import plain
+
+        print(json.dumps(plain(told(account.path, standing)), allow_nan=False))
         return
     for line in lines(account.path, standing):
         print(line)
@@ -269,11 +271,3 @@ def _change(change: Mapping[str, Any]) -> str:
 def _pair(standing: Standing, price: Price | None) -> dict[str, float] | None:
     loss = "epsilon" if standing.filter.order is None else "divergence"
     return None if price is None else {loss: price.loss, "delta": price.delta}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return "inf" if value == float("inf") else value

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from synthdp.cli import evaluations, fits, looks, output_paths, settings
 from synthdp.cli.budgets import account_of, spent_of
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from synthdp.report.statement import Statement
     from synthdp.schema.schema import Schema
     from synthdp.sets.dialect import Found
+    from synthdp.sets.draft import Draft as Drafted
 
 Config = Mapping[str, Any]
 STANDARD_OUTPUT = "-"
@@ -52,9 +53,7 @@ def sample(config: Config) -> None:
     out = output_paths.records(options.out, release.schema, force=options.force)
     with output_paths.progress("sample") as step:
         record_files.write(_counted(release, options, step), out, release.schema, force=options.force)
-    print("\n".join([f"{options.rows} synthetic records in {out}", *output_paths.left_out(release.schema)]))
-    if release.statement.rehearsal:
-        output_paths.warn(REHEARSAL)
+    _say(release, f"{options.rows} synthetic records in {out}")
     if options.where is None:
         _lead_to_evaluation(options)
 
@@ -96,7 +95,12 @@ def _tables(release: "Release", options: settings.Sample) -> None:
     frames = release.sample_tables(options.rows, where=options.where, seed=options.seed)
     record_files.write_tables(frames, folder, release.schema, ending, force=options.force)
     counts = ", ".join(f"{len(frame)} rows in {name}{ending}" for name, frame in frames.items())
-    print("\n".join([f"{options.rows} synthetic people in {folder}: {counts}", *output_paths.left_out(release.schema)]))
+    _say(release, f"{options.rows} synthetic people in {folder}: {counts}")
+
+
+def _say(release: "Release", text: str, file: TextIO | None = None) -> None:
+    """Say what was drawn, which columns it lacks, and what speaks against releasing it."""
+    print("\n".join([text, *output_paths.left_out(release.schema)]), file=file)
     if release.statement.rehearsal:
         output_paths.warn(REHEARSAL)
 
@@ -163,9 +167,7 @@ def _into_database(release: "Release", options: settings.Sample) -> None:
     with output_paths.progress("sample") as step:
         chunks = _counted(release, options, step)
         record_files.write_to_database(chunks, address, release.schema, replace=options.force)
-    print("\n".join([f"{options.rows} synthetic records in {address}", *output_paths.left_out(release.schema)]))
-    if release.statement.rehearsal:
-        output_paths.warn(REHEARSAL)
+    _say(release, f"{options.rows} synthetic records in {address}")
 
 
 def _stream(release: "Release", options: settings.Sample) -> None:
@@ -192,7 +194,6 @@ def _stream(release: "Release", options: settings.Sample) -> None:
 
 def schema(config: Config) -> None:
     """Draft a schema from a file, or from a folder of pictures, for review; and show beside it what was seen."""
-    from synthdp.files import atomic
     from synthdp.images import picture_draft
     from synthdp.sets import record_files
     from synthdp.sets.draft import draft
@@ -243,23 +244,14 @@ def schema(config: Config) -> None:
     if out is None or seen is None:
         print(drafted.schema, end="")
         return
-    with atomic.file(seen) as part:
-        part.touch(0o600)
-        part.write_text(drafted.seen, encoding="utf-8")
-    with atomic.file(out) as part:
-        part.write_text(drafted.schema, encoding="utf-8")
     left = {} if found is None else found.open
-    looks.keep(out, looks.DRAFT, _closed(drafted.schema, left))
-    first = f"replace TODO under reading ({', '.join(map(repr, left))}), " if left else ""
-    print(f"draft     {out}: {first}go through its review marks, and name in declared_by who answers for it")
-    print(f"internal  {seen}: what was seen in the records, for your eyes only")
+    _keep(drafted, lambda: _closed(drafted.schema, left), [*left], "its review marks", out, seen)
     asked = {"data__table": options.table, "data__query_file": options.query_file}
     print(output_paths.then("check", data__path=given, **asked, data__schema=out))
 
 
 def _of_tables(found: "dict[str, Found]", name: Path, given: str, out: Path | None, seen: Path | None) -> None:
     """A draft of the linked tables in a folder or a database."""
-    from synthdp.files import atomic
     from synthdp.schema import yamlfile
     from synthdp.schema.schema import Schema
     from synthdp.sets.draft import draft_tables
@@ -275,22 +267,43 @@ def _of_tables(found: "dict[str, Found]", name: Path, given: str, out: Path | No
     for table, each in found.items():
         _close(values["tables"][table], each.open)
     made = Schema.from_dict(values)  # what it cannot describe is refused before anything is written
+    left = [f"{table}.{column}" for table, each in found.items() for column in each.open]
+    _keep(drafted, lambda: made, left, "the links and review marks", out, seen)
+    print(output_paths.then("check", data__path=given, data__schema=out))
+
+
+def _keep(drafted: "Drafted", made: "Callable[[], Schema]", left: list[str], marks: str, out: Path, seen: Path) -> None:
+    """Write a draft and what it saw, and say so. `made` gives the draft as a schema, `left` are columns where something is open."""
+    from synthdp.files import atomic
+
     with atomic.file(seen) as part:
         part.touch(0o600)
         part.write_text(drafted.seen, encoding="utf-8")
-    with atomic.file(out) as part:
-        part.write_text(drafted.schema, encoding="utf-8")
-    looks.keep(out, looks.DRAFT, made)
-    left = [f"{table}.{column}" for table, each in found.items() for column in each.open]
+    atomic.write(out, drafted.schema)
+    looks.keep(out, looks.DRAFT, made())
     first = f"replace TODO under reading ({', '.join(map(repr, left))}), " if left else ""
-    print(f"draft     {out}: {first}go through the links and review marks, and name in declared_by who answers for it")
+    print(f"draft     {out}: {first}go through {marks}, and name in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
-    print(output_paths.then("check", data__path=given, data__schema=out))
+
+
+def _put(text: str, out: Path | None, said: str) -> None:
+    """Print a draft that saw no record, or write it to its file and say so."""
+    from synthdp.files import atomic
+
+    if out is None:
+        print(text, end="")
+        return
+    atomic.write(out, text)
+    print(f"draft     {out}: {said}")
+
+
+UNREAD = (
+    "no record was read. Answer its questions, go through its review marks, and name in declared_by who answers for it"
+)
 
 
 def _of_cdm(options: settings.Draft, out: Path | None) -> None:
     """A draft for a CDM: no record is read."""
-    from synthdp.files import atomic
     from synthdp.omop import cdm_draft
     from synthdp.schema.code_lists import MOST_CODES
 
@@ -302,47 +315,25 @@ def _of_cdm(options: settings.Draft, out: Path | None) -> None:
     if options.vocabulary is not None and out is not None:
         folder = output_paths.folder(str(out.with_name(f"{out.stem}.concepts")), force=options.force)  # edited by hand
         lists, version = cdm_draft.concept_lists(options.vocabulary, folder), cdm_draft.version_of(options.vocabulary)
-    text = cdm_draft.draft(options.path, lists, version)
+    _put(cdm_draft.draft(options.path, lists, version), out, UNREAD)
     if out is None:
-        print(text, end="")
         return
-    with atomic.file(out) as part:
-        part.write_text(text, encoding="utf-8")
-    print(
-        f"draft     {out}: no record was read. Answer its questions, go through its review marks, and name in declared_by "
-        "who answers for it"
-    )
     for each in (lists or {}).values():
         most = f", at most {MOST_CODES:,}" if each.number > MOST_CODES else ""
         print(
             f"concepts  {out.parent / each.file}: {each.number:,} concepts; keep those that may be known to occur{most}"
         )
-    told = {
-        "data__format": "omop",
-        "data__path": options.path,
-        "data__vocabulary": options.vocabulary,
-        "data__schema": out,
-    }
     if options.path is not None:
-        print(output_paths.then("check", **told))
+        told = {"data__path": options.path, "data__vocabulary": options.vocabulary, "data__schema": out}
+        print(output_paths.then("check", data__format="omop", **told))
 
 
 def _of_patient_files(options: settings.Draft, out: Path | None) -> None:
     """A draft for Synthea's export or MIMIC-III: no record is read."""
-    from synthdp.files import atomic
     from synthdp.omop import patient_files
 
-    text = patient_files.draft(options.format, options.path)
-    if out is None:
-        print(text, end="")
-        return
-    with atomic.file(out) as part:
-        part.write_text(text, encoding="utf-8")
-    print(
-        f"draft     {out}: no record was read. Answer its questions, go through its review marks, and name in declared_by "
-        "who answers for it"
-    )
-    if options.path is not None:
+    _put(patient_files.draft(options.format, options.path), out, UNREAD)
+    if out is not None and options.path is not None:
         print(output_paths.then("check", data__format=options.format, data__path=options.path, data__schema=out))
 
 
@@ -369,17 +360,10 @@ def completion(config: Config) -> None:
 
 
 def _from_dictionary(path: Path, out: Path | None) -> None:
-    from synthdp.files import atomic
     from synthdp.sets import dictionary
 
-    text = dictionary.schema_text(path)
-    if out is None:
-        print(text, end="")
-        return
-    with atomic.file(out) as part:
-        part.write_text(text, encoding="utf-8")
-    print(f"draft     {out}: from the dictionary, without a look at records")
-    print("          go through its review marks, and name in declared_by who answers for it")
+    said = "from the dictionary, without a look at records\n          go through its review marks"
+    _put(dictionary.schema_text(path), out, f"{said}, and name in declared_by who answers for it")
 
 
 def _doubt_header(path: Path, drafted: str) -> None:

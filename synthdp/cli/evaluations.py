@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synthdp.cli import output_paths, real_records, settings
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, listed
 from synthdp.evaluate.judging_options import Choices
 
 if TYPE_CHECKING:
@@ -63,18 +63,15 @@ def check_same(schema: "Schema", released: "Schema", release: str) -> None:
         [column.name for column, _ in once(each) if column.kind != "identifier"] for each in (schema, released)
     )
     out = {column.name for column in schema.ignored}
-    lacking, more = [name for name in own if name not in theirs], [name for name in theirs if name not in (*own, *out)]
-    differ = [f"it has no {_few(lacking)}"] * bool(lacking) + [f"the schema has no {_few(more)}"] * bool(more)
+    lacking = [repr(name) for name in own if name not in theirs]
+    more = [repr(name) for name in theirs if name not in (*own, *out)]
+    differ = [f"it has no {listed(lacking, SHOWN)}"] * bool(lacking)
+    differ += [f"the schema has no {listed(more, SHOWN)}"] * bool(more)
     if differ:
         raise BadInput(
             f"release={release} has other columns than data.schema: {'; '.join(differ)}. Its guarantee is not one for these records: name "
             "the release from which the synthetic records were drawn, and the schema of its fit"
         )
-
-
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(map(repr, names[:SHOWN])) + more
 
 
 def judged(

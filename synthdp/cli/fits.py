@@ -16,7 +16,7 @@ from synthdp.budgets import AccountFile
 from synthdp.cli import audits, looks, option_values, output_paths, real_records, settings
 from synthdp.cli.budgets import account_of, brief
 from synthdp.cli.option_values import changed
-from synthdp.errors import BadInput, warnings_shown
+from synthdp.errors import BadInput, listed, warnings_shown
 from synthdp.files import private_folder
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD
@@ -260,9 +260,8 @@ def foretold(schema: "Schema", budget: Budget) -> list[str]:
     found = generators.findable(schema, budget)
     found = {name: least for name, least in found.items() if not has_declared_tree(column_of(schema, name))}
     if found:
-        names = ", ".join([*found][:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")
         lines.append(
-            f"learned    {names}: noise hides a category or a range of numbers that fewer than about {max(found.values()):,.0f} "
+            f"learned    {listed([*found])}: noise hides a category or a range of numbers that fewer than about {max(found.values()):,.0f} "
             f"{schema.unit or 'record'}s share; numbers beyond the learned bounds count as the nearest bound. Declare what is public"
         )
         if not isinstance(schema.units, int):  # else `afford` refuses such a fit

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from synthdp.cli import NEXT
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, listed
 from synthdp.files import atomic, private_folder
 from synthdp.ledger.ledger import check_free
 
@@ -137,7 +137,6 @@ def close_ledger(internal: Path) -> None:
 
 
 MOST_NAME = 60  # characters of a name that somebody else chose
-MOST_NAMED = 8  # columns in one line
 LINES = 10  # printed where there is no terminal
 Step = Callable[..., None]
 
@@ -150,8 +149,7 @@ def warn(text: str) -> None:
 def left_out(schema: "Schema") -> list[str]:
     """A line that names the columns which synthetic files lack, because the schema ignores them; none where there are none."""
     names = [column.name for column in schema.ignored]
-    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return [f"left out   synthetic files lack ignored columns: {', '.join(names[:MOST_NAMED])}{more}"] if names else []
+    return [f"left out   synthetic files lack ignored columns: {listed(names)}"] if names else []
 
 
 def then(command: str, **given: Any) -> str:

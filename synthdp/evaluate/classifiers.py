@@ -1,4 +1,4 @@
-"""The classifiers of the evaluation: one entry each. A new one is one function and one line of `CLASSIFIERS`.
+"""The classifiers of the evaluation: one entry each. A new one is one entry of `CLASSIFIERS`.
 
 The twelve of the PATE-GAN paper (Jordon, Yoon & van der Schaar 2019, section 5); histogram gradient boosting stands for
 gradient boosting, which it repeats in a twentieth of the time.
@@ -6,14 +6,14 @@ gradient boosting, which it repeats in a twentieth of the time.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.evaluate import estimators
-from synthdp.evaluate.estimators import QUIET, Model, Setting, limited
+from synthdp.evaluate.estimators import QUIET, Margins, Model, Passes, Setting, boosting, limited, of_sklearn
 from synthdp.evaluate.features import Features
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ CLASSIFIERS: dict[str, Classifier] = {
             label="Gradient boosting",
             form="codes",
             seeded=True,
-            make=estimators.hist_gradient_boosting,
+            make=lambda setting: boosting("ensemble.HistGradientBoostingClassifier", setting),
             note="100 trees over histograms, half of the columns per split",
         ),
         Classifier(
@@ -41,7 +41,8 @@ CLASSIFIERS: dict[str, Classifier] = {
             label="Logistic regression",
             form="one_hot",
             seeded=False,
-            make=estimators.logistic_regression,
+            # On thousands of one-hot columns later steps cost minutes and fit noise; on Adult it converges in 76.
+            make=lambda _: of_sklearn("linear_model.LogisticRegression", C=1.0, max_iter=200),
             note="at most 200 steps",
         ),
         Classifier(
@@ -49,21 +50,36 @@ CLASSIFIERS: dict[str, Classifier] = {
             label="Random forest",
             form="codes",
             seeded=True,
-            make=estimators.random_forest,
+            make=lambda setting: of_sklearn(
+                "ensemble.RandomForestClassifier",
+                n_estimators=100,
+                min_samples_leaf=3,
+                max_features="sqrt",
+                n_jobs=setting.jobs,
+                random_state=setting.seed,
+            ),
             note="100 trees with at least 3 rows a leaf",
         ),
         Classifier(
-            id="gnb", label="Gaussian naive Bayes", form="dense", seeded=False, make=estimators.gaussian_naive_bayes
+            id="gnb",
+            label="Gaussian naive Bayes",
+            form="dense",
+            seeded=False,
+            make=lambda _: of_sklearn("naive_bayes.GaussianNB"),
         ),
         Classifier(
-            id="bnb", label="Bernoulli naive Bayes", form="one_hot", seeded=False, make=estimators.bernoulli_naive_bayes
+            id="bnb",
+            label="Bernoulli naive Bayes",
+            form="one_hot",
+            seeded=False,
+            make=lambda _: of_sklearn("naive_bayes.BernoulliNB"),  # numbers: above their mean or not
         ),
         Classifier(
             id="svm",
             label="Linear SVM",
             form="one_hot",
             seeded=False,
-            make=estimators.linear_svm,
+            make=lambda _: Margins(of_sklearn("svm.LinearSVC", dual=False, max_iter=200)),
             note="primal, at most 200 steps; probabilities by Platt's logistic curve on the training rows",
         ),
         Classifier(
@@ -71,7 +87,9 @@ CLASSIFIERS: dict[str, Classifier] = {
             label="Decision tree",
             form="codes",
             seeded=True,
-            make=estimators.decision_tree,
+            make=lambda setting: of_sklearn(
+                "tree.DecisionTreeClassifier", min_samples_leaf=3, random_state=setting.seed
+            ),
             note="at least 3 rows a leaf",
         ),
         Classifier(
@@ -79,7 +97,9 @@ CLASSIFIERS: dict[str, Classifier] = {
             label="Linear discriminant analysis",
             form="dense",
             seeded=False,
-            make=estimators.linear_discriminant,
+            make=lambda _: of_sklearn(
+                "discriminant_analysis.LinearDiscriminantAnalysis", solver="lsqr", shrinkage=1e-3
+            ),
             note="covariance shrunk by 0.001, so that collinear columns have a solution",
         ),
         Classifier(
@@ -87,7 +107,7 @@ CLASSIFIERS: dict[str, Classifier] = {
             label="AdaBoost",
             form="filled",
             seeded=True,
-            make=estimators.ada_boost,
+            make=lambda setting: of_sklearn("ensemble.AdaBoostClassifier", n_estimators=50, random_state=setting.seed),
             note="50 stumps",
         ),
         Classifier(
@@ -95,7 +115,9 @@ CLASSIFIERS: dict[str, Classifier] = {
             label="Bagging",
             form="codes",
             seeded=True,
-            make=estimators.bagging,
+            make=lambda setting: of_sklearn(
+                "ensemble.BaggingClassifier", n_estimators=10, n_jobs=setting.jobs, random_state=setting.seed
+            ),
             note="10 trees of unlimited depth",
         ),
         Classifier(
@@ -103,7 +125,9 @@ CLASSIFIERS: dict[str, Classifier] = {
             label="Multi-layer perceptron",
             form="dense",
             seeded=True,
-            make=estimators.perceptron,
+            make=lambda setting: Passes(
+                of_sklearn("neural_network.MLPClassifier", hidden_layer_sizes=(100,), random_state=setting.seed)
+            ),
             note="one layer of 100 units; 15 to 200 passes, so that it sees about 500,000 rows",
         ),
         Classifier(
@@ -111,7 +135,9 @@ CLASSIFIERS: dict[str, Classifier] = {
             label="XGBoost",
             form="codes",
             seeded=True,
-            make=estimators.xg_boost,
+            make=lambda setting: importlib.import_module("xgboost").XGBClassifier(
+                tree_method="hist", n_jobs=1, random_state=setting.seed
+            ),
             note="100 trees over histograms",
             needs="xgboost",
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 import warnings
@@ -103,114 +104,22 @@ class Model:
     needs: str | None = None
 
 
-def hist_gradient_boosting(setting: Setting) -> Any:
-    from sklearn.ensemble import HistGradientBoostingClassifier
+def of_sklearn(path: str, **settings: Any) -> Any:
+    """An estimator of scikit-learn, of whose modules only those are imported that are needed."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(f"sklearn.{module}"), name)(**settings)
 
-    # No early stopping: it splits off rows by class and so refuses a class of one row.
-    return HistGradientBoostingClassifier(
+
+def boosting(path: str, setting: Setting) -> Any:
+    """Gradient boosting over histograms, of classes or of numbers."""
+    return of_sklearn(
+        path,
         max_iter=100,
         learning_rate=0.1,
         max_features=0.5,
         categorical_features=setting.features.nominal,
-        early_stopping=False,
+        early_stopping=False,  # which splits off rows by class and so refuses a class of one row
         random_state=setting.seed,
-    )
-
-
-def logistic_regression(_: Setting) -> Any:
-    from sklearn.linear_model import LogisticRegression
-
-    # On thousands of one-hot columns later steps cost minutes and fit noise; on Adult it converges in 76.
-    return LogisticRegression(C=1.0, max_iter=200)
-
-
-def random_forest(setting: Setting) -> Any:
-    from sklearn.ensemble import RandomForestClassifier
-
-    return RandomForestClassifier(
-        n_estimators=100, min_samples_leaf=3, max_features="sqrt", n_jobs=setting.jobs, random_state=setting.seed
-    )
-
-
-def gaussian_naive_bayes(_: Setting) -> Any:
-    from sklearn.naive_bayes import GaussianNB
-
-    return GaussianNB()
-
-
-def bernoulli_naive_bayes(_: Setting) -> Any:
-    from sklearn.naive_bayes import BernoulliNB
-
-    return BernoulliNB()  # numbers: above their mean or not
-
-
-def linear_svm(_: Setting) -> Any:
-    from sklearn.svm import LinearSVC
-
-    return Margins(LinearSVC(dual=False, max_iter=200))
-
-
-def decision_tree(setting: Setting) -> Any:
-    from sklearn.tree import DecisionTreeClassifier
-
-    return DecisionTreeClassifier(min_samples_leaf=3, random_state=setting.seed)
-
-
-def linear_discriminant(_: Setting) -> Any:
-    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-
-    return LinearDiscriminantAnalysis(solver="lsqr", shrinkage=1e-3)
-
-
-def ada_boost(setting: Setting) -> Any:
-    from sklearn.ensemble import AdaBoostClassifier
-
-    return AdaBoostClassifier(n_estimators=50, random_state=setting.seed)
-
-
-def bagging(setting: Setting) -> Any:
-    from sklearn.ensemble import BaggingClassifier
-
-    return BaggingClassifier(n_estimators=10, n_jobs=setting.jobs, random_state=setting.seed)
-
-
-def perceptron(setting: Setting) -> Any:
-    from sklearn.neural_network import MLPClassifier
-
-    return Passes(MLPClassifier(hidden_layer_sizes=(100,), random_state=setting.seed))
-
-
-def xg_boost(setting: Setting) -> Any:
-    from xgboost import XGBClassifier  # type: ignore[import-not-found,unused-ignore]
-
-    return XGBClassifier(tree_method="hist", n_jobs=1, random_state=setting.seed)
-
-
-def ridge(_: Setting) -> Any:
-    from sklearn.linear_model import Ridge
-
-    return Ridge(alpha=1.0)
-
-
-def hist_gradient_boosting_regressor(setting: Setting) -> Any:
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    return HistGradientBoostingRegressor(
-        max_iter=100,
-        learning_rate=0.1,
-        max_features=0.5,
-        categorical_features=setting.features.nominal,
-        early_stopping=False,
-        random_state=setting.seed,
-    )
-
-
-def random_forest_regressor(setting: Setting) -> Any:
-    from sklearn.ensemble import RandomForestRegressor
-
-    # A third of the columns per split (Breiman 2001 for regression), and leaves that keep wide targets quick.
-    return RandomForestRegressor(
-        n_estimators=100, min_samples_leaf=5, max_features=1 / 3, n_jobs=setting.jobs, random_state=setting.seed
     )
 
 
@@ -288,39 +197,52 @@ class Margins:
 # ---- The models that predict a number. Their ids are those of the classifiers they resemble.
 
 
-Regressor = Model
-
-REGRESSORS: dict[str, Regressor] = {
+REGRESSORS: dict[str, Model] = {
     entry.id: entry
     for entry in (
-        Regressor(
+        Model(
             id="hgb",
             label="Gradient boosting",
             form="codes",
             seeded=True,
-            make=hist_gradient_boosting_regressor,
+            make=lambda setting: boosting("ensemble.HistGradientBoostingRegressor", setting),
             note="100 trees over histograms, half of the columns per split",
         ),
-        Regressor(id="lr", label="Ridge regression", form="one_hot", seeded=False, make=ridge, note="penalty 1"),
-        Regressor(
+        Model(
+            id="lr",
+            label="Ridge regression",
+            form="one_hot",
+            seeded=False,
+            make=lambda _: of_sklearn("linear_model.Ridge", alpha=1.0),
+            note="penalty 1",
+        ),
+        Model(
             id="rf",
             label="Random forest",
             form="codes",
             seeded=True,
-            make=random_forest_regressor,
+            # A third of the columns per split (Breiman 2001 for regression), and leaves that keep wide targets quick.
+            make=lambda setting: of_sklearn(
+                "ensemble.RandomForestRegressor",
+                n_estimators=100,
+                min_samples_leaf=5,
+                max_features=1 / 3,
+                n_jobs=setting.jobs,
+                random_state=setting.seed,
+            ),
             note="100 trees with at least 5 rows a leaf, a third of the columns per split",
         ),
     )
 }
 
 
-def regressors(chosen: Sequence[Model]) -> tuple[Regressor, ...]:
+def regressors(chosen: Sequence[Model]) -> tuple[Model, ...]:
     """The regressors that resemble the chosen classifiers; none where nothing does."""
     return tuple(REGRESSORS[model.id] for model in chosen if model.id in REGRESSORS)
 
 
 def guesses(
-    regressor: Regressor, train: Table, values: NDArray[np.float64], test: Table, *, seed: int, jobs: int
+    regressor: Model, train: Table, values: NDArray[np.float64], test: Table, *, seed: int, jobs: int
 ) -> NDArray[np.float64]:
     """(test rows,): predicted numbers after training on (train, values). jobs: threads. Raises ValueError where there is no
     answer."""

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from synthdp import pages
 from synthdp.evaluate import figures
 from synthdp.evaluate.findings import (
     APPENDIX,
@@ -21,12 +22,9 @@ from synthdp.evaluate.findings import (
     poor,
 )
 from synthdp.evaluate.scores import LOWER_IS_BETTER, METRIC_LABELS
-from synthdp.pages import SORT, policy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from jinja2 import Environment
 
 
 # ---- The sections of the internal page on tables, each from its part of the result; a part that is absent makes none.
@@ -342,9 +340,11 @@ def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
         default, template, stamp, found = "images", "images.html", IMAGE_STAMP, context(result)
     else:
         default, template, stamp, found = "data", "evaluation.html", STAMP, _context(result)
-    environment = _environment()
+    filters = {each: getattr(figures, each) for each in ("figure", "small", "percent", "exact")}
+    filters |= {"decides": decides, "poor": poor, "far_off": far_off}
     if template == "images.html":
-        environment.filters["cloud"] = cloud
+        filters["cloud"] = cloud
+    environment = pages.environment(HOME / "templates", HOME / "images" / "templates", filters=filters)
     return environment.get_template(template).render(
         stamp=stamp,
         title=title or f"Evaluation of synthetic {f'{name} {default}' if name else default}",
@@ -352,26 +352,11 @@ def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
         overlapping=overlapping(result),
         asks=answers(result),
         not_computed=result["not_computed"],
-        script=SORT,
-        policy=policy(SORT) + ("; img-src data:" if template == "images.html" else ""),
+        script=pages.SORT,
+        policy=pages.policy(pages.SORT) + ("; img-src data:" if template == "images.html" else ""),
         svg=Markup,  # for our own plots only: texts in them are escaped where they are made
         **found,
     )
-
-
-def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader([HOME / "templates", HOME / "images" / "templates"]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {name: getattr(figures, name) for name in ("figure", "small", "percent", "exact")}
-    environment.filters |= {"decides": decides, "poor": poor, "far_off": far_off}
-    return environment
 
 
 def _context(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,7 +32,8 @@ def found(result: Mapping[str, Any]) -> dict[str, Any]:
     concerns = [a for a in attacks if a["verdict"] == "concern"]
     tried = [a for a in attacks if a["verdict"] != "not computed" and (a["id"] not in APPENDIX or a in concerns)]
     pairs = [(a, f) for a in concerns or tried for f in a["figures"]]
-    shown = _strongest(refuted or [pair for pair in pairs if decides(pair[1])] or pairs)
+    candidates = refuted or [pair for pair in pairs if decides(pair[1])] or pairs
+    shown = max(candidates, key=lambda pair: _excess(pair[1]), default=None)  # the furthest beyond its baseline
     if shown is not None:
         answer["figures"] = _figures(shown[1])
     text = "" if shown is None else _told(*shown) + " "
@@ -87,13 +88,6 @@ def decides(item: Mapping[str, Any]) -> bool:
     if baseline is None or interval is None:
         return False
     return bool(interval[1] < baseline if item.get("better") == "higher" else interval[0] > baseline)
-
-
-def _strongest(
-    pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
-) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
-    """The attack and the figure to show: the furthest beyond its baseline."""
-    return max(pairs, key=lambda pair: _excess(pair[1]), default=None)
 
 
 def _excess(item: Mapping[str, Any]) -> float:

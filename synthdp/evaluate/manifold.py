@@ -86,14 +86,14 @@ def embed(train: Table, tables: tuple[Table, ...]) -> list[Array]:
     return found
 
 
-def precision(other: Array, real: Array, levels: Array = LEVELS) -> Array:
+def precision(other: Array, real: Array) -> Array:
     """(levels,): share of other rows in the ball that holds each share of the real ones; both embedded."""
     centre = real.mean(axis=0)
     reached = _ranks(_lengths(other - centre), _lengths(real - centre))
-    return _reached(*reached, levels)
+    return _reached(*reached)
 
 
-def recall(other: Array, real: Array, radii: Array, levels: Array = LEVELS) -> Array:
+def recall(other: Array, real: Array, radii: Array) -> Array:
     """(levels,): share of real rows whose nearest other row is within radii (rows,) and among the most central share."""
     central = _lengths(other - other.mean(axis=0))
     nearest, apart = np.empty(len(real), dtype=np.int64), np.empty(len(real))
@@ -101,7 +101,7 @@ def recall(other: Array, real: Array, radii: Array, levels: Array = LEVELS) -> A
         nearest[rows] = squares.argmin(axis=1)
         apart[rows] = squares.min(axis=1)
     covered = apart <= radii**2 + SLACK
-    return _reached(*_ranks(central[nearest[covered]], central), levels) * float(covered.mean())
+    return _reached(*_ranks(central[nearest[covered]], central)) * float(covered.mean())
 
 
 def neighbour_distances(real: Array) -> Array:
@@ -127,14 +127,14 @@ def _ranks(lengths: Array, among: Array) -> tuple[Array, Array]:
     return below / len(order), np.searchsorted(order, lengths, side="right") / len(order)
 
 
-def _reached(low: Array, high: Array, levels: Array) -> Array:
+def _reached(low: Array, high: Array) -> Array:
     """(levels,): mean over rows of the chance that a rank drawn evenly between low and high is at most the level."""
     if not len(low):
-        return np.zeros(len(levels))
+        return np.zeros(len(LEVELS))
     tied = high > low
     width = np.where(tied, high - low, 1.0)
     # A level of 0.3 and a rank of 3 / 10 are the same, whatever their last bits say.
-    beyond = [(np.where(tied, np.clip((level - low) / width, 0.0, 1.0), level > low + 1e-9)) for level in levels]
+    beyond = [(np.where(tied, np.clip((level - low) / width, 0.0, 1.0), level > low + 1e-9)) for level in LEVELS]
     return np.array([float(reached.mean()) for reached in beyond])
 
 

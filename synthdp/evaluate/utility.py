@@ -262,7 +262,8 @@ def judge(
         elif found:
             arms[arm][model.id] = found
     told = {arm: {name: _summaries(trials, work) for name, trials in arms[arm].items()} for arm in ARMS}
-    constant = setup.judge(middle(work.train[1], len(work.test[1])) if work.is_number else _majority(work))
+    labels, rows = work.train[1], len(work.test[1])
+    constant = setup.judge(middle(labels, rows) if work.is_number else majority(labels, rows, len(work.classes)))
     entry = {
         "kind": "number" if work.is_number else "classes",
         "tstr": told["tstr"],
@@ -325,10 +326,6 @@ def _all(
                 yield arm, model, future.result()
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _majority(work: Task) -> Any:
-    return majority(work.train[1], len(work.test[1]), len(work.classes))
 
 
 def _summaries(trials: Mapping[Run, Trial], work: Task) -> dict[str, dict[str, Any]]:

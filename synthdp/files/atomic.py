@@ -33,6 +33,12 @@ def file(path: Path) -> Iterator[Path]:
             part.unlink(missing_ok=True)
 
 
+def write(path: Path, text: str) -> None:
+    """Write a text as a whole or not at all, as `file` says."""
+    with file(path) as part:
+        part.write_text(text, encoding="utf-8")
+
+
 @contextmanager
 def folder(path: Path) -> Iterator[Path]:
     """A folder to fill in the place of `path`, which it becomes when the block ends well; an older one is replaced. `BadInput` as

@@ -10,7 +10,6 @@ start=none is the paper: pixels, EDM's own preconditioning, and no more than the
 
 import copy
 import math
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -323,13 +322,7 @@ class Training:
 
     def finished(self) -> nn.Module:
         """The averaged network, on the CPU; what diverged is dropped."""
-        kept = self.averaged
-        if not all(bool(torch.isfinite(value).all()) for value in kept.state_dict().values()):
-            warnings.warn(
-                "the training diverged, so the model is only its starting point; lower the learning rate", stacklevel=3
-            )
-            kept = self.first
-        return kept.cpu()
+        return training_state.kept_of(self.averaged, self.first).cpu()
 
     def state(self) -> training_state.Arrays:
         """All that the next steps depend on."""

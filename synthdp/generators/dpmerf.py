@@ -8,11 +8,10 @@ public number, never a median over records.
 
 import copy
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, cast
 
 import numpy as np
 import torch
@@ -25,7 +24,7 @@ from synthdp.generators.parts import devices
 from synthdp.generators.parts.gan_model import check_label, label_place
 from synthdp.generators.parts.record_vectors import Array, Vectors
 from synthdp.generators.parts.table_networks import WIDTH, Blocks, draw_latent, nearest_distribution, random
-from synthdp.generators.parts.training_state import implied
+from synthdp.generators.parts.training_state import implied, kept_of
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, option, positive, several, text, whole
@@ -222,13 +221,8 @@ class DPMERF:
         targets = torch.from_numpy(means).float().to(device)
         self._train(network, vectors, features, targets, chosen["steps"], generator, progress)
         shares = nearest_distribution(torch.from_numpy(counts[:, 0])).float()
-        network = network.cpu()
-        if not all(bool(torch.isfinite(value).all()) for value in network.state_dict().values()):
-            warnings.warn(
-                "the training diverged, so the model is only its starting point; lower the learning rate", stacklevel=2
-            )
-            network = beginning
-        return Embedded(schema, vectors, network, shares, self.latent)
+        kept = cast("Sketcher", kept_of(network.cpu(), beginning))
+        return Embedded(schema, vectors, kept, shares, self.latent)
 
     def _train(
         self,

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, listed
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.marginals.evidence import (
     BROAD,
@@ -378,7 +378,7 @@ def _columns(clear: float, tables: int | None, worth: Worth) -> int:
 def _tell(left: list[str], features: int, labels: bool) -> None:
     """Say what the model does not know; which columns these are follows from noisy answers."""
     if left:
-        names = ", ".join(map(repr, left[:TOLD])) + (f" and {len(left) - TOLD} more" if len(left) > TOLD else "")
+        names = listed([*map(repr, left)], TOLD)
         known = "with the label" if labels else "by themselves"
         warnings.warn(
             f"at this noise the fit of the mixture asks for pairs of {features - len(left)} of the {features} columns. The model "

@@ -28,6 +28,7 @@ from torch.nn import functional
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import table_generator_network
+from synthdp.generators.adversarial.kernel_rounds import AnsweredRounds
 from synthdp.generators.adversarial.pair_kernel import interactions
 from synthdp.generators.adversarial.pair_units import PairUnits, pair_units
 from synthdp.generators.adversarial.table_generator_network import STARTS, TableGeneratorNetwork
@@ -54,7 +55,6 @@ MOCK_TEACHERS = 256  # on generated rows, from which the clip is read off
 DEGREE = 4
 FLOOR = 0.02  # a category rarer than this share gets no more weight
 MOST_STEPS = 2.0**20  # of the student
-SHOW_EVERY = 25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,10 +170,7 @@ class PATEGAN:
         if saved is None:
             table_generator_network.begin(data, self.start, network, self.table_noise(noise))
         game = Game(self, data, noise, network, saved, progress)
-        game.catch_up(game.asked)
-        for step in data.steps(self.vote(noise), self.rounds, game.state):
-            game.step(step)
-        game.catch_up(self.rounds)
+        game.run()
         return NetworkModel(schema, network.finish(), network.labels, label, self.latent)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
@@ -181,8 +178,12 @@ class PATEGAN:
         return restored(self, schema, tensors, self.label(schema), mixed=self.start == "mixture")
 
 
-class Game:
+class Game(AnsweredRounds):
     """The state of one training: teachers, student, generator. A step is a round."""
+
+    kept = ("learnt_rounds", "query_codes", "query_answers", "query_deviations")
+    settings: PATEGAN
+    network: TableGeneratorNetwork
 
     def __init__(
         self,
@@ -193,11 +194,7 @@ class Game:
         saved: training_state.State | None,
         progress: Progress,
     ) -> None:
-        self.settings, self.data, self.noise, self.network, self.progress = settings, data, noise, network, progress
-        self.learnt_rounds = 0
-        self.codes = torch.zeros((0, len(data.codec.sizes)), dtype=torch.int64)
-        self.answers = torch.zeros(0, dtype=torch.float64)
-        self.deviations = torch.zeros(0, dtype=torch.float64)
+        super().__init__(settings, data, noise, network, progress)
         self.fakes: Tensor | None = (
             None  # mean hidden activations of what teachers were trained against, summed over rounds
         )
@@ -254,23 +251,7 @@ class Game:
             codes[:, network.label] = label
         return codes
 
-    @property
-    def asked(self) -> int:
-        """Rounds whose answers there are."""
-        return len(self.answers) // self.settings.queries
-
-    def step(self, number: int) -> None:
-        """Teachers learn and answer; the answer is kept; the student learns, and then the generator."""
-        self._ask()
-        self.data.keep(number, self.state)
-        self._learn()
-
-    def catch_up(self, rounds: int) -> None:
-        """Learn for so many rounds in all: what a stopped fit had left to do."""
-        while self.learnt_rounds < rounds and len(self.answers):
-            self._learn()
-
-    def _ask(self) -> None:
+    def ask(self) -> None:
         """One noisy mean of what teachers say of freshly generated rows, as the mean activation of records at each row's own."""
         settings, asked = self.settings, self.asked
         queries, generated = self.network.fakes(settings.queries).cpu(), self.network.fakes(GENERATED).cpu()
@@ -312,20 +293,13 @@ class Game:
         )
         return ((own - other.roll(1, 0)) @ hidden.T).double()
 
-    def _learn(self) -> None:
-        settings, device = self.settings, self.network.device
-        kept = settings.replay * settings.queries
+    def student(self) -> Callable[[Tensor, Tensor], Tensor]:
+        """Who has learnt from the answers of the last `replay` rounds, as what the generator descends on."""
+        kept = self.settings.replay * self.settings.queries
         hidden = self.units.of_codes(self.codes[-kept:]).double()
         begin = hidden.mean(0)  # of generated rows: a student who learns nothing finds nothing wrong with them
-        taught = student(hidden, self.answers[-kept:], self.deviations[-kept:], begin).float().to(device)
-        first = self.learnt_rounds * settings.steps
-        total = settings.rounds * settings.steps
-        judge = self._judge(taught)
-        for step in range(first, first + settings.steps):
-            self.network.step(judge, step)
-            if (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
-                self.progress(step + 1, total, {"generator loss": self.network.loss})
-        self.learnt_rounds += 1
+        taught = student(hidden, self.answers[-kept:], self.deviations[-kept:], begin)
+        return self._judge(taught.float().to(self.network.device))
 
     def _judge(self, taught: Tensor) -> Callable[[Tensor, Tensor], Tensor]:
         """The student's mean score of generated rows, lowered: its output layer is `taught` less the mean activations of the
@@ -342,23 +316,11 @@ class Game:
     def state(self) -> training_state.Arrays:
         """All that the next rounds depend on, beside the teachers' own."""
         fakes = np.zeros(0) if self.fakes is None else self.fakes.numpy().copy()
-        return {
-            **self.network.state(),
-            "units_random": self.drawn.numpy().copy(),
-            "learnt_rounds": np.array([self.learnt_rounds]),
-            "query_codes": self.codes.numpy().copy(),
-            "query_answers": self.answers.numpy().copy(),
-            "query_deviations": self.deviations.numpy().copy(),
-            "fakes": fakes,
-        }
+        return {**super().state(), "units_random": self.drawn.numpy().copy(), "fakes": fakes}
 
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
-        self.network.restore(state)
-        self.learnt_rounds = int(state["learnt_rounds"][0])
-        self.codes = training_state.tensor(np.asarray(state["query_codes"]))
-        self.answers = training_state.tensor(np.asarray(state["query_answers"]))
-        self.deviations = training_state.tensor(np.asarray(state["query_deviations"]))
+        super().restore(state)
         self.fakes = training_state.tensor(np.asarray(state["fakes"])) if len(state["fakes"]) else None
 
 

@@ -5,8 +5,7 @@ outputs can neither predict nor repeat another one, a forked process never repea
 never that of the killed one, and nothing else in the process (a library's global seed) can touch it. `added`,
 `added_flat` and `added_laplace`, by which every question adds its noise, answer with an ideal real Gaussian or Laplace
 variable rounded to a public grid (`gaussian.py`, `laplace.py`), so the low-order bits of an answer say nothing of the sum
-(Mironov 2012; arXiv 2107.10138), and what is drawn is what is accounted. `normal` is the plain floating-point stream: never
-add it to what records say.
+(Mironov 2012; arXiv 2107.10138), and what is drawn is what is accounted.
 
 What is taken on trust: AES-256 as a pseudo-random function; the operating system's entropy; that float32 sine, cosine,
 logarithm are right to 4 units in the last place and the square root to 1/2 (a test measures them). For sums on a GPU the noise is
@@ -30,12 +29,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.noise import gaussian, laplace
-from synthdp.noise.stream import PAIRS, Stream, permutation
-
-RARE = 4096.0  # radius words below this (one in 2^19 of 32-bit words) get 53 bits more
-
-# dtype -> (signed integer of the same width, bits below its sign)
-WORDS = {torch.float32: (torch.int32, 31), torch.float64: (torch.int64, 63)}
+from synthdp.noise.stream import Stream, permutation
 
 
 class Noise:
@@ -71,27 +65,6 @@ class Noise:
                 )
             self._place = place
             self._stream = Stream(self._master or os.urandom(32), b"synthdp stream %d" % place)
-
-    def normal(self, shape: int | Sequence[int], deviation: float, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Independent N(0, deviation^2), of `shape`, float32 or float64, on the CPU.
-
-        Each pair takes one word of the type's width for its angle and one for its radius. A radius word near zero is
-        refined by 53 further bits, so that tails reach 10.7 deviations (float64: 12.6) with at least 12 significant
-        bits in the uniform everywhere; the logarithm of zero cannot occur.
-        """
-        _check(deviation)
-        if dtype not in WORDS:
-            raise BadInput(f"dtype of noise must be torch.float32 or torch.float64, got {dtype}")
-        sizes = (shape,) if isinstance(shape, int) else tuple(shape)
-        count = math.prod(sizes)
-        half = (count + 1) // 2
-        flat = torch.empty(2 * half, dtype=dtype)
-        with torch.no_grad(), self._lock:
-            self._check_process()
-            for start in range(0, half, PAIRS):
-                stop = min(start + PAIRS, half)
-                self._pairs(flat[start:stop], flat[half + start : half + stop], deviation)
-        return flat[:count].view(sizes)
 
     def added(self, values: NDArray[np.float64], deviation: float) -> NDArray[np.float64]:
         """`values` plus independent real N(0, deviation^2), rounded to a public grid of deviation / 128 to / 64.
@@ -185,26 +158,6 @@ class Noise:
         with torch.no_grad(), self._lock:
             self._check_process()
             return gaussian.rounded(flat, deviation, self._stream)
-
-    def _pairs(self, cosines: torch.Tensor, sines: torch.Tensor, deviation: float) -> None:
-        """Fill both halves with len(cosines) <= PAIRS pairs (Box & Muller 1958)."""
-        word, bits = WORDS[cosines.dtype]
-        words = self._stream.words(len(cosines), word)
-        # |w + 1/2| is uniform over the halves 1/2, 3/2, ..., 2^bits - 1/2: never zero
-        radius = words[: len(cosines)].to(cosines.dtype).add_(0.5).abs_()
-        if radius.amin() < RARE:
-            self._refine(radius)
-        radius.mul_(2.0**-bits).log_().mul_(-2.0).sqrt_().mul_(deviation)
-        angle = words[len(cosines) :].to(cosines.dtype).mul_(math.pi * 2.0**-bits)
-        torch.cos(angle, out=cosines).mul_(radius)
-        torch.sin(angle, out=sines).mul_(radius)
-
-    def _refine(self, radius: torch.Tensor) -> None:
-        """Replace the half in k + 1/2, for small k, by a uniform of (0, 1]: near zero the grid must be finer."""
-        rare = (radius < RARE).nonzero().squeeze(1)
-        words = np.frombuffer(self._stream.bits(8 * len(rare)), np.uint64)
-        fraction = _fractions(words) + 2.0**-53
-        radius[rare] = (radius[rare].double().floor_() + torch.from_numpy(fraction)).to(radius.dtype)
 
 
 def _check(deviation: float) -> None:

@@ -18,8 +18,8 @@ class Stream:
     def __init__(self, secret: bytes, purpose: bytes) -> None:
         self._stream = Cipher(algorithms.AES(derived(secret, purpose)), modes.CTR(bytes(16))).encryptor()
         self._further = permutation(secret, purpose + b" further bits")
-        self._zeros = bytes(16 * PAIRS)
-        self._bytes = np.empty(16 * PAIRS + 16, np.uint8)  # update_into wants a block more than it writes
+        self._zeros = bytes(8 * PAIRS)
+        self._bytes = np.empty(8 * PAIRS + 16, np.uint8)  # update_into wants a block more than it writes
         self.pairs = 0  # of words handed out so far
 
     def bits(self, n_bytes: int) -> bytes:
@@ -27,12 +27,12 @@ class Stream:
         taken: bytes = self._stream.update(bytes(n_bytes))
         return taken
 
-    def words(self, pairs: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
-        """The next 2 * pairs words (pairs <= PAIRS), int32 or int64; the tensor is overwritten by the next call."""
-        size = 2 * pairs * dtype.itemsize
+    def words(self, pairs: int) -> torch.Tensor:
+        """The next 2 * pairs words (pairs <= PAIRS), int32; the tensor is overwritten by the next call."""
+        size = 8 * pairs
         self._stream.update_into(memoryview(self._zeros)[:size], self._bytes.data)
         self.pairs += pairs
-        return torch.from_numpy(self._bytes[:size]).view(dtype)
+        return torch.from_numpy(self._bytes[:size]).view(torch.int32)
 
     def further(self, pairs: NDArray[np.uint64], depth: int) -> NDArray[np.uint64]:
         """64 further bits for both words of each pair (n,), which counts from 0: (n, 2), the same whenever asked.

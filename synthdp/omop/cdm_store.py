@@ -87,7 +87,8 @@ class Cdm:
         """Whether both have a file in common, by whatever name, lie in one folder, or in one database."""
         if self._url is not None and self._url == other._url:
             return True
-        if self.is_folder and other.is_folder and Path(other.where).resolve() in _and_above(Path(self.where)):
+        here = Path(self.where).resolve()
+        if self.is_folder and other.is_folder and Path(other.where).resolve() in (here, *here.parents):
             return True
         return bool({*map(record_files.identity, self.paths)} & {*map(record_files.identity, other.paths)})
 
@@ -387,10 +388,6 @@ def _view(connection: Any, path: Path, name: str) -> tuple[str, ...]:
                 raise BadInput(f"{path}: a row {csvfile.AFTER_THE_LAST}; name this column in the header")
     connection.execute(f"CREATE VIEW {name} AS SELECT {chosen} FROM {read}")
     return tuple(lower)
-
-
-def _and_above(folder: Path) -> list[Path]:
-    return [folder.resolve(), *folder.resolve().parents]
 
 
 def _file_of(url: str) -> str:

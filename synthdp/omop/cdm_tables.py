@@ -37,7 +37,7 @@ def read(where: str, schema: "Schema") -> "dict[str, pd.DataFrame]":
     the first one. Raises `BadInput` where a table or a field is not there."""
     cdm.check(schema)
     wanted = {table.name: _fields(schema, table) for table in schema.tables}
-    if _has(schema, cdm.PERSON, cdm.DEATH_DATE):
+    if f"{cdm.PERSON}.{cdm.DEATH_DATE}" in schema.names:
         wanted[cdm.DEATH] = ("person_id", cdm.DEATH_DATE)
     frames = {name: framed(table, KEYS) for name, table in Cdm(where).each(wanted)}
     for name, fields in wanted.items():
@@ -61,10 +61,6 @@ def read(where: str, schema: "Schema") -> "dict[str, pd.DataFrame]":
             if isinstance(column, Numeric) and column.kind != "datetime" and name != cdm.DAYS:
                 frames[table.name][name] = numbers(frames[table.name][name])
     return {table.name: frames[table.name][_columns(schema, table)] for table in schema.tables}
-
-
-def _has(schema: "Schema", table: str, name: str) -> bool:
-    return f"{table}.{name}" in schema.names
 
 
 def _columns(schema: "Schema", table: "Table") -> list[str]:

@@ -45,9 +45,9 @@ def _dated(years: str, more: str = "") -> str:
     return f"{{kind: datetime, resolution: day, bounds: {years}, bins: 20{more}, review: true}}  # question: from which day to which?"
 
 
-def _synthea(file: str, codes: str = CODES, **called: str) -> File:
+def _synthea(file: str, **called: str) -> File:
     names = {"encounter": "visit_id", "patient": "person_id", **called}
-    return File(name=file, called=names, draft={"code": codes, **dict.fromkeys(called.values(), DATE)})
+    return File(name=file, called=names, draft={"code": CODES, **dict.fromkeys(called.values(), DATE)})
 
 
 def _mimic(file: str, codes: str, **called: str) -> File:

@@ -7,7 +7,7 @@ the schema, the settings and the model themselves: only a signature tells whose 
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -451,8 +451,3 @@ FACTS = (
         holds=lambda held: held.statement.answers == held.tables,
     ),
 )
-
-
-def names(facts: Iterable[Fact] = FACTS) -> list[str]:
-    """The fields of the statement that the facts are about."""
-    return list(dict.fromkeys(fact.name.partition(".")[0] for fact in facts))

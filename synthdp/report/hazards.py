@@ -178,19 +178,16 @@ def _utility(s: Statement) -> Hazard:
         if targets
         else "The schema names no use."
     )
+    units = "patients" if promise.unit(s).patient else "records"
     figures = "No budget was spent on figures of fitness, so this page makes no claim about it."
     if s.fitness is not None:
         figures = fitness_words.sentence(s.fitness)
     return _hazard(
         "Utility and bias: noise hurts small groups most",
-        f"{aim} {figures} Noise drowns whatever only a few {_plural(s)} share, and bias in the records passes to the data. Ask the "
+        f"{aim} {figures} Noise drowns whatever only a few {units} share, and bias in the records passes to the data. Ask the "
         "steward for a comparison before you rely on the data.",
         outside=True,
     )
-
-
-def _plural(s: Statement) -> str:
-    return "patients" if promise.unit(s).patient else "records"
 
 
 def _implementation(s: Statement) -> Hazard:

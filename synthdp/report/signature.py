@@ -62,8 +62,7 @@ def sign(folder: Path, manifest: bytes, key: Path, passphrase: bytes | None = No
         "key": name,
         "signature": base64.b64encode(private.sign(PREFIX + manifest)).decode(),
     }
-    with atomic.file(folder / SIGNATURE) as part:
-        part.write_text(json.dumps(body, indent=2) + "\n", encoding="utf-8")
+    atomic.write(folder / SIGNATURE, json.dumps(body, indent=2) + "\n")
     return name
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import synthdp
 from synthdp import accounting
 from synthdp.budgets.filters import Cap, Entered
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, listed
 from synthdp.files import strict_json
 from synthdp.ledger import parsing
 from synthdp.ledger.budget import Budget
@@ -349,10 +349,9 @@ def read_off(columns: Sequence[Mapping[str, Any]]) -> str:
     names = [str(column["name"]) for column in columns if column["declared"].get("observed")]
     if not names:
         return ""
-    listed = ", ".join(names[:8]) + (f" and {len(names) - 8} others" if len(names) > 8 else "")
     return (
-        f"Facts of {listed} were read off the records at no charge, as the schema says (observed: true): a bound or a category may "
-        "be that of one person."
+        f"Facts of {listed(names, others='others')} were read off the records at no charge, as the schema says (observed: true): "
+        "a bound or a category may be that of one person."
     )
 
 

@@ -177,8 +177,7 @@ def write(statement: Statement, out: Path, *, verified: Verified | None = None, 
         printer.check()
     out.mkdir(parents=True, exist_ok=True)
     for name, content in (("statement.json", text), ("statement.html", page)):
-        with atomic.file(out / name) as part:
-            part.write_text(content, encoding="utf-8")
+        atomic.write(out / name, content)
     if pdf:
         printer.write_pdf(page, out / "statement.pdf")
 
@@ -190,17 +189,9 @@ def to_text(statement: Statement) -> str:
 
 def render(statement: Statement, verified: Verified | None = None) -> str:
     """The page as text. Names and categories are other people's words, so everything is escaped."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
+    filters: dict[str, Any] = {
         "number": words.number,
         "upper_bound": words.upper,
         "percent": words.percent,
@@ -209,6 +200,7 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
         "one_in": words.one_in,
         "between": fitness_words.between,
     }
+    environment = pages.environment(TEMPLATES, filters=filters)
     plot = plots.epsilon_curve(statement.curve, statement.delta, statement.epsilon)
     return environment.get_template("statement.html.j2").render(
         s=statement,

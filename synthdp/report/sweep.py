@@ -50,7 +50,8 @@ def cost(statements: Sequence[Statement], others: Sequence[Plan] = (), unreadabl
         "reason": None,
     }
     if unreadable:
-        return {**found, "reason": f"{_ledgers(unreadable)} cannot be read, so what was charged in it is not known"}
+        which = "a ledger" if unreadable == 1 else f"one of {unreadable} ledgers"
+        return {**found, "reason": f"{which} cannot be read, so what was charged in it is not known"}
     events = tuple(entry for plan in (*(said.events for said in counted), *others) for entry in plan)
     if not events:
         return {**found, "epsilon": 0.0}
@@ -128,10 +129,6 @@ def _apart(found: dict[str, Any]) -> list[str]:
 
 def _fits(number: int) -> str:
     return f"{number} fit{'' if number == 1 else 's'}"
-
-
-def _ledgers(number: int) -> str:
-    return "a ledger" if number == 1 else f"one of {number} ledgers"
 
 
 SCHEMA_VERSION = 1

@@ -45,23 +45,14 @@ def write(found: Mapping[str, Any], out: Path) -> None:
     else:
         (out / "compare.svg").unlink(missing_ok=True)
     for name, text in texts.items():
-        with atomic.file(out / name) as part:
-            part.write_text(text, encoding="utf-8")
+        atomic.write(out / name, text)
 
 
 def html(found: Mapping[str, Any]) -> str:
     """The page as text: one file, nothing is loaded. Names are other people's words, so everything is escaped."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"number": words.number, "between": between}
+    environment = pages.environment(TEMPLATES, filters={"number": words.number, "between": between})
     panels = [
         {**panel, "plot": Markup(plots.panel(panel, f"panel{place}"))}  # noqa: S704 - plots.py escapes what it is given
         for place, panel in enumerate(found["panels"])

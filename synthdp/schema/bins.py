@@ -34,12 +34,9 @@ class Bins:
         """Number of codes."""
         return self.count + len(self.atoms)
 
-    def encode(self, values: Values) -> NDArray[np.int32]:
-        """Codes of numbers, infinite ones too (datetimes: int64 microseconds); out of bounds goes to the ends."""
-        return self.codes(self.points(values))
-
     def points(self, values: Values) -> Values:
-        """Numbers as points of the grid (int64), or as they are without one; out of bounds goes to the ends."""
+        """Numbers, infinite ones too (datetimes: int64 microseconds), as points of the grid (int64), or as they are without one; out of
+        bounds goes to the ends."""
         points: Values
         if self.scale is None:
             points = np.clip(values, self.edges[0], self.edges[-1])
@@ -58,10 +55,6 @@ class Bins:
             codes = np.where(self.atoms[place] == points, self.count + place, codes)
         return codes.astype(np.int32)
 
-    def decode(self, codes: NDArray[np.int32], rng: np.random.Generator) -> Values:
-        """One value per code, uniform within its interval; every value encodes to its code again."""
-        return self.values(self.draw(codes, rng))
-
     def values(self, points: Values) -> Values:
         """What points stand for."""
         if self.scale is not None and self.scale < 1:  # whole numbers in steps
@@ -76,7 +69,8 @@ class Bins:
         return np.append(least, self.atoms)[codes]
 
     def draw(self, codes: NDArray[np.int32], rng: np.random.Generator, most: Values | None = None) -> Values:
-        """One point per code, uniform within its interval, and at most `most` (rows,) where the interval has such a point."""
+        """One point per code, uniform within its interval, and at most `most` (rows,) where the interval has such a point; every point
+        has its code again."""
         draws = rng.random(len(codes))
         atomic = codes >= self.count
         inside = np.where(atomic, 0, codes)

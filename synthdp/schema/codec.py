@@ -140,11 +140,6 @@ class Codec:
         return coder.atoms() if isinstance(coder, NumericCoder) else np.empty(0)
 
     @property
-    def tied(self) -> bool:
-        """Whether honoured rules tie columns: then codes of a column are no function of that column alone."""
-        return self._ties is not None and bool(self._ties.honoured)
-
-    @property
     def ordered(self) -> tuple[str, ...]:
         """The columns whose values honoured orders tie to one another."""
         gaps = None if self._ties is None else self._ties.gaps

@@ -8,7 +8,7 @@ from dataclasses import MISSING, Field, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.errors import BadInput, nearest
+from synthdp.errors import BadInput, listed, nearest
 from synthdp.files.limits import check_width
 from synthdp.schema import linked_tables
 from synthdp.schema.columns import (
@@ -242,8 +242,9 @@ class Schema:
         ]
         problems = []
         if marked:
+            named = listed([*map(repr, marked)], others="others")
             problems.append(
-                f"{_few(marked)} {'was guessed, and is' if len(marked) == 1 else 'were guessed, and are'} marked for review: check "
+                f"{named} {'was guessed, and is' if len(marked) == 1 else 'were guessed, and are'} marked for review: check "
                 f"{'it' if len(marked) == 1 else 'each of them'}, correct it if need be, and delete its line `review: true`"
             )
         if not (self.declared_by or "").strip():
@@ -559,10 +560,6 @@ def _refuse_unknown(where: str, values: Mapping[Any, Any], known: list[str]) -> 
     for key in values:
         if key not in known:
             raise BadInput(f"{where}: unknown key {key!r}{nearest(str(key), known)}; known keys: {', '.join(known)}")
-
-
-def _few(names: list[str], most: int = 8) -> str:
-    return _listed(names[:most]) + (f" and {len(names) - most} others" if len(names) > most else "")
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -2,7 +2,7 @@
 
 A scalar is equality; a list is a set of values of a categorical, ordinal or boolean column, or the two ends (both included) of a
 range of numbers or instants; null is a missing value. All conditions hold together. What a model needs of them is public: for
-each code of a column the share of its values that are wanted, since values are uniform within a bin (`Bins.decode`). Of linked tables a
+each code of a column the share of its values that are wanted, since values are uniform within a bin (`Bins.draw`). Of linked tables a
 condition is one on people: it names their columns, such as `person.sex`.
 """
 

@@ -5,7 +5,6 @@ silence. Here only true, false, null and plain decimal numbers are anything but 
 """
 
 import math
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import yaml
 
 from synthdp.errors import BadInput
+from synthdp.files import atomic
 from synthdp.files.strict_json import DIGITS
 
 MOST_BYTES = 2 << 20
@@ -155,10 +155,4 @@ def dump(values: Any, width: float = 120) -> str:
 
 def save(values: Any, path: Path) -> None:
     """Write YAML to a file, whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        temporary.write_text(dump(values), encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise BadInput(f"{path}: cannot be written ({error.strerror or type(error).__name__})") from None
+    atomic.write(path, dump(values))

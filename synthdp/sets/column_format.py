@@ -125,17 +125,14 @@ def decimal_sign(columns: list[Values]) -> str:
     """The sign before decimals of most columns of numbers: a comma where some need it, and more than need a point."""
     needs = Counter[str]()
     for values in columns:
-        kept = values.but(tuple(text for text in values.texts if _is_code(text)))
+        codes = (text for text in values.texts if text in TEXTS or NUMBERS.fullmatch(text))
+        kept = values.but(tuple(codes))
         if not kept.texts:
             continue
         for sign, pattern in ((",", COMMA), (".", POINT)):
             if any(sign in text for text in kept.texts) and kept.matching(pattern.fullmatch) >= MOST:
                 needs[sign] += 1
     return "," if needs[","] > needs["."] else "."
-
-
-def _is_code(text: str) -> bool:
-    return text in TEXTS or NUMBERS.fullmatch(text) is not None
 
 
 class ColumnFormat:

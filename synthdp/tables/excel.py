@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.schema import cells
 from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime, Identifier, Integer, Ordinal, in_numbers
-from synthdp.schema.file_coding import PLAIN, SPACE, Coded, Reading
+from synthdp.schema.file_coding import PLAIN, SPACE, Coded
 from synthdp.schema.schema import Schema
 from synthdp.tables import csvfile, foreign
 from synthdp.tables.foreign_parser import BLANK, DAY, INSTANT, NUMBER, TEXT, TRUTH
@@ -208,8 +208,3 @@ def _kind(coded: Coded, text: str, *, as_text: bool) -> int:
 def _is_number(text: str) -> bool:
     """Whether a code is one that Excel would hold as a number."""
     return csvfile.PLAIN_NUMBER.fullmatch(text) is not None and str(int(float(text))) == text
-
-
-def reading_of(sheet: Sheet, **found: Any) -> Reading:
-    """How a workbook is written: the sheet is named where there are others."""
-    return Reading(sheet=sheet.name if sheet.others else None, **found)

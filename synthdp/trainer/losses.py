@@ -24,10 +24,6 @@ class Loss:
     inputs: bool = True
 
 
-def _cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-    return functional.cross_entropy(outputs, targets.long(), reduction="none")
-
-
 def _mean(error: Callable[..., Tensor]) -> Function:
     """The mean of an elementwise error over a row's entries."""
 
@@ -47,7 +43,11 @@ def _entries(values: Tensor) -> Tensor:
 
 
 LOSSES = {
-    "cross_entropy": Loss(_cross_entropy, CLASSES, inputs=False),
+    "cross_entropy": Loss(
+        lambda outputs, targets: functional.cross_entropy(outputs, targets.long(), reduction="none"),
+        CLASSES,
+        inputs=False,
+    ),
     "binary_cross_entropy": Loss(_mean(functional.binary_cross_entropy_with_logits), (Boolean,)),
     "squared_error": Loss(_mean(functional.mse_loss), NUMBERS),
     "absolute_error": Loss(_mean(functional.l1_loss), NUMBERS),

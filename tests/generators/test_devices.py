@@ -6,6 +6,7 @@ import pytest
 import torch
 from clinic import contracts, kind_of, make_frame, make_pictures, make_schema, picture_schema, quick
 from elsewhere import DEVICE, Away, Elsewhere, Mixed, elsewhere
+from stopping import files, same
 from sweeps import heavy, sweep
 
 from synthdp import BadInput, Budget, Synthesizer
@@ -111,21 +112,12 @@ def fitted(data, name, changes=None, **options):
     return made.fit(frame, **{"seed": 3, **options})
 
 
-def same(one, other):
-    """Models, to the last bit."""
-    there, here = one.model.tensors(), other.model.tensors()
-    assert there.keys() == here.keys()
-    for key, value in here.items():
-        np.testing.assert_array_equal(there[key], value)
-
-
 def check_elsewhere(monkeypatch, data, name, changes=None):
     """A fit there is the one here, and waits where it has to."""
     here = fitted(data, name, changes)
     with elsewhere(monkeypatch) as mode:
         there = fitted(data, name, changes)
     same(there, here)
-    assert there.ledger.entries() == here.ledger.entries()
     assert mode.operations > 500
     assert mode.waits.keys() <= PLACES[name.partition(":")[0]]
     settings = short(data, name, changes)
@@ -306,16 +298,14 @@ def test_a_fit_stopped_elsewhere_goes_on_here(data, name, tmp_path, monkeypatch)
         monkeypatch.setattr(f"synthdp.generators.{kind}.SHOW_EVERY", 5)
 
     def stopped(folder):
-        folder.mkdir()
-        files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
         with pytest.raises(Stop):
-            fitted(data, name, progress=stop, **files)
-        return files
+            fitted(data, name, progress=stop, **files(folder))
+        return files(folder)
 
     here = stopped(tmp_path / "here")
     with elsewhere(monkeypatch):
         there = stopped(tmp_path / "there")
-    models = [fitted(data, name, resume=True, **files) for files in (here, there)]
+    models = [fitted(data, name, resume=True, **kept) for kept in (here, there)]
     same(*models)
 
 

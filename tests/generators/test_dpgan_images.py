@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from clinic import make_pictures, picture_schema, quick
+from stopping import files, play, same, same_tensors, stopped_after_saving
 from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer, load
@@ -20,7 +21,6 @@ from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
 from synthdp.seal.gradients import MARGIN, per_unit_reference
 from synthdp.seal.replay import Recorder
-from synthdp.seal.resume import Checkpoint
 
 BUDGET = Budget(3.0, 1e-5)
 MODES = {"basis": "dpgan_images", "conv": "dpgan_images:conv", "mlp": "dpgan_images:mlp"}
@@ -51,19 +51,6 @@ def game(generator, frame, seed=5, answers=None):
     terms = generator.terms(schema, data.commit(lambda z: generator.plan(schema, z)))
     data.resolve()
     return generator.game(data, terms, random(seed))
-
-
-def play(one, steps):
-    for step in steps:
-        one.discriminator_step(step)
-        if (step + 1) % one.settings.generator_every == 0:
-            one.generator_step(step // one.settings.generator_every)
-
-
-def same(one, other):
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        np.testing.assert_array_equal(value, other[name], err_msg=name)
 
 
 @pytest.mark.heavy
@@ -158,44 +145,24 @@ def test_a_restored_game_goes_on_bit_for_bit(mode):
     kept = {name: value.copy() for name, value in first.state().items()}
     second = game(generator, frame, seed=77)  # other weights, other draws: all of it is replaced
     second.restore(kept)
-    same(second.state(), kept)
+    same_tensors(second.state(), kept)
     first.data._recorder = answers = Recorder()
     play(first, range(6, 10))
     second.data._recorder = Recorder(of=answers)
     play(second, range(6, 10))
-    same(second.state(), first.state())
-    same(second.finish().tensors(), first.finish().tensors())
+    same_tensors(second.state(), first.state())
+    same_tensors(second.finish().tensors(), first.finish().tensors())
 
 
 @pytest.mark.heavy
 def test_a_rehearsal_that_was_stopped_and_resumed_equals_an_uninterrupted_one(tmp_path):
-    class Stop(Exception):
-        pass
-
     def fit(folder, resume=False):
         made = Synthesizer(settings("basis"), schema=picture_schema(), budget=BUDGET)
-        files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
-        return made.fit(make_pictures(150), seed=3, resume=resume, **files)
+        return made.fit(make_pictures(150), seed=3, resume=resume, **files(folder))
 
-    plain, saves = Checkpoint.save, 0
-
-    def save(self, facts, state):
-        nonlocal saves
-        plain(self, facts, state)
-        saves += 1
-        if saves == 8:
-            raise Stop
-
-    (tmp_path / "whole").mkdir()
-    (tmp_path / "stopped").mkdir()
-    whole = fit(tmp_path / "whole")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoint, "save", save)
-        with pytest.raises(Stop):
-            fit(tmp_path / "stopped")
-    resumed = fit(tmp_path / "stopped", resume=True)
-    same(resumed.model.tensors(), whole.model.tensors())
-    assert resumed.ledger.entries() == whole.ledger.entries()
+    with stopped_after_saving(8):
+        fit(tmp_path / "stopped")
+    same(fit(tmp_path / "stopped", resume=True), fit(tmp_path / "whole"))
 
 
 @pytest.mark.heavy

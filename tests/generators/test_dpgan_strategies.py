@@ -8,6 +8,8 @@ import pandas as pd
 import pytest
 import torch
 from clinic import make_frame, make_schema
+from gradient_sums import clipped_gradient_sum
+from stopping import play, same_tensors
 from sweeps import heavy, sweep
 
 from synthdp import BadInput, Budget, Synthesizer, accounting
@@ -21,7 +23,7 @@ from synthdp.noise.noise import Noise
 from synthdp.seal.charging import Account
 from synthdp.seal.clipping import Flat, layout
 from synthdp.seal.door import Sensitive
-from synthdp.seal.gradients import MARGIN, Gradients, clipped_gradient_sum, per_unit_reference
+from synthdp.seal.gradients import MARGIN, Gradients, per_unit_reference
 from synthdp.seal.gradients.question import Counted
 from synthdp.seal.replay import Recorder
 
@@ -123,19 +125,6 @@ def game(generator, seed=5, rows=150):
     return generator.game(data, terms, random(seed))
 
 
-def play(one, steps):
-    for step in steps:
-        one.discriminator_step(step)
-        if (step + 1) % one.settings.generator_every == 0:
-            one.generator_step(step // one.settings.generator_every)
-
-
-def same(one, other):
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        np.testing.assert_array_equal(value, other[name], err_msg=name)
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     ("way", "optimizer"),
@@ -152,14 +141,14 @@ def test_a_restored_game_goes_on_bit_for_bit(way, optimizer):
     kept = {name: value.copy() for name, value in first.state().items()}
     second = game(dataclasses.replace(generator), seed=77)  # other weights, other draws: all of it is replaced
     second.restore(kept)
-    same(second.state(), kept)
+    same_tensors(second.state(), kept)
     # From here on both see the same records and the same noise: those of the first game's seal.
     answers = Recorder()
     first.data._recorder = answers
     play(first, range(13, 27))
     second.data._recorder = Recorder(of=answers)
     play(second, range(13, 27))
-    same(second.state(), first.state())
+    same_tensors(second.state(), first.state())
     assert any(not np.array_equal(value, kept[name]) for name, value in first.state().items())
     ends = second.finish().network.state_dict()
     for name, value in first.finish().network.state_dict().items():
@@ -172,7 +161,7 @@ def test_a_state_is_a_copy_of_plain_arrays():
     kept = one.state()
     before = {name: value.copy() for name, value in kept.items()}
     play(one, range(6))
-    same(kept, before)
+    same_tensors(kept, before)
     assert all(isinstance(value, np.ndarray) and value.dtype != object for value in kept.values())
 
 
@@ -184,7 +173,7 @@ def test_every_start_is_restored(start):
     first.start()
     second = game(generator, seed=77)
     second.restore(first.state())
-    same(second.state(), first.state())
+    same_tensors(second.state(), first.state())
     assert (second.network.tables is None) == (start == "none")
     ends = second.finish().network.state_dict()
     for name, value in first.finish().network.state_dict().items():

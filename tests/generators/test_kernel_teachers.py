@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from clinic import make_frame, make_schema, quick
+from stopping import files, same, stopped_after_saving, stopped_before_step
 
 from synthdp import BadInput, Budget, Schema, Synthesizer
 from synthdp.generators.adversarial.pair_kernel import interactions, learnt
@@ -12,7 +13,6 @@ from synthdp.generators.kernel_teachers import KernelTeachers
 from synthdp.generators.parts.table_networks import Blocks
 from synthdp.ledger.events import Entry, Gaussian, Vote
 from synthdp.schema.codec import Codec
-from synthdp.seal.resume import Checkpoint
 from synthdp.seal.teachers import MeanEmbeddings
 from synthdp.seal.teachers.mean_embeddings import compared
 from synthdp.seal.teachers.protocols import Parts
@@ -131,73 +131,38 @@ def test_plans_hold_one_event_a_round(start):
 
 
 @pytest.mark.heavy
-def test_a_fit_stopped_while_it_learns_loses_no_answer_and_no_step(tmp_path, monkeypatch):
+def test_a_fit_stopped_while_it_learns_loses_no_answer_and_no_step(tmp_path):
     """Killed in the middle of a round, after its answer: the same model comes out as if it had not been."""
-
-    class Stop(Exception):
-        pass
 
     def fit(folder, *, resume=False):
         synth = Synthesizer(quick(NAME), schema=make_schema(), budget=BUDGET)
-        files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
-        seen = []
+        seen, kept = [], files(folder)
         release = synth.fit(
-            make_frame(150), seed=3, resume=resume, progress=lambda step, steps, _: seen.append((step, steps)), **files
+            make_frame(150), seed=3, resume=resume, progress=lambda step, steps, _: seen.append((step, steps)), **kept
         )
         return release, seen
 
     whole, all_seen = fit(tmp_path / "whole")
     assert all_seen[-1] == (80, 80)
-    plain = TableGeneratorNetwork.step
     for number in (10, 50):  # generator steps of the first round, and of the second
-
-        def step(self, judged, at, number=number):
-            if at == number:
-                raise Stop
-            plain(self, judged, at)
-
-        folder = tmp_path / str(number)
-        with monkeypatch.context() as patch:
-            patch.setattr(TableGeneratorNetwork, "step", step)
-            with pytest.raises(Stop):
-                fit(folder)
-        resumed, seen = fit(folder, resume=True)
+        with stopped_before_step(TableGeneratorNetwork, number):
+            fit(tmp_path / str(number))
+        resumed, seen = fit(tmp_path / str(number), resume=True)
         assert seen[-1] == (80, 80)
-        assert resumed.ledger.entries() == whole.ledger.entries()
-        for key, value in whole.model.tensors().items():
-            np.testing.assert_array_equal(resumed.model.tensors()[key], value)
+        same(resumed, whole)
 
 
 @pytest.mark.heavy
 def test_a_stopped_fit_goes_on_as_if_it_had_not_been(tmp_path):
     """Law 23 in a rehearsal, teachers included: same parts, same states, same model."""
 
-    class Stop(Exception):
-        pass
-
     def fit(folder, *, resume=False):
         synth = Synthesizer(quick(NAME, start="columns"), schema=make_schema(), budget=BUDGET)
-        files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
-        return synth.fit(make_frame(150), seed=3, resume=resume, **files)
+        return synth.fit(make_frame(150), seed=3, resume=resume, **files(folder))
 
-    plain, saves = Checkpoint.save, 0
-
-    def save(self, facts, state):
-        nonlocal saves
-        plain(self, facts, state)
-        saves += 1
-        if saves == 2:
-            raise Stop
-
-    whole = fit(tmp_path / "whole")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoint, "save", save)
-        with pytest.raises(Stop):
-            fit(tmp_path / "stopped")
-    resumed = fit(tmp_path / "stopped", resume=True)
-    assert resumed.ledger.entries() == whole.ledger.entries()
-    for key, value in whole.model.tensors().items():
-        np.testing.assert_array_equal(resumed.model.tensors()[key], value)
+    with stopped_after_saving(2):
+        fit(tmp_path / "stopped")
+    same(fit(tmp_path / "stopped", resume=True), fit(tmp_path / "whole"))
 
 
 @pytest.mark.parametrize(

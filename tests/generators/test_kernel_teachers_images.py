@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from clinic import make_pictures, picture_schema, quick
+from stopping import files, same, stopped_before_step
 from torch.testing import assert_close
 
 from synthdp import BadInput, Budget, Synthesizer
@@ -176,33 +177,16 @@ def test_plans_hold_one_event_a_vote_and_the_starts_share():
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("number", [5, 25])
-def test_a_fit_stopped_while_it_learns_loses_no_answer_and_no_step(number, tmp_path, monkeypatch):
+def test_a_fit_stopped_while_it_learns_loses_no_answer_and_no_step(number, tmp_path):
     """Law 23 in a rehearsal: killed in a round, after its answer, the same model comes out as if it had not been."""
-
-    class Stop(Exception):
-        pass
 
     def fit(folder, *, resume=False):
         synth = Synthesizer(quick("kernel_teachers_images", "images"), schema=picture_schema(), budget=BUDGET)
-        files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
-        return synth.fit(make_pictures(150), seed=3, resume=resume, **files)
+        return synth.fit(make_pictures(150), seed=3, resume=resume, **files(folder))
 
-    plain = MomentMatchingNetwork.step
-
-    def step(self, student, at):
-        if at == number:
-            raise Stop
-        plain(self, student, at)
-
-    whole = fit(tmp_path / "whole")
-    with monkeypatch.context() as patch:
-        patch.setattr(MomentMatchingNetwork, "step", step)
-        with pytest.raises(Stop):
-            fit(tmp_path / "stopped")
-    resumed = fit(tmp_path / "stopped", resume=True)
-    assert resumed.ledger.entries() == whole.ledger.entries()
-    for key, value in whole.model.tensors().items():
-        np.testing.assert_array_equal(resumed.model.tensors()[key], value)
+    with stopped_before_step(MomentMatchingNetwork, number):
+        fit(tmp_path / "stopped")
+    same(fit(tmp_path / "stopped", resume=True), fit(tmp_path / "whole"))
 
 
 def test_teachers_follow_from_public_numbers():

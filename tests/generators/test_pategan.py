@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from clinic import booleans, make_frame, make_schema, quick
+from stopping import files, same, stopped_before_step
 from sweeps import heavy
 
 from synthdp import BadInput, Budget, Schema, Synthesizer
@@ -100,34 +101,18 @@ def test_plans_hold_one_event_a_round(start):
 
 
 @pytest.mark.heavy
-def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_steps(tmp_path, monkeypatch):
+def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_steps(tmp_path):
     """Killed in the middle of a round, after its answer: the same model comes out as if it had not been."""
-
-    class Stop(Exception):
-        pass
 
     def fit(folder, *, resume=False):
         synth = Synthesizer(quick(NAME), schema=make_schema(), budget=BUDGET)
-        files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
-        return synth.fit(make_frame(150), seed=3, resume=resume, **files)
+        return synth.fit(make_frame(150), seed=3, resume=resume, **files(folder))
 
-    whole, plain = fit(tmp_path / "whole"), TableGeneratorNetwork.step
+    whole = fit(tmp_path / "whole")
     for number in (10, 50):  # generator steps of the first round, and of the second
-
-        def step(self, judged, at, number=number):
-            if at == number:
-                raise Stop
-            plain(self, judged, at)
-
-        folder = tmp_path / str(number)
-        with monkeypatch.context() as patch:
-            patch.setattr(TableGeneratorNetwork, "step", step)
-            with pytest.raises(Stop):
-                fit(folder)
-        resumed = fit(folder, resume=True)
-        assert resumed.ledger.entries() == whole.ledger.entries()
-        for key, value in whole.model.tensors().items():
-            np.testing.assert_array_equal(resumed.model.tensors()[key], value)
+        with stopped_before_step(TableGeneratorNetwork, number):
+            fit(tmp_path / str(number))
+        same(fit(tmp_path / str(number), resume=True), whole)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clinic import booleans, make_frame, make_schema, quick
+from stopping import files, same, stopped_after_saving
 
 from synthdp import BadInput, Budget, Schema, Synthesizer, accounting
 from synthdp.accounting.caps import Filter
@@ -113,32 +114,13 @@ def test_plans_hold_one_event_a_labelled_row(start):
 def test_a_stopped_fit_goes_on_as_if_it_had_not_been(tmp_path):
     """Law 23 in a rehearsal, teachers included: same parts, same states, same model."""
 
-    class Stop(Exception):
-        pass
-
     def fit(folder, *, resume=False):
         synth = Synthesizer(quick(NAME, start="columns"), schema=make_schema(), budget=BUDGET)
-        files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
-        return synth.fit(make_frame(150), seed=3, resume=resume, **files)
+        return synth.fit(make_frame(150), seed=3, resume=resume, **files(folder))
 
-    plain, saves = Checkpoint.save, 0
-
-    def save(self, facts, state):
-        nonlocal saves
-        plain(self, facts, state)
-        saves += 1
-        if saves == 2:
-            raise Stop
-
-    whole = fit(tmp_path / "whole")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoint, "save", save)
-        with pytest.raises(Stop):
-            fit(tmp_path / "stopped")
-    resumed = fit(tmp_path / "stopped", resume=True)
-    assert resumed.ledger.entries() == whole.ledger.entries()
-    for key, value in whole.model.tensors().items():
-        np.testing.assert_array_equal(resumed.model.tensors()[key], value)
+    with stopped_after_saving(2):
+        fit(tmp_path / "stopped")
+    same(fit(tmp_path / "stopped", resume=True), fit(tmp_path / "whole"))
 
 
 @pytest.mark.heavy

@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from gradient_sums import clipped_gradient_sum
 from modules import FOLLOWED, MODULES, gap, loss, make, norm
 from torch import nn
 
@@ -17,7 +18,6 @@ from synthdp.seal.gradients import (
     MARGIN,
     add_noise,
     bookkeeping,
-    clipped_gradient_sum,
     explicit,
     per_unit_reference,
 )

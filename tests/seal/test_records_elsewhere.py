@@ -7,12 +7,12 @@ import pytest
 import torch
 from clinic import make_frame, make_schema
 from elsewhere import DEVICE, elsewhere
+from gradient_sums import clipped_gradient_sum
 from torch import nn
 
 from synthdp.schema.codec import Codec
 from synthdp.seal import records as store
 from synthdp.seal.clipping import Automatic, PerGroup
-from synthdp.seal.gradients import clipped_gradient_sum
 from synthdp.seal.gradients.bound import Bound
 from synthdp.seal.gradients.question import Counted, Gradient
 from synthdp.seal.processes import Together

@@ -11,6 +11,7 @@ import killing
 import numpy as np
 import pytest
 from clinic import make_frame, make_schema
+from stopping import stopped_after_saving
 from sweeps import heavy, sweep
 
 from synthdp import BadInput, Budget, Synthesizer, accounting
@@ -19,7 +20,6 @@ from synthdp.generators import Traits
 from synthdp.ledger.events import Capped, Choice, Entry, Gaussian, Revealed, Sampled, Threshold, Vote
 from synthdp.ledger.ledger import Ledger
 from synthdp.options import option
-from synthdp.seal.resume import Checkpoint
 
 STEPS, RATE = 64, 1.0  # with everyone in every sample, epsilon has a closed form: a fit takes a quarter of the time
 BUDGET = Budget(2.0, 1e-5)
@@ -177,22 +177,8 @@ def test_a_rehearsal_resumed_before_its_first_redone_step_equals_an_uninterrupte
 def stopped(folder, blocks=4, **settings):
     """A fit that was stopped right after its n-th block was kept, before the next one is charged."""
 
-    class Stop(Exception):
-        pass
-
-    plain, saves = Checkpoint.save, 0
-
-    def save(self, facts, state):
-        nonlocal saves
-        plain(self, facts, state)
-        saves += 1
-        if saves == blocks + 1:
-            raise Stop
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoint, "save", save)
-        with pytest.raises(Stop):
-            fit(folder, **settings)
+    with stopped_after_saving(blocks + 1):
+        fit(folder, **settings)
 
 
 def test_a_checkpoint_is_resumed_once(tmp_path):

@@ -23,6 +23,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from stopping import stopped_after_saving
 from sweeps import heavy, sweep
 from torch import nn
 from torch.nn import functional
@@ -36,7 +37,6 @@ from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
 from synthdp.seal.records import reading, seal
 from synthdp.seal.replay import Recorder
-from synthdp.seal.resume import Checkpoint
 from synthdp.seal.teachers import Estimators, MeanEmbeddings, Stacked
 from synthdp.seal.teachers.mean_embeddings import public_embedding
 from synthdp.seal.teachers.protocols import dealt, public_rows
@@ -848,21 +848,8 @@ def fit(folder, *, resume=False, seed=3, **settings):
 def stopped(folder, blocks=3, **settings):
     """A fit that was stopped right after its n-th block was kept."""
 
-    class Stop(Exception):
-        pass
-
-    plain, saves = Checkpoint.save, []
-
-    def save(self, facts, state):
-        plain(self, facts, state)
-        saves.append(dict(state))
-        if len(saves) == blocks + 1:
-            raise Stop
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoint, "save", save)
-        with pytest.raises(Stop):
-            fit(folder, **settings)
+    with stopped_after_saving(blocks + 1) as saves:
+        fit(folder, **settings)
     return saves[-1]
 
 

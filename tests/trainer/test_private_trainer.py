@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from clinic import make_frame, make_pictures, make_schema, picture_schema
+from stopping import files, same_tensors, stopped_after_saving
 from sweeps import heavy, sweep
 from torch import nn
 from torch.nn import functional
@@ -28,7 +29,6 @@ from synthdp.seal import public_rows
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
 from synthdp.seal.replay import Recorder
-from synthdp.seal.resume import Checkpoint
 from synthdp.trainer import array_schema, load, verify
 from synthdp.trainer.architecture import own_code
 from synthdp.trainer.inputs import Inputs, framed, settled
@@ -64,12 +64,6 @@ def trainer(module=None, loss="cross_entropy", schema=None, budget=FREE, **setti
 
 def weights(trained):
     return {name: value.numpy() for name, value in trained.module.state_dict().items()}
-
-
-def same(one, other):
-    assert one.keys() == other.keys()
-    for name in one:
-        np.testing.assert_array_equal(one[name], other[name])
 
 
 # ---- It learns, and keeps the budget.
@@ -208,7 +202,7 @@ def test_a_neighbour_moves_each_question_by_at_most_its_sensitivity(strategy):
     frame = make_frame(300, repeats=2)
     recorder, found = replayed(made, frame)
     moved, again = replayed(made, frame[frame["patient"] != "p7"].reset_index(drop=True), of=recorder)
-    same(again, found)
+    same_tensors(again, found)
     assert len(moved.movements) == made.training.steps
     assert all(distance <= sensitivity for distance, sensitivity in moved.movements)
     assert max(distance for distance, _ in moved.movements) > 0
@@ -223,7 +217,7 @@ def test_no_record_and_one_are_trained_on_like_any_other_number(rows):
 def test_a_rehearsal_is_made_again_by_its_seed():
     made = trainer(**WHOLE)
     one, again, other = (made.fit(arrays(), seed=seed) for seed in (3, 3, 4))
-    same(weights(one), weights(again))
+    same_tensors(weights(one), weights(again))
     assert any((weights(one)[name] != weights(other)[name]).any() for name in weights(one))
     assert one.statement.rehearsal
 
@@ -380,31 +374,14 @@ def test_an_altered_statement_is_refused(tmp_path):
     "settings", sweep([{"optimizer": "momentum"}, {"clipping": "adaptive"}], lambda each: "optimizer" in each)
 )
 def test_a_rehearsal_that_was_stopped_and_resumed_equals_an_uninterrupted_one(settings, tmp_path):
-    class StopError(Exception):
-        pass
-
     def fit(folder, *, resume=False):
-        files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
-        return trainer(**WHOLE, **settings).fit(arrays(), seed=3, resume=resume, **files)
+        return trainer(**WHOLE, **settings).fit(arrays(), seed=3, resume=resume, **files(folder))
 
-    plain, saves = Checkpoint.save, 0
-
-    def save(self, facts, state):
-        nonlocal saves
-        plain(self, facts, state)
-        saves += 1
-        if saves == 2:
-            raise StopError
-
-    for name in ("whole", "stopped"):
-        (tmp_path / name).mkdir()
     whole = fit(tmp_path / "whole")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Checkpoint, "save", save)
-        with pytest.raises(StopError):
-            fit(tmp_path / "stopped")
+    with stopped_after_saving(2):
+        fit(tmp_path / "stopped")
     resumed = fit(tmp_path / "stopped", resume=True)
-    same(weights(resumed), weights(whole))
+    same_tensors(weights(resumed), weights(whole))
     assert resumed.ledger.entries() == whole.ledger.entries()
 
 
@@ -452,7 +429,7 @@ def test_a_module_that_may_mix_rows_is_trained_one_unit_at_a_time_and_says_so():
     frame = framed(arrays(), made.schema, "y")
     recorder, found = replayed(made, frame)
     moved, again = replayed(made, frame.iloc[:-1], of=recorder)
-    same(again, found)
+    same_tensors(again, found)
     assert all(distance <= sensitivity for distance, sensitivity in moved.movements)
 
 
@@ -646,7 +623,7 @@ def test_under_clamp_no_class_refuses(odd):
     y[7] = odd
     fitted = trainer().fit((x, y), seed=1, invalid="clamp")
     y[7] = 0
-    same(weights(fitted), weights(trainer().fit((x, y), seed=1)))
+    same_tensors(weights(fitted), weights(trainer().fit((x, y), seed=1)))
 
 
 @pytest.mark.parametrize(
@@ -696,13 +673,13 @@ def test_a_truth_value_that_is_none_is_refused_by_rule_or_clamped(odd):
     """An odd cell was true, or ended the fit by an error of NumPy's."""
     x, y = arrays()
     made = trainer(network(4, 8, 1), "binary_cross_entropy", schema=TRUTHS)
-    same(weights(made.fit((x, y), seed=1)), weights(made.fit((x, y.astype(bool)), seed=1)))
+    same_tensors(weights(made.fit((x, y), seed=1)), weights(made.fit((x, y.astype(bool)), seed=1)))
     held = y.astype(object)
     held[7] = odd
     with pytest.raises(BadInput, match="column 'y'"):
         made.fit((x, held), seed=1)
     y[7] = 0
-    same(weights(made.fit((x, held), seed=1, invalid="clamp")), weights(made.fit((x, y), seed=1)))
+    same_tensors(weights(made.fit((x, held), seed=1, invalid="clamp")), weights(made.fit((x, y), seed=1)))
 
 
 def test_the_user_s_module_is_left_alone():

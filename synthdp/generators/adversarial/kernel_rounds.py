@@ -131,8 +131,99 @@ class Space(Protocol):
     def state(self) -> training_state.Arrays: ...
 
 
-class Rounds:
+class RoundSettings(Protocol):
+    """What of its settings a training in rounds goes by."""
+
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def queries(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    def vote(self, noise: float) -> Event: ...
+
+
+class AnsweredRounds(ABC):
+    """Rounds in which teachers answer and what learns from all answers is followed: codes that were asked about, noisy answers, and
+    their deviations. `kept` are the names of the numbers and arrays in a checkpoint."""
+
+    kept: ClassVar[tuple[str, str, str, str]]
+
+    def __init__(
+        self,
+        settings: RoundSettings,
+        data: "Sensitive",
+        noise: float,
+        network: GeneratorNetwork,
+        progress: Progress,
+    ) -> None:
+        self.settings, self.data, self.noise, self.network, self.progress = settings, data, noise, network, progress
+        self.learnt_rounds = 0
+        self.codes = torch.zeros((0, len(data.codec.sizes)), dtype=torch.int64)
+        self.answers = torch.zeros(0, dtype=torch.float64)
+        self.deviations = torch.zeros(0, dtype=torch.float64)
+
+    def run(self) -> None:
+        """All rounds, or those that a stopped fit had left."""
+        self.catch_up(self.asked)
+        for step in self.data.steps(self.settings.vote(self.noise), self.settings.rounds, self.state):
+            self.step(step)
+        self.catch_up(self.settings.rounds)
+
+    @property
+    def asked(self) -> int:
+        """Rounds whose answers there are."""
+        return len(self.answers) // self.settings.queries
+
+    def step(self, number: int) -> None:
+        """Ask, keep the answer, learn, follow."""
+        self.ask()
+        self.data.keep(number, self.state)
+        self.learn()
+
+    def catch_up(self, rounds: int) -> None:
+        """Learn for so many rounds in all: what a stopped fit had left to do, or, where answers were lost, again from those
+        that there are."""
+        while self.learnt_rounds < rounds and len(self.answers):
+            self.learn()
+
+    @abstractmethod
+    def ask(self) -> None:
+        """Put one noisy answer about freshly generated rows beside the others."""
+
+    @abstractmethod
+    def student(self) -> Any:
+        """What the generator network descends on, learnt from the answers that there are."""
+
+    def learn(self) -> None:
+        """The student, and then the generator."""
+        student, steps = self.student(), self.settings.steps
+        total, first = self.settings.rounds * steps, self.learnt_rounds * steps
+        for step in range(first, first + steps):
+            self.network.step(student, step)
+            if (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
+                self.progress(step + 1, total, {"generator loss": self.network.loss})
+        self.learnt_rounds += 1
+
+    def state(self) -> training_state.Arrays:
+        """All that the next rounds depend on, beside the teachers' own."""
+        arrays = (self.codes, self.answers, self.deviations)
+        held = (np.array([self.learnt_rounds]), *(each.numpy().copy() for each in arrays))
+        return {**self.network.state(), **dict(zip(self.kept, held, strict=True))}
+
+    def restore(self, state: training_state.State) -> None:
+        """The inverse of `state`."""
+        self.network.restore(state)
+        rounds, *arrays = (np.asarray(state[name]) for name in self.kept)
+        self.learnt_rounds = int(rounds[0])
+        self.codes, self.answers, self.deviations = map(training_state.tensor, arrays)
+
+
+class Rounds(AnsweredRounds):
     """The state of one training. `spaced` gives the space once the network is where it begins, or goes on."""
+
+    kept = ("lesson_rounds", "lesson_codes", "lesson_answers", "lesson_deviations")  # as in earlier checkpoints
+    settings: KernelSettings
 
     def __init__(
         self,
@@ -145,56 +236,17 @@ class Rounds:
         saved: training_state.State | None,
         progress: Progress,
     ) -> None:
-        self.settings, self.data, self.network, self.noise = settings, data, network, noise
-        self.learnt_rounds = 0
-        self.progress = progress
-        self.codes = torch.zeros((0, len(data.codec.sizes)), dtype=torch.int64)
-        self.answers = torch.zeros(0, dtype=torch.float64)
-        self.deviations = torch.zeros(0, dtype=torch.float64)
+        super().__init__(settings, data, noise, network, progress)
         if saved is not None:
             self.restore(saved)
         self.units, self.space = units(), spaced()
         self.teachers = data.partition(settings.teachers_of(self.units), MeanEmbeddings(kernel=self.space.kernel))
 
-    def run(self) -> None:
-        """All rounds, or those that a stopped fit had left."""
-        self.catch_up(self.asked())
-        for step in self.data.steps(self.settings.vote(self.noise), self.settings.rounds, self.state):
-            self.step(step)
-        self.catch_up(self.settings.rounds)
-
-    def step(self, number: int) -> None:
-        """Ask, keep the answer, learn, follow."""
-        self._ask()
-        self.data.keep(number, self.state)
-        self._learn()
-
-    def catch_up(self, rounds: int) -> None:
-        """Learn for so many rounds in all: what a stopped fit had left to do, or, where answers were lost, again from those
-        that there are."""
-        while self.learnt_rounds < rounds and len(self.answers):
-            self._learn()
-
-    def asked(self) -> int:
-        """Rounds whose answers there are."""
-        return len(self.answers) // self.settings.queries
-
     def student(self) -> Any:
         """Who has learnt from all answers that there are."""
         return self.space.student(self.codes, self.answers, self.deviations)
 
-    def _learn(self) -> None:
-        student = self.student()
-        steps = self.settings.steps
-        total = self.settings.rounds * steps
-        first = self.learnt_rounds * steps
-        for step in range(first, first + steps):
-            self.network.step(student, step)
-            if (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
-                self.progress(step + 1, total, {"generator loss": self.network.loss})
-        self.learnt_rounds += 1
-
-    def _ask(self) -> None:
+    def ask(self) -> None:
         """One noisy evaluation of the witness function at freshly generated rows."""
         queries = self.network.fakes(self.settings.queries).cpu()
         generated = self.network.fakes(min(max(GENERATED * len(queries), LEAST_GENERATED), MOST_GENERATED)).cpu()
@@ -217,23 +269,8 @@ class Rounds:
         return norm if norm > 0 and math.isfinite(norm) else 1.0
 
     def state(self) -> training_state.Arrays:
-        """All that the next rounds depend on, beside the teachers' own; under the names that earlier checkpoints have."""
-        return {
-            **self.network.state(),
-            **self.space.state(),
-            "lesson_rounds": np.array([self.learnt_rounds]),
-            "lesson_codes": self.codes.numpy().copy(),
-            "lesson_answers": self.answers.numpy().copy(),
-            "lesson_deviations": self.deviations.numpy().copy(),
-        }
-
-    def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
-        self.network.restore(state)
-        self.learnt_rounds = int(state["lesson_rounds"][0])
-        self.codes = training_state.tensor(np.asarray(state["lesson_codes"]))
-        self.answers = training_state.tensor(np.asarray(state["lesson_answers"]))
-        self.deviations = training_state.tensor(np.asarray(state["lesson_deviations"]))
+        """All that the next rounds depend on, beside the teachers' own."""
+        return {**super().state(), **self.space.state()}
 
 
 def units_of(data: "Sensitive", tables: Tables | None) -> float:

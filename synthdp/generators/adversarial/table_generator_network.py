@@ -1,10 +1,9 @@
 """The generator network of a game on tables: how it trains, the noisy answers that it starts at and is held to, and its average."""
 
 import copy
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 import torch
@@ -15,8 +14,7 @@ from torch.nn import functional
 from synthdp.generators.parts import devices, noisy_tables, training_state
 from synthdp.generators.parts.gan_model import Shape, network
 from synthdp.generators.parts.noisy_tables import Tables
-from synthdp.generators.parts.table_networks import Blocks, Network, average, draw_latent, with_label
-from synthdp.generators.parts.training_state import BETAS
+from synthdp.generators.parts.table_networks import Blocks, Network, draw_latent, with_label
 from synthdp.ledger.events import Entry, Gaussian, Plan
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
@@ -55,10 +53,13 @@ class Settings(Shape, Protocol):
     def device(self) -> str: ...
 
 
-class TableGeneratorNetwork:
+class TableGeneratorNetwork(training_state.Training):
     """A generator network in training. `label` is the place of the column that it is conditional on; `steps` how many
     generator steps there will be, over which its learning rate falls to zero along a cosine. All is on the `device` but what
     chance is drawn by: the stream, and the distribution of the label."""
+
+    g: Network
+    g_average: Network
 
     def __init__(
         self,
@@ -76,20 +77,10 @@ class TableGeneratorNetwork:
         self._make(0)
         self.labels = torch.full((labels,), 1 / labels)
         self.tables: Tables | None = None
-        self.latest: Tensor | float = 0.0
 
     def _make(self, components: int) -> None:
-        """The network, its average and its optimiser, as none has trained yet."""
         made = network(self.settings, self.blocks.sizes, self.label, self.random, components)
-        self.g = made.to(self.device)
-        self.g_average, self.beginning = copy.deepcopy(self.g), copy.deepcopy(self.g)
-        self.optimizer = torch.optim.Adam(self.g.parameters(), self.settings.generator_rate, betas=BETAS)
-        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, max(1, self.steps))
-
-    @property
-    def loss(self) -> float:
-        """Of the last step. Whoever asks waits for the device."""
-        return float(self.latest)
+        self.begin_at(made.to(self.device), self.settings.generator_rate, self.steps)
 
     def start(self, tables: Tables, mixed: "Mixed | None" = None) -> None:
         """Begin at noisy tables, the biases at their logarithms and the labels as they say; or at a mixture, whose tables these are."""
@@ -147,23 +138,13 @@ class TableGeneratorNetwork:
         loss = judged(rows, drawn[1])
         if self.tables is not None and settings.table_weight > 0:
             loss = loss + settings.table_weight * self.tables.distance(self.blocks, logits, label, self.label)
-        self.optimizer.zero_grad()
-        torch.autograd.backward(loss)
-        self.optimizer.step()
-        self.schedule.step()
-        self.latest = loss.detach()
-        average(self.g_average, self.g, settings.average, step)
+        self.follow(loss, settings.average, step)
 
     @torch.no_grad()
     def finish(self) -> Network:
         """The averaged generator, its biases moved until its tables are the noisy ones; a game that diverged is dropped. On the CPU."""
-        kept = self.g_average
-        if not all(bool(torch.isfinite(value).all()) for value in kept.state_dict().values()):
-            warnings.warn(
-                "the adversarial training diverged, so the model is only its start; lower the learning rates",
-                stacklevel=3,
-            )
-            kept = self.beginning
+        diverged = "the adversarial training diverged, so the model is only its start; lower the learning rates"
+        kept = cast("Network", training_state.kept_of(self.g_average, self.beginning, diverged))
         if self.tables is not None:
             latent, label = self._given(min(CALIBRATION_BATCHES * self.settings.fake_batch, CALIBRATION_ROWS))
             weights = label if self.tables.joint else torch.ones(len(label), 1, device=self.device)
@@ -175,7 +156,7 @@ class TableGeneratorNetwork:
 
     def state(self) -> training_state.Arrays:
         """All that the next steps depend on, as arrays: `restore` in a new network of the same settings goes on from there."""
-        arrays = {**training_state.training_state(self), "labels": self.labels.numpy().copy()}
+        arrays = {**super().state(), "labels": self.labels.numpy().copy()}
         if self.tables is not None:
             arrays["tables"] = self.tables.columns.cpu().numpy().copy()
             arrays["table_figures"] = np.array([self.tables.joint, self.tables.total], np.float64)
@@ -186,7 +167,7 @@ class TableGeneratorNetwork:
         self.labels = training_state.tensor(state["labels"])
         if "g/logs" in state:
             self._make(len(state["g/logs"]))
-        training_state.restore_training(self, state)
+        super().restore(state)
         if "tables" in state:
             joint, total = (float(value) for value in state["table_figures"])
             columns = training_state.tensor(state["tables"])

@@ -1,7 +1,5 @@
 """The generator network of a game on images: how it trains, the start that it retouches, and what a fit returns."""
 
-import copy
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -16,8 +14,7 @@ from synthdp.generators.gaussians.class_mixture import Mixture
 from synthdp.generators.images.image_networks import LatentGenerator, ResidualGenerator, principal_axes
 from synthdp.generators.images.pixel_rows import PixelLayout, Source
 from synthdp.generators.parts import devices, training_state
-from synthdp.generators.parts.table_networks import average, nearest_distribution, random
-from synthdp.generators.parts.training_state import BETAS
+from synthdp.generators.parts.table_networks import nearest_distribution, random
 from synthdp.ledger.events import Entry, Gaussian, Plan
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
@@ -57,7 +54,7 @@ class Settings(Protocol):
     def average(self) -> float: ...
 
 
-class ImageGeneratorNetwork:
+class ImageGeneratorNetwork(training_state.Training):
     """A generator network in training, as `TableGeneratorNetwork`: `steps` is how many generator steps there will be. Pictures of the
     start are drawn on the CPU and moved to the `device`."""
 
@@ -73,18 +70,9 @@ class ImageGeneratorNetwork:
         self.settings, self.label, self.random, self.schema = settings, label, generator, codec.schema
         self.device = device
         self.layout = PixelLayout.of(codec, label)
-        self.g = network_of(settings, self.layout, generator).to(device)
-        self.g_average, self.beginning = copy.deepcopy(self.g), copy.deepcopy(self.g)
-        self.optimizer = torch.optim.Adam(self.g.parameters(), settings.generator_rate, betas=BETAS)
-        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, max(1, steps))
+        self.begin_at(network_of(settings, self.layout, generator).to(device), settings.generator_rate, steps)
         labels = torch.full((self.layout.labels,), 1 / self.layout.labels)
         self.source = Source(layout=self.layout, labels=labels, mixture=None, latent=settings.latent)
-        self.latest: Tensor | float = 0.0
-
-    @property
-    def loss(self) -> float:
-        """Of the last step. Whoever asks waits for the device."""
-        return float(self.latest)
 
     @property
     def labels(self) -> Tensor:
@@ -130,31 +118,19 @@ class ImageGeneratorNetwork:
     def step(self, judged: Judgement, step: int) -> None:
         """Descend on a judgement of generated pictures; `step` counts from 0."""
         given, label, known, _ = self.given(self.settings.fake_batch)
-        self.descend(judged(torch.cat([self.g(given, label), label], 1), known), step)
-
-    def descend(self, loss: Tensor, step: int) -> None:
-        """One step on a loss of what `g` made, and of the average."""
-        self.optimizer.zero_grad()
-        torch.autograd.backward(loss)
-        self.optimizer.step()
-        self.schedule.step()
-        self.latest = loss.detach()
-        average(self.g_average, self.g, self.settings.average, step)
+        self.follow(judged(torch.cat([self.g(given, label), label], 1), known), self.settings.average, step)
 
     def finish(self) -> "ImageModel":
         """The averaged generator; a game that diverged is dropped, and what it started from is the model. On the CPU."""
-        kept = self.g_average
-        if not all(bool(torch.isfinite(value).all()) for value in kept.state_dict().values()):
-            warnings.warn(
-                "the adversarial training diverged, so the model is only its starting point; lower the learning rates",
-                stacklevel=3,
-            )
-            kept = self.beginning
+        diverged = (
+            "the adversarial training diverged, so the model is only its starting point; lower the learning rates"
+        )
+        kept = training_state.kept_of(self.g_average, self.beginning, diverged)
         return ImageModel(schema=self.schema, source=self.source, network=kept.cpu())
 
     def state(self) -> training_state.Arrays:
         """All that the next steps depend on, as arrays: `restore` in a new network of the same settings goes on from there."""
-        arrays = {**training_state.training_state(self), "labels": self.labels.numpy().copy()}
+        arrays = {**super().state(), "labels": self.labels.numpy().copy()}
         if self.source.mixture is not None:
             arrays.update({MIXTURE + name: value.copy() for name, value in self.source.mixture.tensors().items()})
         return arrays
@@ -163,7 +139,7 @@ class ImageGeneratorNetwork:
         """The inverse of `state`."""
         mixture = begun(self.settings, self.schema, state) if self.settings.start == "gauss" else None
         self.source = replace(self.source, labels=training_state.tensor(state["labels"]), mixture=mixture)
-        training_state.restore_training(self, state)
+        super().restore(state)
 
 
 @dataclass(frozen=True, kw_only=True)

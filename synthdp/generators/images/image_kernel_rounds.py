@@ -215,7 +215,8 @@ class MomentMatchingNetwork:
         network = self.network
         given, label, known, _ = network.given(network.settings.fake_batch)
         made = network.g(given, label)
-        network.descend(self.weight * student.distance(made, given, known.argmax(1)), step)
+        loss = self.weight * student.distance(made, given, known.argmax(1))
+        network.follow(loss, network.settings.average, step)
 
     @torch.no_grad()
     def finish(self, student: KernelStudent) -> ImageModel:

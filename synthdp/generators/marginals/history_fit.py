@@ -132,7 +132,10 @@ class HistoryFit:
         self.alone = {name: self._alone([self._asked(name)], name) for name in view.drawn}
         held = {name: _by_itself(alone) for name, alone in self.alone.items()}
         held |= {name: self._by_code(below, name) for below in view.below for name, _ in below.leveled}
-        days = np.exp(self._alone([self._holding(WEEKDAY)], WEEKDAY)) * WEEK if view.period else np.ones(WEEK)
+        days = np.ones(WEEK)
+        if view.period:
+            asked = next(each for each in self.answers if any(WEEKDAY in clique for clique in each.tables))
+            days = np.exp(self._alone([asked], WEEKDAY)) * WEEK
         self.model = model = HistoryModel(
             self.codec.schema, self.of_unit, held, np.ones(view.sizes[view.order]), days, self.levels
         )
@@ -250,10 +253,6 @@ class HistoryFit:
             each.weights(self.view, cells, self.owner, np.minimum(number, most)) * scale for each in self.answers
         ]
         return cells, self.weights[0], np.roll(points, 1)[counts]
-
-    def _holding(self, name: str) -> NoisyTables:
-        """The first answer that has tables of a column."""
-        return next(each for each in self.answers if any(name in clique for clique in each.tables))
 
     def _asked(self, name: str) -> NoisyTables:
         """The first answer with tables of what tells a drawn column, which stands last in them."""

@@ -1,7 +1,9 @@
 """The state of a training as named arrays, and back: what a stopped fit goes on from (law 23)."""
 
+import copy
+import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +12,8 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.overrides import TorchFunctionMode
+
+from synthdp.generators.parts.table_networks import average
 
 # ---- Optimisers by name, over gradients that are noisy already: whatever they do with them is post-processing.
 
@@ -97,43 +101,65 @@ def restore_schedule(name: str, schedule: LRScheduler, state: State) -> None:
     )
 
 
-class Training(Protocol):
+DIVERGED = "the training diverged, so the model is only its starting point; lower the learning rate"
+
+
+def kept_of(network: nn.Module, beginning: nn.Module, warning: str = DIVERGED) -> nn.Module:
+    """The network or, if its training diverged, what it began at, with a warning."""
+    if all(bool(torch.isfinite(value).all()) for value in network.state_dict().values()):
+        return network
+    warnings.warn(warning, stacklevel=4)
+    return beginning
+
+
+class Training:
     """A generator network in training: `g`, its average and where it began, its optimiser and its randomness."""
 
-    latest: torch.Tensor | float  # the loss of the last step, wherever it was computed
+    g: nn.Module
+    g_average: nn.Module
+    beginning: nn.Module
+    optimizer: Optimizer
+    schedule: LRScheduler
+    random: torch.Generator
+    latest: torch.Tensor | float = 0.0  # the loss of the last step, wherever it was computed
+
+    def begin_at(self, network: nn.Module, rate: float, steps: int) -> None:
+        """A network, its average and its optimiser, as none has trained yet; the learning rate falls to zero over so many steps."""
+        self.g, self.g_average, self.beginning = network, copy.deepcopy(network), copy.deepcopy(network)
+        self.optimizer = torch.optim.Adam(network.parameters(), rate, betas=BETAS)
+        self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, max(1, steps))
 
     @property
-    def g(self) -> nn.Module: ...
-    @property
-    def g_average(self) -> nn.Module: ...
-    @property
-    def beginning(self) -> nn.Module: ...
-    @property
-    def optimizer(self) -> Optimizer: ...
-    @property
-    def schedule(self) -> LRScheduler: ...
-    @property
-    def random(self) -> torch.Generator: ...
+    def loss(self) -> float:
+        """Of the last step. Whoever asks waits for the device."""
+        return float(self.latest)
 
+    def follow(self, loss: torch.Tensor, decay: float, step: int) -> None:
+        """One step on a loss of what `g` made, and of the average, which has this decay."""
+        self.optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        self.optimizer.step()
+        self.schedule.step()
+        self.latest = loss.detach()
+        average(self.g_average, self.g, decay, step)
 
-def training_state(training: Training) -> Arrays:
-    """Networks, optimiser, schedule and randomness."""
-    arrays: Arrays = {"random": training.random.get_state().numpy().copy(), "loss": np.array([float(training.latest)])}
-    for name in NETWORKS:
-        arrays.update(module_state(name, getattr(training, name)))
-    arrays.update(optimizer_state("g_optimizer", training.optimizer))
-    arrays.update(schedule_state("g_schedule", training.schedule))
-    return arrays
+    def state(self) -> Arrays:
+        """Networks, optimiser, schedule and randomness: `restore` in a new training of the same settings goes on from there."""
+        arrays: Arrays = {"random": self.random.get_state().numpy().copy(), "loss": np.array([self.loss])}
+        for name in NETWORKS:
+            arrays.update(module_state(name, getattr(self, name)))
+        arrays.update(optimizer_state("g_optimizer", self.optimizer))
+        arrays.update(schedule_state("g_schedule", self.schedule))
+        return arrays
 
-
-def restore_training(training: Training, state: State) -> None:
-    """The inverse of `training_state`."""
-    training.random.set_state(tensor(state["random"]))
-    training.latest = float(state["loss"][0])
-    for name in NETWORKS:
-        restore_module(name, getattr(training, name), state)
-    restore_optimizer("g_optimizer", training.optimizer, state)
-    restore_schedule("g_schedule", training.schedule, state)
+    def restore(self, state: State) -> None:
+        """The inverse of `state`."""
+        self.random.set_state(tensor(state["random"]))
+        self.latest = float(state["loss"][0])
+        for name in NETWORKS:
+            restore_module(name, getattr(self, name), state)
+        restore_optimizer("g_optimizer", self.optimizer, state)
+        restore_schedule("g_schedule", self.schedule, state)
 
 
 def tensor(array: NDArray[Any]) -> torch.Tensor:

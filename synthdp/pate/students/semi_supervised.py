@@ -6,7 +6,6 @@ labelled queries, "real" from all public records, "fake" from the generator; the
 layer over public records. No private record comes near, so the student may be trained as long as one likes.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
@@ -96,13 +95,9 @@ class Discriminator(nn.Module):
     @torch.no_grad()
     def settle(self, rows: Tensor) -> None:
         """Initialise gains and biases on public rows (Salimans & Kingma 2016)."""
-        for layer in self._layers():
-            rows = layer.settle(rows).relu()
-
-    def _layers(self) -> Iterator[WeightNorm]:
         for layer in self.layers:
             if isinstance(layer, WeightNorm):
-                yield layer
+                rows = layer.settle(rows).relu()
 
 
 class GeneratorNetwork(nn.Module):

@@ -1,6 +1,6 @@
 """Sums of clipped per-unit gradients in one pass, with no gradient of any single unit (Abadi et al. 2016, algorithm 1).
 
-`clipped_gradient_sum` (with `sum_and_count`) is the whole of it: book-keeping (Bu, Wang, Zha & Karypis 2022) where every
+`sum_and_count` is the whole of it: book-keeping (Bu, Wang, Zha & Karypis 2022) where every
 parameter belongs to a layer that `layers` knows, `torch.func.vmap` elsewhere. `add_noise` is where sums meet noise.
 """
 
@@ -113,7 +113,6 @@ __all__ = [
     "MARGIN",
     "Gradients",
     "add_noise",
-    "clipped_gradient_sum",
     "losses",
     "per_unit_reference",
     "sum_and_count",
@@ -130,7 +129,7 @@ class Draws(Protocol):
         ...
 
 
-def clipped_gradient_sum(
+def sum_and_count(
     module: nn.Module,
     loss: Loss,
     records: Tensor,
@@ -140,9 +139,10 @@ def clipped_gradient_sum(
     rule: Rule = FLAT,
     counts: Tensor | None = None,
     microbatch: int = 4096,
+    counting: bool = True,
     keys: NDArray[np.uint64] | None = None,
     prepared: Prepared | None = None,
-) -> Gradients:
+) -> tuple[Gradients, float]:
     """Sum over units of the gradient of the unit's loss, each scaled down to L2 norm `clip` * (1 - 1e-4) at most.
 
     How it is scaled down is the `rule`'s matter (`seal/clipping.py`): as a whole, by groups of parameters, or automatically.
@@ -163,38 +163,10 @@ def clipped_gradient_sum(
     norm that overflows, contribute zero. A unit whose positions cancel more than 300-fold is scaled down further.
 
     Nothing is written to `module`. Raises `BadInput` for layers that mix records or keep statistics of them (BatchNorm).
+
+    Beside them, and from the same pass, stands the sum over units of 1/2 where the norm (of all parameters) is within `clip`, -1/2 where
+    it is not, unless `counting` is off: one unit moves it by at most 1/2. See `Bound` for the units in between.
     """
-    return sum_and_count(
-        module,
-        loss,
-        records,
-        mask,
-        clip,
-        rule=rule,
-        counts=counts,
-        microbatch=microbatch,
-        counting=False,
-        keys=keys,
-        prepared=prepared,
-    )[0]
-
-
-def sum_and_count(
-    module: nn.Module,
-    loss: Loss,
-    records: Tensor,
-    mask: Tensor | None,
-    clip: float,
-    *,
-    rule: Rule = FLAT,
-    counts: Tensor | None = None,
-    microbatch: int = 4096,
-    counting: bool = True,
-    keys: NDArray[np.uint64] | None = None,
-    prepared: Prepared | None = None,
-) -> tuple[Gradients, float]:
-    """`clipped_gradient_sum`, and from the same pass the sum over units of 1/2 where the norm (of all parameters) is within
-    `clip`, -1/2 where it is not: one unit moves it by at most 1/2. See `Bound` for the units in between."""
     if not 0 < clip < float("inf"):
         raise BadInput(f"clip must be a finite number greater than 0, got {clip}")
     if microbatch < 1:

@@ -158,7 +158,7 @@ def per_unit_reference(
     rule: Rule = FLAT,
     counts: Tensor | None = None,
 ) -> dict[str, Tensor]:
-    """What `clipped_gradient_sum` promises, by a loop over units and ordinary autograd.
+    """What `sum_and_count` promises of sums, by a loop over units and ordinary autograd.
 
     To check that a loss takes each record on its own, compare the two on a few batches.
     """
