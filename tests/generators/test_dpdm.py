@@ -134,6 +134,28 @@ def test_a_records_noise_is_a_function_of_the_record_and_the_step():
     assert not torch.equal(Draws(codes.shape[1], 7, LEVELS, 3, 12, CPU).of(codes)[1], n)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("draws", [1, 3])
+def test_a_row_is_turned_to_the_same_bits_whoever_else_has_its_label(dtype, draws):
+    """Law 47: a product of another number of rows rounds in another way, and a unit that joins changes that number."""
+    prior, _ = gaussians(width=37, pixels=37)
+
+    def slopes(rows, y):
+        held = rows.clone().requires_grad_()
+        (found,) = torch.autograd.grad(prior.turned(held, y, back=back).pow(3).sum(), held)
+        return found
+
+    values, labels = torch.randn(150, draws, 37, generator=random(2)).to(dtype), torch.arange(150) % 3
+    for back in (False, True):
+        whole = prior.turned(values, labels, back=back)
+        rotations = prior.rotations.to(dtype)[labels]
+        torch.testing.assert_close(whole, values @ (rotations.mT if back else rotations))
+        for some in (range(1), range(5), range(29, 36), range(0, 150, 3), range(1, 150), range(149, 40, -1)):
+            kept = torch.tensor(some)
+            assert torch.equal(prior.turned(values[kept], labels[kept], back=back), whole[kept])
+            assert torch.equal(slopes(values[kept], labels[kept]), slopes(values, labels)[kept])
+
+
 def test_noise_and_levels_have_their_distributions():
     """Over public factors and banks: normal vectors, levels ln N(P_mean, P_std), one of each K-th; independent of each other."""
     _, codes = codes_of(1)

@@ -178,6 +178,9 @@ SIGN = 2**64  # int64 wraps around: numbers of 2^63 or more are written less thi
 GOLDEN = 0x9E3779B97F4A7C15 - SIGN  # 2^64 / golden ratio
 FACTORS = (0xBF58476D1CE4E5B9 - SIGN, 0x94D049BB133111EB - SIGN)  # of SplitMix64's finaliser (Steele, Lea & Flood 2014)
 BANK = 8192  # noise vectors of a step
+# Rows of a label that one product turns; rows of zeros after them; and what widths are multiples of. Kernels may round the last rows, and
+# rows of an odd width, otherwise than others.
+TURNED, TAIL, WIDE = 64, 32, 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,16 +209,23 @@ class Prior:
         return self.centre + (seen if self.basis is None else seen @ self.basis.T)
 
     def turned(self, values: Tensor, y: Tensor, *, back: bool = False) -> Tensor:
-        """(rows, K, width) times each label's rotation, or, `back`, its transpose."""
-        if self.rotations is None:
+        """(rows, K, width) times each label's rotation, or, `back`, its transpose. Rows of a label are turned together, by products of one
+        public shape, so that how a row is rounded does not tell how many others have its label."""
+        if self.rotations is None or not len(values):
             return values
-        found = torch.empty_like(values)
         if following():  # each row is turned by itself, those of a label together
-            return found
+            return torch.empty_like(values)
+        width = values.shape[-1]
+        wide = -width % WIDE
+        places, found = [], []
         for label, rotation in enumerate(self.rotations.to(values)):
             rows = (y == label).nonzero().squeeze(1)
-            found = found.index_copy(0, rows, values[rows] @ (rotation.T if back else rotation))
-        return found
+            turn = functional.pad(rotation.T if back else rotation, (0, wide, 0, wide))
+            for part in torch.split(rows, TURNED) if len(rows) else ():
+                padded = functional.pad(values[part], (0, wide, 0, 0, 0, TURNED + TAIL - len(part)))
+                places.append(part)
+                found.append((padded @ turn)[: len(part), :, :width])
+        return torch.cat(found)[torch.cat(places).argsort()]
 
     def to(self, device: torch.device, dtype: torch.dtype) -> "Prior":
         """The same elsewhere."""
