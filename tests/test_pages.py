@@ -84,7 +84,7 @@ def test_the_commands_run_in_order(page, tmp_path, monkeypatch, capsys):
     pytest.importorskip("linearmodels", reason="the embedded data set comes with the extra `demo`")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("synthdp.evaluate.detection.MOST_ROWS", 500)
-    make_frame(200).to_csv("patients.csv", index=False)
+    make_frame(2000).to_csv("patients.csv", index=False)  # enough for what `learn` has to find
     if page == "docs/histories.md":
         Path("clinic.yaml").write_text(blocks(page, "yaml")[0], encoding="utf-8")
         for name, seed in (("stays", 1), ("held_out", 2)):
