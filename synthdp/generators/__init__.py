@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_chec
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, listed
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Plan
 from synthdp.options import MOST
@@ -351,9 +351,8 @@ def check_enough(schema: Schema, budget: Budget, units: float) -> None:
     hidden = {name: least for name, least in findable(schema, budget).items() if needed({name: least}) >= units}
     if hidden:
         of = f"of the {units:,} units" if units == schema.units else "units"
-        names = ", ".join(map(repr, [*hidden][:8])) + (f" and {len(hidden) - 8} more" if len(hidden) > 8 else "")
         raise BadInput(
-            f"noise would hide what is to be learned of {names}: a category or a range of numbers is found only if "
+            f"noise would hide what is to be learned of {listed([*map(repr, hidden)])}: a category or a range of numbers is found only if "
             f"about {max(hidden.values()):,.0f} {of} share it. Declare what is public of these columns, leave fewer of them to learn, "
             "or raise budget.epsilon"
         )
