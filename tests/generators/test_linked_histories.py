@@ -399,6 +399,7 @@ def test_without_anybody_s_visit_there_are_people():
     assert [len(frame) for frame in fitted(BUDGET, frames, seed=0).sample_tables(0).values()] == [0, 0, 0]
 
 
+@pytest.mark.heavy
 def test_a_table_whose_rows_belong_to_no_visit_is_named_as_lost():
     """Its keys are written differently, so each of its rows is an orphan."""
     frames = hospital(300, seed=6)
@@ -415,11 +416,14 @@ def test_a_table_whose_rows_belong_to_no_visit_is_named_as_lost():
 
 @pytest.mark.parametrize(
     "value",
-    [
-        {"kind": "continuous", "bounds": [2.0, 5.1], "decimals": 1},
-        {"kind": "continuous", "bounds": [5, 5]},
-        {"kind": "continuous", "bounds": [5, 5], "atoms": [5]},
-    ],
+    sweep(
+        [
+            {"kind": "continuous", "bounds": [2.0, 5.1], "decimals": 1},
+            {"kind": "continuous", "bounds": [5, 5]},
+            {"kind": "continuous", "bounds": [5, 5], "atoms": [5]},
+        ],
+        lambda value: "atoms" in value,
+    ),
     ids=["bins of one number", "one number", "an atom alone"],
 )
 def test_bins_that_hold_one_value_are_fitted(value):
@@ -432,6 +436,7 @@ def test_bins_that_hold_one_value_are_fitted(value):
     release.schema.validate_tables(release.sample_tables(20, seed=0), "error")
 
 
+@pytest.mark.heavy
 def test_many_codes_are_fitted_round_after_round(monkeypatch):
     """If there are more codes than `MOST_RELATED`, nothing relates them to the visit before: a second round must not look for it."""
     monkeypatch.setattr(rows_below, "MOST_RELATED", 2)

@@ -797,6 +797,7 @@ def test_small_tables_are_left_as_they_are():
     assert np.array_equal(denoised(table, np.zeros(3), second, 1e-4), table)  # its margin was not asked
 
 
+@pytest.mark.heavy
 def test_unrelated_codes_come_back_unrelated():
     """A fit that follows the noise of such large tables is farther from the records than columns that are drawn by themselves."""
     rng = np.random.default_rng(8)
