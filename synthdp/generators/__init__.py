@@ -399,7 +399,7 @@ def check_kind(generator: Generator, schema: Schema) -> None:
     if generator.traits.kinds == (HISTORIES,) and given == TABLE:
         raise BadInput(
             f"generator {generator.name} learns histories: name in the schema, as unit, the column that tells whose record a row is, and, "
-            "as order, the column by which a unit's records follow one another; per_unit lists what says something of the unit itself"
+            "as order, the column by which a unit's records follow one another; per_unit lists the columns that describe the unit itself"
         )
     held = "has no image column" if schema.image is None else f"has the image column {schema.image.name!r}"
     what = "tables" if given == TABLE else given
@@ -426,7 +426,7 @@ def check_source(generator: Generator, schema: Schema, given: Any) -> Any:
     if schema.tables and not linked:
         raise BadInput(
             "the schema describes linked tables: give a mapping from their names to frames, or synthdp.tables.source.linked(...) of "
-            "tables in DuckDB or PostgreSQL, and neither one frame nor one table"
+            "tables in DuckDB or PostgreSQL, not a single frame or table"
         )
     if source is None:
         return given

@@ -131,7 +131,7 @@ def check(schema: "Schema") -> None:
         known = [each.name for each in tables()[table.name]]
         columns = [name for name, column in held(schema, table) if column.kind != "ignore"]
         if table.reading is not None:
-            raise BadInput(f"table {table.name!r}: a CDM is read and written as OMOP has it: leave reading out")
+            raise BadInput(f"table {table.name!r}: a CDM is read and written as OMOP prescribes: leave reading out")
         if table.key not in (None, key(table.name)):
             raise BadInput(f"table {table.name!r}: its key in the CDM is {key(table.name)!r}")
         for name in columns:

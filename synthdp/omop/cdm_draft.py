@@ -41,8 +41,8 @@ HEAD = """\
 # number, never from the records. `learn` is bought with a part of the budget; what you declare instead costs nothing and is not protected.
 #
 # 1. Answer the questions, and replace every TODO.
-# 2. Where a column is as you declare it, delete its line `review: true`.
-# 3. Say in `declared_by` who stands for this. Until all is done, `synthdp fit` refuses this file.
+# 2. Once a column is right, delete its line `review: true`.
+# 3. Say in `declared_by` who vouches for this. Until all is done, `synthdp fit` refuses this file.
 """
 NAMES = {
     "condition_occurrence": "conditions",

@@ -155,8 +155,8 @@ class Schema:
             object.__setattr__(self, "honoured", _places(self.honoured, len(self.rules)))
             if self.tables and not set(self.honoured) <= set(linked_tables.honoured(self)):
                 raise BadInput(
-                    "schema: honoured: of rules across tables those can be kept by construction by which all visits come after a date of "
-                    "the person, or before one, such as visit.start >= person.birth: name no others"
+                    "schema: honoured: of the rules across tables, only those that put all visits after a date of the person, "
+                    "or before one, can be kept by construction, such as visit.start >= person.birth: name no others"
                 )
         if self.reading is not None:
             if self.image is not None:
@@ -174,7 +174,8 @@ class Schema:
             column = self.column(self.order, "order")
             if not isinstance(column, Datetime | Integer) or column.missing:
                 raise BadInput(
-                    f"schema: order {self.order!r} must be a datetime or an integer that is never missing: records without it have no place"
+                    f"schema: order {self.order!r} must be a datetime or an integer that is never missing: records without it "
+                    f"would have no place in the order"
                 )
         for name in self.per_unit:
             if self.column(name, "per_unit").kind in ("identifier", "image") or name == self.order:
@@ -254,7 +255,7 @@ class Schema:
             )
         if problems:
             raise BadInput(
-                f"schema: {'; '.join(problems)}. synthdp check shows, at no charge, what a fit by this schema would meet"
+                f"schema: {'; '.join(problems)}. synthdp check shows, at no charge, what a fit with this schema would run into"
             )
         self.check_reading()
 
@@ -393,7 +394,7 @@ class Schema:
         made = cls(columns=columns, **rest)
         if "unit" in rest and "max_records_per_unit" not in rest:
             raise BadInput(
-                f"schema: max_records_per_unit is missing: how many records of one {rest['unit']} a fit uses, any others being left "
+                f"schema: max_records_per_unit is missing. It says how many records of one {rest['unit']} a fit uses; the others are left "
                 f"out. 1 keeps one record of each {rest['unit']}; a larger number keeps more of them, and every generator "
                 "except histories then needs that many times the noise"
             )
@@ -421,7 +422,7 @@ class Schema:
             warnings.warn(
                 f"{', '.join(map(repr, coded))} hold dates, times of day or numbers as text. They are drafted as what they stand for; "
                 "before a fit, convert them (pandas.to_datetime with format=, str.replace and pandas.to_numeric, minutes or seconds since "
-                "midnight), or save the frame as CSV: synthdp schema path= finds how each is written, and synthdp.read reads the file so",
+                "midnight), or save the frame as CSV: synthdp schema path= finds how each is written, and synthdp.read then reads it",
                 UserWarning,
                 stacklevel=2,
             )
