@@ -347,7 +347,7 @@ def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside
 
 
 def check_enough(schema: Schema, budget: Budget, units: float) -> None:
-    """Raises `BadInput` where noise would hide what is to be learned of a table with so many units."""
+    """Raises `BadInput` if noise would hide what is to be learned of a table with this many units."""
     hidden = {name: least for name, least in findable(schema, budget).items() if needed({name: least}) >= units}
     if hidden:
         of = f"of the {units:,} units" if units == schema.units else "units"

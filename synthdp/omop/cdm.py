@@ -1,4 +1,5 @@
-"""What is public of OMOP CDM 5.4: tables, fields, types, keys, the domains of concepts (`cdm_5_4.csv`), and constants of the vocabularies.
+"""What is public about OMOP CDM 5.4: tables, fields, types, keys, the domains of concepts (`cdm_5_4.csv`), and constants of the
+vocabularies.
 
 A linked schema of a CDM (`check`) has the CDM's tables under their names; columns are the CDM's fields and three that combine several:
 person has `birth_datetime` (of year, month and day where it is empty) and `death_date` (of the table death), and visit_occurrence

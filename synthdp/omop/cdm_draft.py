@@ -1,5 +1,5 @@
-"""The draft of a schema by which a CDM is fitted: what is public of the model is filled in, what is a hospital's own is asked. No record
-is read: of a CDM that is there only the names of its tables and fields."""
+"""The draft of a schema for a CDM: what is public about the model is filled in, and what is particular to a hospital is asked. No record is
+read, and of a CDM that is there only the names of its tables and fields."""
 
 import csv
 import json
