@@ -171,7 +171,7 @@ def unit(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
     """A unit is named by text or whole numbers: two long numbers can be one float, and two patients one unit."""
     if schema.unit is not None and schema.unit in frame and cells.in_floats(frame[schema.unit].dtype):
         yield (
-            f"the unit column {schema.unit!r} is stored as {frame[schema.unit].dtype}, in which long numbers run together (store "
+            f"the unit column {schema.unit!r} is stored as {frame[schema.unit].dtype}, which cannot tell long numbers apart (store "
             'text or whole numbers; pandas: dtype={"' + schema.unit + '": "Int64"} when reading)'
         )
 
