@@ -369,8 +369,8 @@ class Synthesizer:
             _check_same(valid, ranks)
             facts = stored.facts if found is None else found.facts
             noise = None if facts is None else float(facts["noise"])
-            if self.schema.units == LEARN and invalid == "error" and facts is None and not isinstance(valid, Opened):
-                generators.check_enough(self.schema, self.budget, self._held(valid))
+            if facts is None:
+                check_units(self.schema, self.budget, valid, invalid)
             own = own if stored.facts is None else int(stored.facts["seed"])
 
             def enter(plan: Plan, budget: Budget) -> None:
@@ -445,11 +445,6 @@ class Synthesizer:
         generators.afford(lambda noise: self.generator.plan(self.schema, noise), self.schema, self.budget, beside)
         return bought
 
-    def _held(self, valid: "pd.DataFrame | Mapping[str, pd.DataFrame]") -> int:
-        """How many units there are: for the pre-check, which no budget covers."""
-        people = valid[self.schema.tables[0].name] if isinstance(valid, Mapping) else valid
-        return len(people) if self.schema.unit is None else int(people[self.schema.unit].nunique())
-
     def _made_of(
         self,
         frame: "pd.DataFrame | Mapping[str, pd.DataFrame] | Source",
@@ -478,6 +473,17 @@ class Synthesizer:
 def answers_beside(checkpoint: Path | str) -> Path:
     """Where the answers of a fit are kept beside its checkpoint: internal, as that is."""
     return Path(checkpoint).with_name(Path(checkpoint).name + ".answers")
+
+
+def check_units(
+    schema: Schema, budget: Budget, valid: "pd.DataFrame | Mapping[str, pd.DataFrame] | Opened", invalid: str
+) -> None:
+    """Part of the pre-check, which no budget covers: refuse too few units for noise not to hide what is bought of them, where their
+    number is to be learned, too. Of a table in a database nothing else can be learned."""
+    if schema.units == LEARN and invalid == "error" and not isinstance(valid, Opened):
+        people = valid[schema.tables[0].name] if isinstance(valid, Mapping) else valid
+        held = len(people) if schema.unit is None else int(people[schema.unit].nunique())
+        generators.check_enough(schema, budget, held)
 
 
 def check_unchanged(table: "pd.DataFrame | Mapping[str, pd.DataFrame] | Opened") -> None:

@@ -153,9 +153,17 @@ def test_a_table_too_small_for_what_is_left_to_learn_is_refused_before_a_charge(
     assert "noise would hide what is to be learned of 'age', 'bill', 'diagnosis'" in told
     assert "600" not in told
     assert not (tmp_path / "run.account").exists()
-    made = Synthesizer("independent", schema=Schema.load(draft), budget=BUDGET)
+    schema, frame = Schema.load(draft), pd.read_csv(patients)
+    made = Synthesizer("independent", schema=schema, budget=BUDGET)
+    for refused in (
+        lambda: made.fit(frame, account=tmp_path / "run.account"),
+        lambda: select(["independent"], frame, schema, BUDGET, account=tmp_path / "run.account"),
+    ):
+        with pytest.raises(BadInput, match="noise would hide what is to be learned"):
+            refused()
+        assert not (tmp_path / "run.account").exists()
     with pytest.warns(UserWarning, match="noise hides"):
-        made.fit(pd.read_csv(patients), seed=0, invalid="clamp")
+        made.fit(frame, seed=0, invalid="clamp")
 
 
 def test_what_was_read_off_the_records_is_said_on_the_page_and_is_not_to_be_shared(patients, draft, tmp_path, capsys):

@@ -116,6 +116,16 @@ def test_principal_axes_say_what_the_matrix_has_along_them():
     np.testing.assert_allclose(exact[0].T @ exact[0], np.eye(4), atol=1e-12)
 
 
+def test_principal_axes_are_found_where_all_are_equal():
+    """The second moment of a category of which each code stands in one record; it ended fits that were charged."""
+    for codes in range(64, 130):
+        moment = np.zeros((codes + 1, codes + 1))
+        moment[:codes, :codes] = np.eye(codes) / codes - 1 / codes**2
+        axes, along = principal(moment, 64, 0.0)
+        np.testing.assert_allclose(axes.T @ axes, np.eye(64), atol=1e-12)
+        np.testing.assert_allclose(along[:63], 1 / codes, atol=1e-12)
+
+
 @pytest.mark.parametrize("components", [1, 2])
 def test_without_noise_the_gaussians_are_the_groups_own(components):
     rng = np.random.default_rng(4)

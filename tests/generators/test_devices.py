@@ -52,13 +52,9 @@ MORE = [  # paths that the contract's settings do not take
 # Where the CPU may wait for the device. Within a step: the seal's noise, which is made on the CPU of the sums (`added_flat`), and
 # the count of adaptive clipping, noised there too; with start=gauss, dpdm asks how many records of each label there are.
 STEPS = {"noise.py:added_flat", "bound.py:within", "diffusion.py:turned"}
-SHOWN = {
-    "table_generator_network.py:loss",
-    "image_generator_network.py:loss",
-    "dpmerf.py:_train",
-}  # when progress is shown
+SHOWN = {"training_state.py:loss", "dpmerf.py:_train"}  # when progress is shown
 ROUNDS = {  # of questions to teachers, which are on the CPU or answer there
-    "kernel_rounds.py:_ask",
+    "kernel_rounds.py:ask",
     "kernel_rounds.py:fakes",
     "image_kernel_rounds.py:fakes",
     "pair_kernel.py:weights_of",
@@ -68,8 +64,7 @@ ROUNDS = {  # of questions to teachers, which are on the CPU or answer there
     "network_teachers.py:votes",
 }
 ENDS = {
-    "table_generator_network.py:<genexpr>",
-    "image_generator_network.py:<genexpr>",
+    "training_state.py:<genexpr>",
     "table_generator_network.py:finish",
     "image_generator_network.py:finish",
     "dpdm.py:<genexpr>",
@@ -94,7 +89,7 @@ PLACES = {
     "dpgan_images": STEPS - {"diffusion.py:turned"} | CHECKS | SHOWN | ENDS,
     "kernel_teachers": ROUNDS | SHOWN | ENDS | BEGINNINGS,
     "kernel_teachers_images": ROUNDS | SHOWN | ENDS | {"image_kernel_rounds.py:finish"},
-    "pategan": ROUNDS | SHOWN | ENDS | {"pategan.py:_ask", "pategan.py:_units", "pategan.py:_public_rows"},
+    "pategan": ROUNDS | SHOWN | ENDS | {"pategan.py:ask", "pategan.py:_units", "pategan.py:_public_rows"},
     "pategan_original": ROUNDS | SHOWN | ENDS,
     "dpmerf": SHOWN | ENDS,
     "dpdm": STEPS | CHECKS | ENDS,
@@ -123,7 +118,7 @@ def check_elsewhere(monkeypatch, data, name, changes=None):
     settings = short(data, name, changes)
     asks = name.startswith(("dpgan", "dpdm"))  # of gradients, one a step
     assert mode.waits["noise.py:added_flat"] == (settings.steps if asks else 0)
-    assert mode.waits["table_generator_network.py:loss"] + mode.waits["image_generator_network.py:loss"] <= 4
+    assert mode.waits["training_state.py:loss"] <= 4
     return mode
 
 

@@ -8,12 +8,22 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import check_grad
 
 from synthdp import Budget, NotEntered, Schema, Synthesizer, testing
 from synthdp.errors import BadInput
 from synthdp.generators.histories import GENERATOR, HistoriesSettings, _pairs
 from synthdp.generators.marginals import conditional_fit, history_fit, mixed_model_fit
-from synthdp.generators.marginals.conditional_fit import FIRST_SLOPE, Slopes, drawn, evenly, fit, softmax
+from synthdp.generators.marginals.conditional_fit import (
+    FIRST_SLOPE,
+    Slopes,
+    Squares,
+    drawn,
+    evenly,
+    fit,
+    indicators,
+    softmax,
+)
 from synthdp.generators.marginals.history_fit import NoisyTables, _counts
 from synthdp.generators.marginals.history_times import adjust_shares
 from synthdp.schema.codec import Codec
@@ -388,7 +398,8 @@ def test_a_stopped_fit_gives_the_answers_that_were_kept_again(tmp_path, monkeypa
 # ---- The conditional distribution.
 
 
-def test_a_conditional_has_the_shares_of_its_tables():
+@pytest.mark.parametrize("squares", [False, True])
+def test_a_conditional_has_the_shares_of_its_tables(squares):
     """Two columns that tell a third one: without noise the fitted shares in every cell are those that were asked."""
     rng, sizes = np.random.default_rng(0), {"a": 3, "b": 2, "y": 3}
     cells = {"a": rng.integers(0, 3, 4000), "b": rng.integers(0, 2, 4000)}
@@ -398,13 +409,14 @@ def test_a_conditional_has_the_shares_of_its_tables():
     for name, table in zip("ab", tables, strict=True):
         np.add.at(table, (cells[name], y), 1)
     alone = np.log(np.bincount(y) / len(y))
-    settings = {"spread": 1e3, "iterations": 300}
+    settings = {"spread": 1e3, "iterations": 300, "spreads": {} if squares else None}
     found = fit(cells, np.ones(4000), [("a",), ("b",)], sizes, tables, [1e-3, 1e-3], alone, **settings)
     told = found.probabilities(cells, sizes)
     for name, table in zip("ab", tables, strict=True):
         made = np.stack([told[cells[name] == code].sum(0) for code in range(sizes[name])])
         np.testing.assert_allclose(made, table, rtol=0.01, atol=1.0)
-    nothing = fit(cells, np.ones(4000), [("a",)], sizes, tables[:1], [1e9], alone, **settings | {"spread": 0.1})
+    settings |= {"spread": 0.1, "spreads": {} if squares else None}
+    nothing = fit(cells, np.ones(4000), [("a",)], sizes, tables[:1], [1e9], alone, **settings)
     np.testing.assert_allclose(
         nothing.probabilities(cells, sizes), np.tile(softmax(alone[None])[0], (4000, 1)), atol=0.01
     )
@@ -473,6 +485,54 @@ def test_a_mixed_model_has_the_shares_of_its_tables(codes):
     np.testing.assert_allclose(
         found.probabilities({"a": np.arange(3)}, sizes), table / table.sum(1, keepdims=True), atol=0.01
     )
+
+
+@pytest.mark.parametrize(("seed", "noise"), [(0, 20.0), (1, 60.0), (2, 60.0)])
+def test_least_squares_leave_what_noisy_tables_contradict(seed, noise):
+    """Ten tables of columns that go with one another, three of which tell y. By likelihood, parameters that cancel draw noise."""
+    rng, names, rows = np.random.default_rng(seed), [f"c{each}" for each in range(10)], 20_000
+    sizes = dict.fromkeys(names, 8)
+    common = rng.normal(size=rows)
+    cells = {name: np.clip(4 + 0.9 * common + 1.5 * rng.normal(size=rows), 0, 7).astype(int) for name in names}
+    shares = softmax(sum(rng.normal(0, 0.35, (8, 12))[cells[name]] for name in names[:3]))
+    y = (shares.cumsum(1) > rng.random((rows, 1))).argmax(1)
+    tables = [rng.normal(0, noise, (8, 12)) for _ in names]
+    for name, table in zip(names, tables, strict=True):
+        np.add.at(table, (cells[name], y), 1)
+    alone = np.log(np.bincount(y, minlength=12) / rows)
+    cliques, spreads, found = [(name,) for name in names], {}, None
+
+    def off(conditional):
+        return np.abs(conditional.probabilities(cells, sizes) - shares).sum(1).mean()
+
+    told = (cells, np.ones(rows), cliques, sizes, tables, [noise] * 10, alone)
+    usual = fit(*told, spread=0.25, iterations=100)
+    for _ in range(3):
+        found = fit(*told, spread=0.25, iterations=100, start=found, spreads=spreads)
+    assert off(found) < 0.93 * off(usual)
+    assert min(spreads[name,] for name in names[:3]) > max(spreads[name,] for name in names[3:]), (
+        "what tells, and what not"
+    )
+    assert np.abs(found.probabilities(cells, sizes).mean(0) - np.exp(alone)).sum() / 2 < 0.006, "the column by itself"
+
+
+def test_the_gradient_of_the_squares_is_theirs():
+    rng, sizes = np.random.default_rng(0), {"a": 3, "b": 2}
+    cells = {"a": rng.integers(0, 3, 12), "b": rng.integers(0, 2, (12, 2))}
+    rows = indicators(cells, [("a",), ("b",)], sizes)
+    weights, noisy, deviations = rng.random(12), rng.normal(3, 2, (5, 4)), np.full((5, 1), 0.5)
+
+    def chances(logits):
+        return softmax(logits.reshape(12, 4)) * weights[:, None]
+
+    start = rng.normal(size=48)
+    squares = Squares.of(rows, rows.T.tocsr(), weights, chances(start), noisy, deviations)
+    off = check_grad(
+        lambda logits: squares.sum_and_gradient(chances(logits))[0],
+        lambda logits: squares.sum_and_gradient(chances(logits))[1].ravel(),
+        start,
+    )
+    assert off < 1e-5
 
 
 def ranked(codes):

@@ -231,6 +231,13 @@ CLIPPING = (
         "found = self.measured(records, counting=False)[0]\nfound.flat.div_(max(1, records.units))\nreturn found",
         (f"{SENSITIVE}::test_a_gradient_is_the_sum_over_the_units_that_came_whatever_their_number",),
     ),
+    Mutant(
+        "rows of a label turned by a product of as many as there are",
+        "synthdp.generators.images.diffusion:Prior.turned",
+        "TURNED + TAIL - len(part)",
+        "0",
+        ("tests/generators/test_dpdm.py::test_a_row_is_turned_to_the_same_bits_whoever_else_has_its_label",),
+    ),
 )
 
 NOISE = (

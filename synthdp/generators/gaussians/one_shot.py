@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
 from synthdp.errors import BadInput
 from synthdp.generators.gaussians.class_mixture import GREYS, LEVELS
@@ -50,10 +49,9 @@ def principal(moment: Array, count: int, deviation: float) -> tuple[Array, Array
     vector so far that the matrix has l - d s^2 / (2 l) along it (Capitaine, Donati-Martin & Feral 2009; Benaych-Georges &
     Nadakuditi 2011, section 3.1); below s sqrt(d / 2) nothing can be found.
     """
-    most = len(moment)
-    # The default routine for a few eigenvectors, LAPACK's evr, fails on some processors if many eigenvalues are nearly equal.
-    values, vectors = eigh(moment, subset_by_index=(most - min(count, most), most - 1), driver="evx")
-    top, basis = values[::-1], vectors[:, ::-1]
+    # All of them, by divide and conquer: LAPACK's routines for a few, evr and evx, fail where many eigenvalues are nearly equal.
+    values, vectors = np.linalg.eigh(moment)
+    top, basis = values[::-1][:count], vectors[:, ::-1][:, :count]
     noise = len(moment) * deviation**2 / 2
     inside = np.maximum(np.square(np.maximum(top, 0)) - 4 * noise, 0)
     plain = (top + np.sqrt(inside)) / 2

@@ -10,6 +10,10 @@ Of two columns that stand in order, such as a value and the one before it, cells
 has a second part, slope_q u(x) v(y), where u and v are ranks: linear-by-linear association (Agresti 2013, section 10.4). How large slopes
 are is estimated from all of them together (MacKay 1992): where tables tell nothing, slopes are next to nothing.
 
+Many noisy tables contradict one another: each says something else of how many records have each code. Parameters that fit all of them
+are large and cancel each other. A fit by least squares leaves contradictions unless they are larger than noise explains, and estimates how
+large the parameters of each table are, so that a table that tells nothing adds hardly any noise.
+
 What mostly stays, such as an insurance or a chronic diagnosis, has one parameter for being as before, which all those cells tell together.
 """
 
@@ -36,6 +40,10 @@ ROWS, CHANCES = 50_000, 10_000_000  # of which probabilities are made at a time
 CLOSED = -1e6  # the logarithm of a chance that is none
 ALIKE = 2.0**30  # of a code's place: means that differ by less than a part of so many are alike
 FIRST_SLOPE, LEAST_SLOPE, MOST_SLOPE = 0.25, 0.02, 1.0  # what is expected of one: at first, and as the tables say
+LEAST_SPREAD, MOST_SPREAD = 0.01, 2.0  # of a table's parameters, where it is estimated
+ASSUMED = 15.0  # parameters of the expected spread, which count beside those that a table tells
+SAMPLED = 0.1  # of the variance of sampling, which all tables share: what is left of it as a cell's error
+KNOWN = 0.1  # of the drawn rows in a cell: how far real records may differ in number
 LEAST_ORDERED = 3  # codes of a column that stands in order
 IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 
@@ -197,6 +205,7 @@ def fit(
     name: str = "",
     before: str = "",
     gains: Mapping[str, Array] | None = None,
+    spreads: dict[Clique, float] | None = None,
 ) -> Conditional:
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
@@ -206,6 +215,9 @@ def fit(
     logarithms of what multiplies the chances, `CLOSED` of codes that a row cannot have. By L-BFGS, from `start` where its cliques are the
     same. With `slopes`, each clique of one column that stands in order has one, if this column, `name`, does as well. The clique of
     `before` alone tells the parameter for being as before, which is 0 or more. `gains` are given ones of other columns.
+
+    With `spreads` the fit is by least squares, without a parameter for being as before. They hold the spread of each clique's parameters
+    that an earlier fit estimated; this fit puts its own there.
     """
     from scipy.optimize import Bounds, minimize
 
@@ -233,11 +245,12 @@ def fit(
         chances = previous.probabilities(cells, sizes)
     stay = Stay.of(before, cells, weights, noisy_tables, margin, chances)
     del chances
+    deviations_of_cells = noise
     noise, slope_noise = noise * mass / held, lines.sums((noise * mass / full)[:, 0] ** 2 * (lines.v @ lines.v), 2)
     told = mass * (margin * (1 - margin))[None, :]
-    spreads = np.repeat(np.broadcast_to(spread, len(tables)), lengths)[:, None]
-    penalty = (1 + noise**2 / np.maximum(told, LEAST_TOLD)) / spreads**2
-    scale = 1 / np.sqrt(penalty + 3 * told)  # 3: a row lies in a cell of every table, which share what they tell
+    expected = dict(zip(cliques, np.broadcast_to(spread, len(tables)).tolist(), strict=True))
+    each = np.repeat([(spreads or {}).get(*pair) for pair in expected.items()], lengths)[:, None]
+    penalty = (1 + noise**2 / np.maximum(told, LEAST_TOLD)) / each**2
     free = weights if offset is None else weights * ((offset > CLOSED).sum(1) > 1)  # of rows that have a choice
     slope_told, slope_target = lines.sums(columns @ free, 2) * (margin @ lines.v**2), lines.sums(sloped)
     theta, slope, stays = np.zeros(target.shape), np.zeros(lines.count), np.zeros(stay.count)
@@ -250,6 +263,17 @@ def fit(
     for clique, part in lines.parts.items():
         variance[part] = slopes.variance(name, clique) if slopes else 1.0
     slope_penalty = (1 + slope_noise / np.maximum(slope_told, LEAST_TOLD)) / variance
+    squares = None
+    if spreads is not None:
+        logits = base + rows @ (theta + lines.changes(slope))
+        chances = softmax(logits if offset is None else logits + offset) * weights[:, None]
+        agreed = _agreeing(tables, margin)
+        squares = Squares.of(rows, columns, weights, chances, agreed, deviations_of_cells)
+        told, target, slope_target = squares.told, np.zeros_like(target), np.zeros_like(slope_target)
+        penalty, slope_penalty = np.broadcast_to(1 / each**2, told.shape), 1 / variance
+        slope_told = lines.sums(told @ lines.v**2, 2)
+        del logits, chances
+    scale = 1 / np.sqrt(penalty + 3 * told)  # 3: a row lies in a cell of every table, which share what they tell
     slope_scale = 1 / np.sqrt(slope_penalty + 3 * slope_told)
 
     def objective(scaled: Array) -> tuple[float, Array]:
@@ -262,13 +286,17 @@ def fit(
         logits = base + rows @ changes if offset is None else base + rows @ changes + offset
         stay.add(logits, same)
         shares, sums, most = _exponentials(logits)
-        value = weights @ (np.log(sums) + most)[:, 0] - (own * target).sum() - bend @ slope_target - same @ stay.target
-        value += ((penalty * own**2).sum() + slope_penalty @ bend**2 + stay.penalty @ same**2) / 2
         chances = shares * (weights[:, None] / sums)
-        expected = columns @ chances
-        along = lines.sums(expected @ lines.v) - slope_target + slope_penalty * bend
-        staying = stay.sums(chances) - stay.target + stay.penalty * same
-        slope_of_own = (expected - target + penalty * own) * scale
+        if squares is None:
+            value, pull = float(weights @ (np.log(sums) + most)[:, 0]), chances
+        else:
+            value, pull = squares.sum_and_gradient(chances)
+        value -= (own * target).sum() + bend @ slope_target + same @ stay.target
+        value += ((penalty * own**2).sum() + slope_penalty @ bend**2 + stay.penalty @ same**2) / 2
+        pulled = columns @ pull
+        along = lines.sums(pulled @ lines.v) - slope_target + slope_penalty * bend
+        staying = stay.sums(pull) - stay.target + stay.penalty * same
+        slope_of_own = (pulled - target + penalty * own) * scale
         return float(value), np.concatenate([slope_of_own.ravel(), along * slope_scale, staying * stay.scale])
 
     end = size + lines.count
@@ -278,6 +306,12 @@ def fit(
     bounds = Bounds(least, np.inf) if stay.count else None
     found = minimize(objective, first, jac=True, method="L-BFGS-B", options=options, bounds=bounds).x
     theta, slope = found[:size].reshape(shape) * scale, found[size:end] * slope_scale
+    if spreads is not None:
+        firsts = np.cumsum([0, *lengths[:-1]])
+        sums, sure = (np.add.reduceat(cell.sum(1), firsts) for cell in (theta**2, told / (told + penalty)))
+        assumed = np.square(list(expected.values()))
+        found_spreads = np.sqrt((sums + ASSUMED * assumed) / (sure + ASSUMED))
+        spreads.update(zip(cliques, np.clip(found_spreads, LEAST_SPREAD, MOST_SPREAD).tolist(), strict=True))
     if slopes is not None:
         shares = slope_told / (slope_told + slope_penalty)
         slopes.found.update({(name, clique): (slope[part], shares[part]) for clique, part in lines.parts.items()})
@@ -286,6 +320,58 @@ def fit(
         return Conditional(base, tuple(cliques), theta, gains or {})
     found_gains = {before: float(found[end] * stay.scale[0]) * stay.gains, **(gains or {})}
     return Conditional(base, tuple(cliques), theta, found_gains)
+
+
+def _agreeing(tables: Sequence[Array], margin: Array) -> Array:
+    """The tables (cells, codes), end to end, each as near as can be among those in which the codes have the shares `margin` (codes,)."""
+    excess = [(table.sum(0) - table.sum() * margin) / len(table) for table in tables]
+    return np.concatenate([table - each for table, each in zip(tables, excess, strict=True)])
+
+
+@dataclass(frozen=True)
+class Squares:
+    """How far the tables of the rows are from the noisy ones (cells, codes), `target`, whose squared errors are `error`."""
+
+    rows: "csr_matrix"
+    columns: "csr_matrix"
+    weights: Array
+    target: Array
+    error: Array
+    told: Array  # (cells, codes) of each parameter, by the chances where the fit starts
+
+    @classmethod
+    def of(
+        cls,
+        rows: "csr_matrix",
+        columns: "csr_matrix",
+        weights: Array,
+        chances: Array,
+        noisy: Array,
+        deviations: Array,
+    ) -> "Squares":
+        """For `noisy` tables with noise of these `deviations` (cells, 1); `chances` (rows, codes) are weighted.
+
+        There are seldom as many drawn rows in a cell as records. So each noisy table is scaled to as many: a cell's number of records is
+        the noisy one as far as that is clear, and that of the drawn rows where noise hides it. What noise added to the number is then
+        taken away by the shares that the drawn rows have.
+        """
+        mass, drawn_there = (columns @ weights)[:, None], columns @ chances
+        total = noisy.sum(1, keepdims=True)
+        known = (KNOWN * mass) ** 2
+        clear = known / np.maximum(known + noisy.shape[1] * deviations**2, LEAST_CHANCE)
+        held = np.maximum(np.maximum(mass + clear * (total - mass), mass / 4), LEAST_CHANCE)
+        target = mass * (noisy + (held - total) * drawn_there / np.maximum(mass, LEAST_CHANCE)) / held
+        varies = drawn_there - columns @ (chances**2 / np.maximum(weights, LEAST_CHANCE)[:, None])
+        error = np.maximum((deviations * mass / held) ** 2 + SAMPLED * varies, LEAST_TOLD)
+        return cls(rows, columns, weights, target, error, varies**2 / error)
+
+    def sum_and_gradient(self, chances: Array) -> tuple[float, Array]:
+        """Half the sum of squares for weighted `chances` (rows, codes), and its gradient with respect to the rows' logits."""
+        lacking = self.columns @ chances - self.target
+        pull = self.rows @ (lacking / self.error)
+        pull -= (pull * chances).sum(1, keepdims=True) / np.maximum(self.weights, LEAST_CHANCE)[:, None]
+        pull *= chances
+        return float((lacking**2 / self.error).sum()) / 2, pull
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,7 @@ class HistoryFit:
     iterations: int
     progress: Progress
     variances: dict[str, dict[int, Array]] = field(default_factory=dict)
+    spreads: dict[str, dict[Clique, float]] = field(default_factory=dict)
 
     def units(self, asked: NoisyTables, rng: np.random.Generator) -> None:
         """Fit the conditionals of a unit's columns, each given those before it, and draw units from them."""
@@ -425,6 +426,8 @@ class HistoryFit:
                 variances=self.variances.setdefault(name, {}),
             )
         strong = [(each,) for below in self.view.below for each in (below.code, below.table + ROWS, below.table + LAST)]
+        before = "" if name in (FIRST, GAP, ALIKE, *self.view.alike) else PREVIOUS + name
+        likelihood = below or name in (FIRST, GAP) or (before,) in cliques or not any(deviations)
         return fit(
             cells,
             weights,
@@ -442,8 +445,10 @@ class HistoryFit:
             offset=offset,
             slopes=None if (below and name not in self.levels) or name in (FIRST, GAP) else self.slopes,
             name=name,
-            before="" if name in (FIRST, GAP, ALIKE, *self.view.alike) else PREVIOUS + name,
+            before=before,
             gains=gains,
+            # On made-up clinics, least squares told what stays, first records and gaps less well.
+            spreads=None if likelihood else self.spreads.setdefault(name, {}),
         )
 
 
