@@ -80,7 +80,7 @@ class Release:
         seed: int | None = None,
         chunk: int | None = None,
     ) -> "Iterator[pd.DataFrame]":
-        """`rows` synthetic records in frames of at most `chunk` rows (50,000, fewer of large pictures); the same seed and
+        """`rows` synthetic records in frames of at most `chunk` rows (by default 50,000, or fewer for large pictures); the same seed and
         chunk give the same records. `where`: see `sample`."""
         if self.schema.tables:
             raise BadInput(
@@ -115,9 +115,9 @@ class Release:
     def sample_tables(
         self, people: int, *, where: Mapping[str, Any] | None = None, seed: int | None = None
     ) -> "dict[str, pd.DataFrame]":
-        """Of a release of linked tables: so many synthetic people with their rows in all tables, a frame for each by the table's name. Keys
-        are fresh, and link the rows as the schema's do. `where={"person.sex": "F", "person.birth": ["1950-01-01", "1959-12-31"]}`: people
-        of the model given that condition on their columns. Raises `BadInput` for a release of one table, and for a condition that does
+        """For a release of linked tables: this many synthetic people with their rows in all tables, as frames by the tables' names. Keys
+        are fresh, and link the rows as the schema says. `where={"person.sex": "F", "person.birth": ["1950-01-01", "1959-12-31"]}`: people
+        of the model under that condition on their columns. Raises `BadInput` for a release of one table, and for a condition that does
         not fit the schema or that hardly anybody satisfies."""
         people = _count("people", people, 0)
         check_seed(seed)
@@ -171,8 +171,8 @@ class Release:
 def load(folder: Path | str, *, public: Path | str | None = None) -> Release:
     """Read a release folder. Every part is checked before any of it is used; raises `BadInput` for a part that is not right.
 
-    The files must be those of the manifest, and the statement must say what follows from the other parts, but for epsilon, which
-    can take seconds: `verify` works it out again. `public` is the file of a public key; the release must be signed by it.
+    The files must be those of the manifest, and the statement must say what follows from the other parts. Epsilon is not worked out
+    again, because that can take seconds: `verify` does so. `public` is the file of a public key; the release must be signed by it.
     """
     release, _ = _read(Path(folder), public, costly=False)
     return release
@@ -181,7 +181,7 @@ def load(folder: Path | str, *, public: Path | str | None = None) -> Release:
 def verify(folder: Path | str, *, public: Path | str | None = None) -> Verified:
     """Check a release folder as `load` does, and recompute the epsilon of its events (law 34).
 
-    Returns what was checked and what is as claimed by whoever made the release; raises `BadInput` that names what does not hold.
+    Returns what was checked, and what is only claimed by whoever made the release. Raises a `BadInput` that names what does not hold.
     """
     _, verified = _read(Path(folder), public, costly=True)
     return verified
@@ -264,8 +264,8 @@ class Synthesizer:
         return found | {f"generator__{name}": getattr(self.generator, name) for name in own}
 
     def set_params(self, **params: Any) -> "Synthesizer":
-        """Take other settings, by the names of `get_params`, all of them or none, and return itself: the one way in which a
-        `Synthesizer` changes. Raises `BadInput` as making one does."""
+        """Change settings, by the names of `get_params`, all of them or none, and return itself: the only way in which a
+        `Synthesizer` changes. Raises `BadInput` as the constructor does."""
         given = self.get_params(deep=False)
         own = {name.partition("__")[2]: value for name, value in params.items() if name.startswith("generator__")}
         mine = {name: value for name, value in params.items() if not name.startswith("generator__")}
@@ -304,19 +304,19 @@ class Synthesizer:
         it is a mapping from the names of the tables to their frames, or `synthdp.tables.source.linked` of tables in DuckDB or PostgreSQL.
         `seed` makes a rehearsal: reproducible, stamped "not for release". `invalid="clamp"` lets cells that the schema does
         not allow pass, mapped to allowed ones inside the seal. `ledger` is a new file that keeps the charges durably even
-        if the fit dies. With a `checkpoint` file beside it a fit that was stopped goes on when it is called again with
-        `resume=True`: what was charged counts, answers that were kept (beside the checkpoint, `.answers`) are given again at no
-        charge, and steps that are done again are charged again. Both files are internal, for teachers in a checkpoint learnt
-        without noise: remove them once the release is saved. `account` is the file (or an
-        `AccountFile`) that all fits of these records are entered in before their first question; without one the fit is
-        entered nowhere: it warns of that (`NotEntered`), and the statement says so. `audit` tells, in a sentence for the
-        statement, how the frame was prepared for an audit (planted canaries). `ranks` are the processes that share this fit
+        if the fit dies. With a `checkpoint` file beside it, a stopped fit continues when it is called again with
+        `resume=True`: what was charged counts, kept answers (beside the checkpoint, `.answers`) are given again at no
+        charge, and steps that are repeated are charged again. Both files are internal, because teachers in a checkpoint
+        learned without noise: remove them once the release is saved. `account` is the file (or an
+        `AccountFile`) in which all fits of these records are entered before their first question. Without it the fit is
+        entered nowhere: it warns of that (`NotEntered`), and the statement says so. `audit` is a sentence for the
+        statement that says how the frame was prepared for an audit (planted canaries). `ranks` are the processes that share this fit
         (`synthdp.seal.processes.joined()` under torchrun): all are given the same frame and arguments, each keeps its shard of
-        the units, the first one charges and
-        draws the noise, all return the release. `fitness` is a share of the budget's precision that is set aside to measure,
-        with noise, how far the samples' tables are from the records' (`synthdp.fitness`); the statement tells it. With `answers` the
-        noisy tables that were asked for become part of the release (`Release.tables`), at no charge. `edited_after` names the looks
-        at these records ("a check") after which the schema was edited, for the statement. `progress` is called at each step with the
+        the units, the first one charges and draws the noise, and all return the release. `fitness` is a share of the budget's
+        precision that is set aside to measure, with noise, how far the samples' tables are from those of the records
+        (`synthdp.fitness`); the statement reports the result. With `answers` the noisy tables that were asked for become part of the
+        release (`Release.tables`), at no charge. `edited_after` names, for the statement, the looks at these records ("a check") after
+        which the schema was edited. `progress` is called at each step with the
         step's number, the number of steps and public figures. By default nothing is shown; `progress=print` prints them. Raises
         `BadInput` for a schema that nobody declares (`Schema.check_declared`), a frame that does not fit it, a budget too small
         for the plan, an account that refuses it, or a checkpoint of another fit.
@@ -563,7 +563,7 @@ def _settings_of(generator: Any) -> list[str]:
 
 
 def settings_of(generator: Any) -> Mapping[str, Any]:
-    """The settings as JSON has them: lists for tuples. A field with `told: False` in its metadata is none: it holds code."""
+    """The settings as JSON has them: lists for tuples. A field with `told: False` in its metadata is left out: it holds code."""
     told = [field.name for field in dataclasses.fields(generator) if field.metadata.get("told", True)]
     values = {name: getattr(generator, name) for name in told}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}

@@ -126,7 +126,7 @@ def judge(
 
 
 def word(found: float, claimed: float, *, contradicted: bool) -> str:
-    """The verdict in a word. "no power": the attack found next to nothing, so that it says nothing for the claim either."""
+    """The verdict in a word. "no power": the attack found next to nothing, so it does not support the claim either."""
     if contradicted:
         return "contradicted"
     return "stands" if found > 0 and found >= LEAST_FOUND * claimed else "no power"

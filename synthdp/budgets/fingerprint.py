@@ -56,7 +56,7 @@ def of_source(path: Path) -> Fingerprint:
 
 
 def of(given: "Path | pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source") -> Fingerprint:
-    """Of records, whatever holds them. A table of a database is known by the public name that the steward gave it."""
+    """The fingerprint of records, whatever holds them. A table of a database is known by the public name that the steward gave it."""
     if isinstance(given, Path):
         return of_source(given)
     if isinstance(given, source.Files):

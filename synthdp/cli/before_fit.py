@@ -81,7 +81,8 @@ def check(config: Config) -> None:
     lost = list(dict.fromkeys(finding.column for finding in found if finding.every))
     if lost:
         raise BadInput(
-            f"no cell is as declared in {', '.join(map(repr, lost))}: a fit would learn nothing there; correct the file or the schema"
+            f"no cell can be read as declared in {', '.join(map(repr, lost))}: a fit would learn nothing there; correct the "
+            f"file or the schema"
         )
     if any(finding.refused for finding in found):
         raise BadInput(
@@ -197,7 +198,7 @@ def _findings(found: "list[Finding]", each: str) -> Iterator[str]:
         yield f"check      {where}{finding.what}{count}{rows}{shown}"
         yield f"           {finding.remedy}"
     yield (
-        "internal   these lines are about real records: do not release them. What they say is no public fact: do not copy it into "
+        "internal   these lines are about real records: do not release them. What they say is not public: do not copy it into "
         "the schema"
     )
 
@@ -329,7 +330,7 @@ def _copied(path: Path, schema: "Schema", copy: Path, units: int) -> tuple[bool,
         looks.carry(path, schema, copy, meant)
     except (OSError, BadInput):
         return False, (
-            f"the log of drafts and checks of {path} cannot be carried over to {copy}, so a fit by a copy would not tell that facts were "
+            f"the log of drafts and checks of {path} cannot be carried over to {copy}, so a fit with a copy would not say that facts were "
             f"edited after a look at records; put {looks.log_of(path)} right, and split again"
         )
     with suppress(OSError, BadInput):
@@ -337,7 +338,7 @@ def _copied(path: Path, schema: "Schema", copy: Path, units: int) -> tuple[bool,
         if times == 1 and not copy.exists():
             atomic.write(copy, text)
         if looks.digest(Schema.load(copy)) == looks.digest(meant):
-            return True, f"{copy} is a copy with units: {units}. Fit by it, and make any further changes there"
+            return True, f"{copy} is a copy with units: {units}. Use it for the fit, and make any further changes there"
     if copy.exists():
         return False, f"{copy} is there already, and is not {path} with units: {units}: correct it, or write a new one"
     return False, f"copy the schema to {copy}, and write units: {units} there, before the fit"
@@ -363,7 +364,7 @@ def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]
         whose, buying = list(dict.fromkeys(buying[: part.count])), buying[part.count :]
         what = f" to learn {listed(whose)}" if whose else ""
         what += " for " + " and ".join(map(_tables_of, part.tables)) if part.tables else ""
-        lines.append(f"question   {_told(part.event)}, {times}{what}: epsilon {part.epsilon:.3g} if it were alone")
+        lines.append(f"question   {_told(part.event)}, {times}{what}: epsilon {part.epsilon:.3g} by itself")
     lines += foretold
     lines += _of_histories([table for table in found.tables if table.of])
     if singles and not singles[0].of:
@@ -394,7 +395,7 @@ def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]
         names = listed([table.columns[0] for table in wide])
         lines.append(
             f"spread     {names}: noise alone puts up to {max(table.lifted for table in wide):.0%} of synthetic records into bins that "
-            "hold nobody. Declare bounds no wider than plausible, or bins: at public marks, to keep these values where real ones may be"
+            "hold nobody. To keep these values where real ones may be, declare bounds no wider than plausible, or bins: at public marks"
         )
     if found.seconds is not None:
         few = "" if units == found.rehearsed else "; more units may take longer"

@@ -69,7 +69,7 @@ def check_same(schema: "Schema", released: "Schema", release: str) -> None:
     differ += [f"the schema has no {listed(more, SHOWN)}"] * bool(more)
     if differ:
         raise BadInput(
-            f"release={release} has other columns than data.schema: {'; '.join(differ)}. Its guarantee is not one for these records: name "
+            f"release={release} has other columns than data.schema: {'; '.join(differ)}. Its guarantee does not cover these records: name "
             "the release from which the synthetic records were drawn, and the schema of its fit"
         )
 

@@ -47,12 +47,13 @@ class Data:
     memory: str = option("2GiB", "how much of a table duckdb may hold in memory")
     format: Tables = option(
         "files",
-        f"files: what data.path names, by its ending; {OMOP}, {OTHERS}, in a folder of CSV or Parquet, a DuckDB file, or "
+        f"files: the ending of data.path says what kind of file it is; {OMOP}, {OTHERS}, in a folder of CSV or Parquet, a DuckDB file, or "
         "postgresql://user@host/name#schema",
     )
     vocabulary: str | None = option(
         None,
-        f"with data.format=omop: {VOCABULARY}. check uses it; elsewhere the concepts that the schema declares must be in it",
+        f"with data.format=omop: {VOCABULARY}. check uses it; for plan, fit and evaluate it must "
+        "have the concepts that the schema declares",
     )
 
 
@@ -199,8 +200,8 @@ class Split:
     schema: str | None = option(None, "schema.yaml of the records")
     format: Tables = option(
         "files",
-        f"files: by the ending of path; {OMOP}, written as CDMs; {OTHERS}, written as files of linked tables. data.format= and "
-        "data.path= say the same",
+        f"files: the ending of path says what kind of file it is; {OMOP}, written as CDMs; {OTHERS}, written as files of linked "
+        "tables. data.format= and data.path= say the same",
     )
     share: float = option(0.2, "expected share of units that are held out")
     out: str = option(MISSING, "folder for train and held_out, with the ending of path, and split.key (internal)")
@@ -258,11 +259,12 @@ class Sample:
     )
     format: Literal["files", "omop"] = option(
         "files",
-        f"files: by the ending of out; {OMOP} from a release of one, to a folder (CSV), 'FOLDER/*.parquet' or FILE.duckdb",
+        f"files: the ending of out says what is written; {OMOP} from a release of one, to a folder (CSV), 'FOLDER/*.parquet' or "
+        "FILE.duckdb",
     )
     vocabulary: str | None = option(
         None,
-        f"with format=omop: {VOCABULARY}. It also leaves out rows whose concepts only people of another gender have",
+        f"with format=omop: {VOCABULARY}. It also leaves out rows whose concepts only people of another gender can have",
     )
     where: Mapping[str, Any] | None = option(
         None,
@@ -440,8 +442,8 @@ class Draft:
     query_file: str | None = option(None, "instead of the table: a file with the SELECT that gives the records")
     format: Tables = option(
         "files",
-        f"files: by the ending of path; {OMOP}, {OTHERS}, with path= or without. No record of these is read. data.format=, data.path= and "
-        "data.vocabulary= say the same",
+        f"files: the ending of path says what kind of file it is; {OMOP}, {OTHERS}, with or without path=. No record of these is "
+        "read. data.format=, data.path= and data.vocabulary= say the same",
     )
     vocabulary: str | None = option(
         None, f"with format=omop and out=: {VOCABULARY}. Lists of its standard concepts are written beside the draft"

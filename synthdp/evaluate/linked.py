@@ -56,7 +56,7 @@ def evaluate_tables(
     visits = [each.frame[each.there].reset_index(drop=True) for each in whole]
     if not all(len(frame) for frame in visits):
         raise BadInput(
-            "there is nothing to judge: one of the sets of tables has no visit of anybody in its table of people"
+            "there is nothing to judge: one of the sets of tables has no visit of a person in its table of people"
         )
     one = alone(schema)
     how, three = JudgingOptions(**options), (whole[0], *whole[-2:])

@@ -38,7 +38,8 @@ def evaluate(
     synthetic: a frame, or several samples of one release; utility is judged on each, the rest on the first.
     options: those of `JudgingOptions`, which the command line has too: models, seeds, targets, bootstrap, subgroups, survival, attacks;
     and claim ({"epsilon", "delta", "unit", "relation", "curve"} of the release, for the bound beside each attack; curve: further
-    (delta, epsilon) that hold) and jobs (threads). A target may be classes or numbers; a numeric one has the regressors of the models' ids.
+    (delta, epsilon) that hold) and jobs (threads). A target may be classes or numbers; a numeric one is judged by the regressors with the
+    models' ids.
 
     The result has the keys schema_version, targets, fidelity, columns, attacks, histories (where the schema has an order: see
     `history_fidelity`, `courses` and `survival`), not_computed (a metric that the rows

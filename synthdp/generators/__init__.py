@@ -347,7 +347,7 @@ def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside
 
 
 def check_enough(schema: Schema, budget: Budget, units: float) -> None:
-    """Raises `BadInput` where noise would hide what is to be learned of a table with so many units."""
+    """Raises `BadInput` if noise would hide what is to be learned of a table with this many units."""
     hidden = {name: least for name, least in findable(schema, budget).items() if needed({name: least}) >= units}
     if hidden:
         of = f"of the {units:,} units" if units == schema.units else "units"
@@ -399,7 +399,7 @@ def check_kind(generator: Generator, schema: Schema) -> None:
     if generator.traits.kinds == (HISTORIES,) and given == TABLE:
         raise BadInput(
             f"generator {generator.name} learns histories: name in the schema, as unit, the column that tells whose record a row is, and, "
-            "as order, the column by which a unit's records follow one another; per_unit lists what says something of the unit itself"
+            "as order, the column by which a unit's records follow one another; per_unit lists the columns that describe the unit itself"
         )
     held = "has no image column" if schema.image is None else f"has the image column {schema.image.name!r}"
     what = "tables" if given == TABLE else given
@@ -426,7 +426,7 @@ def check_source(generator: Generator, schema: Schema, given: Any) -> Any:
     if schema.tables and not linked:
         raise BadInput(
             "the schema describes linked tables: give a mapping from their names to frames, or synthdp.tables.source.linked(...) of "
-            "tables in DuckDB or PostgreSQL, and neither one frame nor one table"
+            "tables in DuckDB or PostgreSQL, not a single frame or table"
         )
     if source is None:
         return given

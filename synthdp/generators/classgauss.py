@@ -71,8 +71,8 @@ class ClassGauss:
     quantile: float = option(0.8, "share of the vectors that the clip should leave unchanged", fraction())
     align: bool | None = option(
         None,
-        "move every picture to one place, slant and size first, and draws back to places, slants and sizes learnt with them; "
-        f"default: for pictures of {LEAST_SIDE} x {LEAST_SIDE} pixels or more",
+        "move every picture to a common place, slant and size first, and synthetic ones back, by places, slants and sizes learned with "
+        f"them; default: for pictures of {LEAST_SIDE} x {LEAST_SIDE} pixels or more",
         flag(),
     )
     match: bool = option(

@@ -45,14 +45,16 @@ class DPGANImages(GanSettings):
     name: ClassVar[str] = "dpgan_images"
     traits: ClassVar[Traits] = Traits(kinds=("images",))
 
-    steps: int = option(300, "most discriminator steps, each charged as one sample", whole())
+    steps: int = option(300, "largest number of discriminator steps, each charged as one sample", whole())
     passes: int = option(
-        25, "most passes over the records: on few records a longer game leaves its start behind", whole()
+        25,
+        "largest number of passes over the records: with few records, a longer game moves too far from its start",
+        whole(),
     )
     batch: int = option(2048, "expected units per sample, so that the rate is batch / units", whole(most=10**9))
     start: str = option(
         "gauss",
-        "noisy answers to start at: gauss (those of classgauss, whose pictures are retouched), label (its counts) or none",
+        "noisy answers to start from: gauss (those of classgauss, whose pictures are retouched), label (its counts) or none",
         one_of(*image_generator_network.STARTS),
     )
     tables: float = option(0.8, "share of the precision spent on the start, in (0, 1)", fraction())

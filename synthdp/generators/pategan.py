@@ -77,7 +77,7 @@ class PATEGAN:
     queries: int = option(4000, "generated rows that teachers judge in a round", whole())
     answers: str = option(
         "margins",
-        "what a teacher says of a batch: margins (its scores, clipped as one vector), ranks or votes",
+        "what a teacher says about a batch: margins (its scores, clipped as one vector), ranks or votes",
         one_of(*ANSWERS),
     )
     clip_quantile: float = option(

@@ -110,7 +110,7 @@ class PATEGANOriginal:
     teacher_rate: float = option(3e-2, "learning rate of the teachers (Adam)", positive(100))
     teacher_decay: float = option(
         3e-2,
-        "weight decay of the teachers (Adam). With 0 they learn their records by heart, call every generated row a fake, and the "
+        "weight decay of the teachers (Adam). With 0 they memorise their records, call every generated row a fake, and the "
         "student sees only one class; the paper does not mention it",
         not_negative(),
     )

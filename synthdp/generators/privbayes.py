@@ -59,7 +59,7 @@ class PrivBayes:
     )
     candidates: int = option(
         1000,
-        "largest number of (column, parents) pairs in one choice; if there are more, chance picks among them",
+        "largest number of (column, parents) pairs in one choice; if there are more, some are picked at random",
         whole(),
     )
 

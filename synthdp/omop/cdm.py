@@ -1,4 +1,5 @@
-"""What is public of OMOP CDM 5.4: tables, fields, types, keys, the domains of concepts (`cdm_5_4.csv`), and constants of the vocabularies.
+"""What is public about OMOP CDM 5.4: tables, fields, types, keys, the domains of concepts (`cdm_5_4.csv`), and constants of the
+vocabularies.
 
 A linked schema of a CDM (`check`) has the CDM's tables under their names; columns are the CDM's fields and three that combine several:
 person has `birth_datetime` (of year, month and day where it is empty) and `death_date` (of the table death), and visit_occurrence
@@ -131,7 +132,7 @@ def check(schema: "Schema") -> None:
         known = [each.name for each in tables()[table.name]]
         columns = [name for name, column in held(schema, table) if column.kind != "ignore"]
         if table.reading is not None:
-            raise BadInput(f"table {table.name!r}: a CDM is read and written as OMOP has it: leave reading out")
+            raise BadInput(f"table {table.name!r}: a CDM is read and written as OMOP prescribes: leave reading out")
         if table.key not in (None, key(table.name)):
             raise BadInput(f"table {table.name!r}: its key in the CDM is {key(table.name)!r}")
         for name in columns:

@@ -1,5 +1,5 @@
-"""The draft of a schema by which a CDM is fitted: what is public of the model is filled in, what is a hospital's own is asked. No record
-is read: of a CDM that is there only the names of its tables and fields."""
+"""The draft of a schema for a CDM: what is public about the model is filled in, and what is particular to a hospital is asked. No record is
+read, and of a CDM that is there only the names of its tables and fields."""
 
 import csv
 import json
@@ -41,8 +41,8 @@ HEAD = """\
 # number, never from the records. `learn` is bought with a part of the budget; what you declare instead costs nothing and is not protected.
 #
 # 1. Answer the questions, and replace every TODO.
-# 2. Where a column is as you declare it, delete its line `review: true`.
-# 3. Say in `declared_by` who stands for this. Until all is done, `synthdp fit` refuses this file.
+# 2. Once a column is right, delete its line `review: true`.
+# 3. Say in `declared_by` who vouches for this. Until all is done, `synthdp fit` refuses this file.
 """
 NAMES = {
     "condition_occurrence": "conditions",

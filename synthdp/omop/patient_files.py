@@ -123,7 +123,7 @@ FORMATS: dict[str, dict[str, File]] = {
 HEAD = """\
 # DRAFT of a schema for {where} (docs/omop.md): what may be known to everyone about it. No record was read. Answer every line with
 # a question from a code book, a public report or a round number, never from the records. Then replace every TODO, delete the marks
-# `review: true`, and say in `declared_by` who stands for this. Until all is done, `synthdp fit` refuses this file.
+# `review: true`, and say in `declared_by` who vouches for this. Until all is done, `synthdp fit` refuses this file.
 """
 NAMES = {"synthea": "Synthea's CSV export", "mimic3": "MIMIC-III"}
 

@@ -57,7 +57,7 @@ class PATE:
     - `selection`: which records are asked about. `features`: "one_hot", "codes", or a public function of codes (rows, columns),
       row by row, that does not look at the target.
 
-    Epsilon is the data-independent one throughout: what is solved, stopped at, and stated (law 8).
+    Epsilon is the data-independent one throughout: in calibration, in stopping and in the statement (law 8).
     """
 
     teachers: int = 250

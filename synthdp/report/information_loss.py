@@ -1,4 +1,4 @@
-"""Which tables a fit counted, and what of the records its model cannot show: in the statement, and in words.
+"""Which tables a fit counted, and what its model cannot show about the records: in the statement, and in words.
 
 Every figure here follows from noisy answers that were paid for, or from public facts. No exact count of records is among them.
 """

@@ -57,8 +57,8 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
     if schema.tables:
         names = ", ".join(table.name for table in schema.tables)
         raise BadInput(
-            f"the schema describes the linked tables {names}: give a frame of each, as a mapping or a folder with a file for each, to "
-            "generator=histories. What takes one table takes none of several; join them, and describe the joined one"
+            f"the schema describes the linked tables {names}: give generator=histories a frame of each, as a mapping, or a folder with a "
+            "file for each. Everything else takes a single table: join them, and describe the joined one"
         )
     if not isinstance(frame, pd.DataFrame):
         raise BadInput(f"expected a pandas DataFrame, got {type(frame).__name__}; {ONE_FILE} as one")
@@ -72,8 +72,8 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
         if schema.reading is not None and any(_is_unread(schema, frame[name], name) for name, _ in found):
             names = _listed(list(dict.fromkeys(name for name, _ in found)))
             raise BadInput(
-                f"{UNFIT}: the cells of {names} are written as `reading` says of files, and frames have plain cells: "
-                f"{ONE_FILE} by its schema"
+                f"{UNFIT}: the cells of {names} are written in the way that `reading` declares for files, but frames must have "
+                f"plain cells: {ONE_FILE} by its schema"
             )
         refuse(found)
     return frame[list(schema.names)]
@@ -95,8 +95,8 @@ def check_tables(schema: Schema, frames: Mapping[str, pd.DataFrame], invalid: st
             for key in linked_tables.keys_of(schema, table):
                 if key in frame and cells.in_floats(frame[key].dtype):
                     raise BadInput(
-                        f"table {table.name!r}: the key {key!r} is stored as {frame[key].dtype}, in which long numbers run together: store "
-                        "text or whole numbers (pandas: Int64)"
+                        f"table {table.name!r}: the key {key!r} is stored as {frame[key].dtype}, which cannot tell long numbers apart: "
+                        "store text or whole numbers (pandas: Int64)"
                     )
         try:
             found[table.name] = check(linked_tables.of_table(schema, table), frame, invalid)
@@ -171,7 +171,7 @@ def unit(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
     """A unit is named by text or whole numbers: two long numbers can be one float, and two patients one unit."""
     if schema.unit is not None and schema.unit in frame and cells.in_floats(frame[schema.unit].dtype):
         yield (
-            f"the unit column {schema.unit!r} is stored as {frame[schema.unit].dtype}, in which long numbers run together (store "
+            f"the unit column {schema.unit!r} is stored as {frame[schema.unit].dtype}, which cannot tell long numbers apart (store "
             'text or whole numbers; pandas: dtype={"' + schema.unit + '": "Int64"} when reading)'
         )
 

@@ -89,7 +89,7 @@ class Coding:
         object.__setattr__(self, "labels", _labels(self.labels))
         for key in ("date", "latest", "decimal", "thousands", "numbers"):
             if getattr(self, key) == TODO:
-                raise BadInput(f"{key} says {TODO}: the cells do not tell; write what it is")
+                raise BadInput(f"{key} is still {TODO}: the cells do not decide it, so write it yourself")
         object.__setattr__(self, "numbers", _numbers(self.numbers))
         if self.date is not None and not isinstance(self.date, str):
             raise BadInput("date must be a format such as dd.mm.yyyy")
@@ -437,7 +437,7 @@ class Coded:
                 f"time belongs to columns of kind integer, which count minutes or seconds from midnight; this column is {column.kind}"
             )
         if coding.time is not None and (coding.places or coding.thousands or coding.suffix or coding.decimal):
-            raise BadInput("time leaves no room for decimal, places, thousands or suffix; leave them out")
+            raise BadInput("a time of day has no decimal, places, thousands or suffix; leave them out")
         if coding.numbers and not self.numeric:
             raise BadInput(f"numbers belong to columns of kind integer or continuous, but this column is {column.kind}")
         for text, _ in coding.numbers:
@@ -462,7 +462,7 @@ class Coded:
                     f"{self.date.text} cannot hold the declared resolution, {column.resolution}; declare resolution: {self.date.resolution}"
                 )
         if coding.words is not None and len(self.words) < 2:
-            raise BadInput("words are two that differ in more than case, for false and for true")
+            raise BadInput("words must be two texts that differ in more than capitals, for false and for true")
         if isinstance(column, Boolean) and any(map(self._is_truth, coding.missing)):
             raise BadInput("missing lists a code that says true or false; it can mean only one of them")
 
@@ -506,18 +506,20 @@ class Coded:
             bounds = getattr(column, "bounds", (0, last))
             if not isinstance(bounds, str) and not 0 <= bounds[0] <= bounds[1] <= last:
                 raise BadInput(
-                    f"a day has no time outside 0 to {last} as {self.coding.time}; declare bounds: [0, {last}] or within"
+                    f"times of day written as {self.coding.time} count from 0 to {last}; declare bounds: [0, {last}] or within"
                 )
         lacking_atoms = [number for _, number in self.coding.numbers if number not in getattr(column, "atoms", ())]
         if lacking_atoms:
             listed = ", ".join(repr(number) for number in lacking_atoms)
             raise BadInput(
-                f"numbers: a number that texts stand for needs a bin of its own; say atoms: [{listed}] in columns too"
+                f"numbers: a number for which texts stand needs a bin of its own; declare atoms: [{listed}] in columns too"
             )
         known = getattr(column, "categories", ())
         for category in () if isinstance(known, str) else known:
             if self.reading.strip and category != category.strip(SPACE):
-                raise BadInput(f"category {category!r} has space around it, which strip takes away from the cells")
+                raise BadInput(
+                    f"category {category!r} has space around it, but strip: true removes the space around cells"
+                )
             try:
                 codecs.encode(category, self.reading.encoding)
             except UnicodeError:

@@ -385,14 +385,14 @@ def check_counted(schema: Schema, engine: str) -> None:
     """Raise `BadInput` where histories cannot be counted in a database."""
     if engine == "pyspark":
         raise BadInput(
-            "histories are counted in DuckDB and PostgreSQL. Spark does not read linked tables at one moment, so it is refused: read the "
+            "histories are counted in DuckDB and PostgreSQL. Spark cannot read linked tables at one moment, so it is refused: read the "
             "tables into memory, or copy them to one of these databases"
         )
     order = schema.column(str(schema.order))
     if not isinstance(order, Datetime):
         raise BadInput(
-            f"histories are counted in a database if order is a date, and column {order.name!r} is {order.kind}: give data.engine=memory, "
-            "which reads the table"
+            f"histories can be counted in a database only if order is a date, but column {order.name!r} is {order.kind}: give "
+            "data.engine=memory, which reads the table into memory"
         )
 
 

@@ -295,8 +295,8 @@ def warn_of_ends(name: str, edges: Sequence[float], counts: Numbers, deviation: 
     if beyond:
         first, last = (iso(int(end)) for end in (edges[0], edges[-1]))
         warnings.warn(
-            f"column {name!r}: about {beyond / max(beyond, counts.sum()):.0%} of the dates lie before {first} or after {last}, or on these "
-            "days: noise hides where, and the model learns these days in their place; declare the bounds in the schema",
+            f"column {name!r}: about {beyond / max(beyond, counts.sum()):.0%} of the dates lie on {first} or before it, or on "
+            f"{last} or after it. Noise hides where exactly, so the model learns these two days instead; declare the bounds in the schema",
             stacklevel=2,
         )
 

@@ -113,7 +113,7 @@ def flattened(values: Mapping[Any, Any]) -> dict[str, Any]:
 def _read(name: Any, entry: Any, unit: str) -> Table:
     if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
         raise BadInput(
-            f"schema: the name of table {name!r} must be letters, digits and underscores: files are called by it"
+            f"schema: the name of table {name!r} must be letters, digits and underscores: the table's files are named after it"
         )
     if unknown := [key for key in entry if key not in KNOWN] if isinstance(entry, Mapping) else []:
         raise BadInput(
@@ -169,15 +169,16 @@ def _in_order(tables: Mapping[str, Table], unit: str) -> list[Table]:
     if len(people) != 1 or people[0].key != unit:
         found = ", ".join(f"{table.name} (key: {table.key})" for table in people) or "none"
         raise BadInput(
-            f"schema: tables: just one table, that of the people, has no parent, and its key is the unit, {unit!r}; "
-            f"without a parent: {found}"
+            f"schema: tables: exactly one table, that of the people, must have no parent, and its key must be the unit, {unit!r}; "
+            f"tables without a parent: {found}"
         )
     (root,) = people
     visits = [table for table in tables.values() if table.parent == root.name]
     if len(visits) != 1:
         found = ", ".join(table.name for table in visits) or "none"
         raise BadInput(
-            f"schema: tables: just one table has the parent {root.name!r}, that of the visits, found {found}: histories takes {SHAPE}"
+            f"schema: tables: exactly one table, that of the visits, must have the parent {root.name!r}, found {found}: "
+            f"histories takes {SHAPE}"
         )
     (visit,) = visits
     items = [table for table in tables.values() if table not in (root, visit)]
@@ -191,14 +192,14 @@ def _in_order(tables: Mapping[str, Table], unit: str) -> list[Table]:
         raise BadInput(f"table {root.name!r}: a person has one row there: max_rows and order belong to {visit.name!r}")
     if visit.order is None or visit.max_rows is None:
         raise BadInput(
-            f"table {visit.name!r}: needs order, its column by which visits follow one another, and max_rows, how many of a person count"
+            f"table {visit.name!r}: needs order, the column that orders a person's visits, and max_rows, how many visits of a person count"
         )
     if visit.with_unit:
         raise BadInput(
-            f"table {visit.name!r}: {unit!r} is its parent's key, which it has in any case: leave it out of columns"
+            f"table {visit.name!r}: {unit!r} is its parent's key, which every row has anyway: leave it out of columns"
         )
     if items and visit.key is None:
-        raise BadInput(f"table {visit.name!r}: needs key, by which {items[0].name!r} tells its visits")
+        raise BadInput(f"table {visit.name!r}: needs key, the column that links {items[0].name!r} to its visits")
     if len({name.casefold() for name in tables}) < len(tables):
         raise BadInput("schema: tables: two names differ in capitals alone, which some file systems take for one file")
     for table in items:
@@ -223,7 +224,7 @@ def _columns(given: Mapping[str, Any], table: Table, unit: str) -> dict[str, Any
     parent = given[str(table.parent)].get("key")
     if parent in columns:
         raise BadInput(
-            f"table {table.name!r}: {parent!r} is its parent's key, which it has in any case: leave it out of columns"
+            f"table {table.name!r}: {parent!r} is its parent's key, which every row has anyway: leave it out of columns"
         )
     (name, column), *_ = (each for each in columns.items() if each[1]["kind"] != "ignore")
     if column["kind"] not in LABELS:
@@ -320,14 +321,14 @@ def check(schema: "Schema") -> None:
         or schema.reading is not None
     ):
         raise BadInput(
-            "schema: tables do not go with columns: make linked schemas of a mapping, by Schema.from_dict or Schema.load"
+            "schema: a schema has tables or columns, not both: make a schema of linked tables with Schema.from_dict or Schema.load"
         )
     for table in schema.tables:
         numbered = table.reading is not None and table.key is not None and table.reading.coding(table.key).pattern
         if numbered and (table.max_rows or 0) > MOST_NUMBERED:
             raise BadInput(
-                f"table {table.name!r}: keys follow a pattern where max_rows is at most {MOST_NUMBERED:,}: leave the pattern out, or lower "
-                "max_rows"
+                f"table {table.name!r}: keys can follow a pattern only if max_rows is at most {MOST_NUMBERED:,}: leave the "
+                "pattern out, or lower max_rows"
             )
         known = {*keys_of(schema, table), *(name for name, _ in held(schema, table))}
         for name, _ in () if table.reading is None else table.reading.columns:

@@ -73,22 +73,22 @@ class Schema:
 
     `unit` names the patient column (an identifier); without it every record is a unit. At most
     `max_records_per_unit` records of a unit count. `units` is a public number or estimate of units, or `learn`.
-    `order` names the column, a datetime or whole number, by which a unit's records follow one another, and `per_unit` those that say
-    something of the unit itself, so that its first record tells them: a generator of histories needs them, others leave them be.
-    `targets` are the columns that users will predict. `declared_by` says who stands for these facts being public; a schema that a
-    program writes down is declared by that program, one that is read from a file (or a mapping) says it itself. Raises `BadInput`
+    `order` names the column, a datetime or whole number, that orders a unit's records, and `per_unit` the columns that describe the
+    unit itself and are read from its first record: generators of histories use them, others ignore them.
+    `targets` are the columns that users will predict. `declared_by` says who vouches that these facts are public: a schema that is made in
+    a program is declared by that program, and one that is read from a file (or a mapping) has to say it itself. Raises `BadInput`
     where the parts contradict each other.
 
     `rules`: what every record satisfies by its meaning, such as `admission <= discharge`, `{if: {sex: M}, then: {pregnant:
-    false}}` or `{together: [city, postcode], allowed: [...]}`; the grammar is in `schema.rules`, and the plain forms may be given
-    in the place of values. They are declared public like bounds. Those that can be are honoured by construction, since the codec has
+    false}}` or `{together: [city, postcode], allowed: [...]}`; the grammar is in `schema.rules`, and `rules` may be given in
+    these plain forms. They are declared public like bounds. Those that can be are honoured by construction, since the codec has
     no code for what they forbid (`schema.tied_columns` says which; a fit's charges are the same without them); evaluation counts the rows
-    that break any. `honoured`: places of the rules that are to be kept so, from 0; by default all that can be.
+    that break any. `honoured`: positions, from 0, of the rules that are to be kept by construction; by default all that can be.
 
-    `reading`: how the table's files are written, and synthetic ones are; without it as `Reading()`, but for the separator of a CSV
-    file, which its header tells. `ignored`: columns that a table may have and that are left out (`kind: ignore`).
+    `reading`: how the table's files are written, and synthetic ones too; the default is `Reading()`, but the separator of a CSV file is
+    then taken from its header. `ignored`: columns that a table may have and that are left out (`kind: ignore`).
 
-    `tables`: the linked tables (`schema.linked_tables`) of which `columns` are joined. `from_dict` makes both of a mapping.
+    `tables`: the linked tables (`schema.linked_tables`) whose columns are joined in `columns`. `from_dict` makes both from a mapping.
     """
 
     columns: tuple[Column, ...]
@@ -155,8 +155,8 @@ class Schema:
             object.__setattr__(self, "honoured", _places(self.honoured, len(self.rules)))
             if self.tables and not set(self.honoured) <= set(linked_tables.honoured(self)):
                 raise BadInput(
-                    "schema: honoured: of rules across tables those can be kept by construction by which all visits come after a date of "
-                    "the person, or before one, such as visit.start >= person.birth: name no others"
+                    "schema: honoured: of the rules across tables, only those that put all visits after a date of the person, "
+                    "or before one, can be kept by construction, such as visit.start >= person.birth: name no others"
                 )
         if self.reading is not None:
             if self.image is not None:
@@ -174,7 +174,8 @@ class Schema:
             column = self.column(self.order, "order")
             if not isinstance(column, Datetime | Integer) or column.missing:
                 raise BadInput(
-                    f"schema: order {self.order!r} must be a datetime or an integer that is never missing: records without it have no place"
+                    f"schema: order {self.order!r} must be a datetime or an integer that is never missing: records without it "
+                    f"would have no place in the order"
                 )
         for name in self.per_unit:
             if self.column(name, "per_unit").kind in ("identifier", "image") or name == self.order:
@@ -233,7 +234,7 @@ class Schema:
         raise BadInput(f"schema: {asked_by} {name!r} is not one of its columns{nearest(name, known)}")
 
     def check_declared(self) -> None:
-        """Raise `BadInput` where nobody has confirmed what a draft guessed, or nobody declares the schema: it is not fitted."""
+        """Raise `BadInput` if nobody has confirmed what a draft guessed, or if nobody declares the schema: such a schema is not fitted."""
         marked = [column.name for column, _ in linked_tables.once(self) if column.review]
         marked += [column.name for column in self.ignored if column.review]
         marked += ["reading"] * (self.reading is not None and self.reading.review)
@@ -254,7 +255,7 @@ class Schema:
             )
         if problems:
             raise BadInput(
-                f"schema: {'; '.join(problems)}. synthdp check shows, at no charge, what a fit by this schema would meet"
+                f"schema: {'; '.join(problems)}. synthdp check shows, at no charge, what a fit with this schema would run into"
             )
         self.check_reading()
 
@@ -393,7 +394,7 @@ class Schema:
         made = cls(columns=columns, **rest)
         if "unit" in rest and "max_records_per_unit" not in rest:
             raise BadInput(
-                f"schema: max_records_per_unit is missing: how many records of one {rest['unit']} a fit uses, any others being left "
+                f"schema: max_records_per_unit is missing. It says how many records of one {rest['unit']} a fit uses; the others are left "
                 f"out. 1 keeps one record of each {rest['unit']}; a larger number keeps more of them, and every generator "
                 "except histories then needs that many times the noise"
             )
@@ -402,9 +403,9 @@ class Schema:
     @classmethod
     def draft(cls, frame: "pd.DataFrame", *, name: str = "table") -> "Schema":
         """A schema to review, guessed by looking at a frame: kinds, each marked for review, and `learn` for all else, as `synthdp schema`
-        drafts it from a file. No fit takes it before the marks are gone and somebody declares it: `save` it, edit the file and
-        `load` that. Warns of columns whose dates, times or numbers are text in the form of some country, such as 31.12.2025 or 1,5:
-        they are drafted as what they stand for, and a fit takes the frame when they are converted. Raises `BadInput` for a frame
+        drafts it from a file. No fit accepts it until the marks are gone and somebody has declared it: `save` it, edit the file and
+        `load` that. Warns of columns whose dates, times or numbers are text in a national form, such as 31.12.2025 or 1,5:
+        they are drafted as what they stand for, and a fit accepts the frame once they are converted. Raises `BadInput` for a frame
         without columns, or with two of one name."""
         from synthdp.schema.guesses import guessed, proposed, stands_for
 
@@ -421,7 +422,7 @@ class Schema:
             warnings.warn(
                 f"{', '.join(map(repr, coded))} hold dates, times of day or numbers as text. They are drafted as what they stand for; "
                 "before a fit, convert them (pandas.to_datetime with format=, str.replace and pandas.to_numeric, minutes or seconds since "
-                "midnight), or save the frame as CSV: synthdp schema path= finds how each is written, and synthdp.read reads the file so",
+                "midnight), or save the frame as CSV: synthdp schema path= finds how each is written, and synthdp.read then reads it",
                 UserWarning,
                 stacklevel=2,
             )

@@ -107,7 +107,7 @@ def left_out(tables: Iterable[str]) -> list[Finding]:
     """What is said of tables that are there, but that the schema does not describe."""
     names = ", ".join(sorted(tables))
     what = f"tables that are left out, since the schema does not describe them: {names}"
-    return [Finding(column="", what=what, remedy="nothing of them is in synthetic records")] if names else []
+    return [Finding(column="", what=what, remedy="synthetic records have nothing of them")] if names else []
 
 
 def review(schema: Schema, frame: pd.DataFrame, written: pd.DataFrame, *, values: bool = False) -> list[Finding]:
@@ -231,7 +231,7 @@ def _links(
         if left:
             yield Finding(
                 column=f"{table.name}.{name}",
-                what=f"some rows of {parent.name} have more rows here than max_rows: {table.max_rows}; the others are left out",
+                what=f"some rows of {parent.name} have more rows here than max_rows: {table.max_rows}; further rows are left out",
                 remedy=f"a larger number, up to {MOST_PLACES}, uses more rows and adds no noise: {_weighed(schema, table)}",
                 count=left,
             )
@@ -284,7 +284,7 @@ def _windows(schema: Schema, whole: Joined) -> Iterator[Finding]:
         table = schema.tables[1]
         yield Finding(
             column=f"{table.name}.{table.order}",
-            what=f"some people have more visits than max_rows: {schema.max_records_per_unit}; the others are left out",
+            what=f"some people have more visits than max_rows: {schema.max_records_per_unit}; further visits are left out",
             remedy=f"a larger number uses more visits and, from generator.clip on, adds no noise: {_weighed(schema)}",
             count=left,
         )
@@ -306,8 +306,8 @@ def _number(schema: Schema, held: int) -> Iterator[Finding]:
         more = "more" if held > schema.units else "fewer"
         yield Finding(
             column=schema.unit or "",
-            what=f"the table holds clearly {more} units than `units:` declares; noise is fitted to the declared number",
-            remedy=f"declare the number of those that will be fitted, from a public source ({_look(False)}); a split leaves about 80%",
+            what=f"the table holds clearly {more} units than `units:` declares; the fit is planned for the declared number",
+            remedy=f"declare the number of units that will be fitted, from a public source ({_look(False)}); a split leaves about 80%",
         )
 
 
@@ -333,19 +333,20 @@ def _learned(column: Column, series: "pd.Series[Any]") -> Iterator[Finding]:
     if not distinct:
         yield Finding(
             column=column.name,
-            what="has no value in any record, and noise may make up one",
+            what="has no value in any record, but noise may make up values",
             remedy="leave it out by kind: ignore",
         )
     elif whole == len(distinct) and column.other is None:
         yield Finding(
             column=column.name,
-            what="holds digits alone, and what noise hides becomes the text `other`, so that programs take the whole column for text",
+            what="holds digits alone, but categories that noise hides become the text `other`, so programs would take the whole "
+            "column for text",
             remedy='say other: with digits that no code begins with, such as other: "99999"',
         )
     elif column.tree is not None and any(column.other in column.tree.chain(text)[1:] for text in distinct):
         yield Finding(
             column=column.name,
-            what="has as `other` what codes in the records begin with, or a code above them, so that both become one category",
+            what="has an `other` with which codes in the records begin, or which is a code above them, so that both become one category",
             remedy="say other: with a text that no code begins with",
         )
     elif column.tree is None and len(distinct) > LISTABLE and whole < numbers >= MOSTLY * len(distinct):
@@ -398,7 +399,7 @@ def _never_empty(schema: Schema, frame: pd.DataFrame, table: str = "") -> Iterat
     if full:
         yield Finding(
             column="",
-            what=f"no cell is empty, although missing: true allows it, in {', '.join(full)}",
+            what=f"missing: true allows empty cells, but there are none in {', '.join(full)}",
             remedy="noise will leave some synthetic cells empty; delete missing: true where the form or the code book says that a value "
             "must be given",
         )
@@ -488,7 +489,7 @@ def _units(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
         if dropped:
             yield Finding(
                 column=schema.unit,
-                what=f"some units have more records than max_records_per_unit: {schema.max_records_per_unit}; the others are left out",
+                what=f"some units have more records than max_records_per_unit: {schema.max_records_per_unit}; further records are left out",
                 remedy="a larger number uses more records, and each answer holds more noise"
                 if history_view.hindrance(schema)
                 else "a larger number uses more records. With histories it adds no noise from generator.clip on: "

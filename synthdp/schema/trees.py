@@ -32,7 +32,7 @@ class Tree:
     def __post_init__(self) -> None:
         lengths = self.prefix
         if any(type(n) is not int or n < 1 for n in lengths) or sorted(set(lengths)) != list(lengths):
-            raise BadInput("tree: prefix must list lengths of codes' beginnings, rising, such as [1, 3]")
+            raise BadInput("tree: prefix must list lengths of codes' beginnings, shortest first, such as [1, 3]")
         if not lengths and not self.parents:
             raise BadInput(
                 "tree: needs prefix, such as {prefix: [1, 3]}, or a file, such as {file: icd10.csv, parent: parent}"

@@ -104,11 +104,13 @@ def people(given: Any, codec: Codec, columns: Sequence[str]) -> People:
         column = _column(str(name), codec)
         if name not in columns:
             raise BadInput(
-                f"where: {name!r} is no column of people, whose histories are drawn once they are known: name "
-                f"{', '.join(map(repr, columns))}, and filter the tables for the rest"
+                f"where: {name!r} is not a column of people, and a condition can name only those, because people are drawn "
+                f"before their histories: name {', '.join(map(repr, columns))}, and filter the tables for the rest"
             )
         if isinstance(wanted, list | tuple) and None in wanted:
-            raise BadInput(f"where: column {name!r}: null stands alone: draw people with a value and without one apart")
+            raise BadInput(
+                f"where: column {name!r}: null cannot be one of several values: draw people with a value and people without one separately"
+            )
         codes[column.name] = _shares(column, wanted, codec)[0] > 0
         if wanted is None:
             continue

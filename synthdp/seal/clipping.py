@@ -41,7 +41,7 @@ def clipped(rows: Rows, clip: float) -> Rows:
 
 
 def check_clip(clip: float) -> None:
-    """Raises `BadInput` for a clip that is none, or one whose squares or sums float64 cannot hold."""
+    """Raises `BadInput` for a clip that is not a positive finite number, or whose squares or sums float64 cannot hold."""
     if not 0 < clip < math.inf:
         raise BadInput(f"clip must be a finite number greater than 0, got {clip}")
     if not LEAST_CLIP <= clip <= MOST_CLIP:

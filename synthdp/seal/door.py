@@ -50,14 +50,13 @@ class Sensitive(AsksTables):
     """The records of one data set, sealed, and the only thing that can answer questions about them.
 
     Every answer is charged to the account first, then each unit's contribution is bounded, then noise is added. With a
-    `seed` the noise can be regenerated: the run is a rehearsal, not for release. A fit that was stopped goes on from
-    `resumed` and from `answers`; `checkpoint` is where the state of its loops is kept meanwhile, and `answers` holds what it
-    was answered outside of them. `ranks` are the processes that share the records: this one keeps its shard of the units.
-    `declared` is the schema as it was given, which plans are made of; `schema` is the same until `resolve` completes it. `nodes` has,
-    by the column of declared codes with a tree, how many units hold each node, noisy, and the deviation: `resolve` bought it.
-    `recorder` is for tests (replay). `listener` is told each noisy table of all records, after its answer was kept, with the question.
-    `beside` is what will be asked of these records beside the plan that is committed: events of
-    fixed noise, committed with it.
+    `seed` the noise can be regenerated: the run is a rehearsal, not for release. A stopped fit continues from `resumed` and from
+    `answers`; `checkpoint` is where the state of its loops is kept meanwhile, and `answers` holds the answers that it got outside loops.
+    `ranks` are the processes that share the records: this one keeps its shard of the units. `declared` is the schema as it was given,
+    which plans are made of; `schema` is the same until `resolve` completes it. `nodes` has, by the column of declared codes with a tree,
+    how many units hold each node, noisy, and the deviation: `resolve` bought it. `recorder` is for tests (replay). `listener` is told each
+    noisy table of all records, after its answer was kept, with the question. `beside` is what will be asked of these records beside the
+    plan that is committed: events of fixed noise, committed with it.
     """
 
     def __init__(
@@ -376,8 +375,8 @@ class Sensitive(AsksTables):
 
     @contextmanager
     def sample(self, rate: float, sampler: str = "poisson") -> Iterator[Batch]:
-        """A sample of units. `poisson`: each is in it with probability `rate`, by a coin of its own. `without_replacement`: just
-        the share `rate` of them, each set of that size as likely (see `_check_fixed`)."""
+        """A sample of units. `poisson`: each is in it with probability `rate`, by a coin of its own. `without_replacement`: exactly
+        the share `rate` of them, with every set of that size equally likely (see `_check_fixed`)."""
         rate = plain(rate)
         if not 0 <= rate <= 1:
             raise BadInput(f"rate must lie in [0, 1], got {rate}")

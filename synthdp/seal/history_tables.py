@@ -57,7 +57,9 @@ class HistoryTables:
             raise BadInput(f"a history has no rows of a table {self.rows!r} to be weighed")
         codes = {name: each.none for each in self.view.below if each.table == self.rows for name in each.levels}
         if any(not _are_starts(starts, codes.get(name)) for name, starts in self.levels):
-            raise BadInput("the starts of levels are whole numbers, so many for each code of the rows")
+            raise BadInput(
+                "the starts of levels must be whole numbers, with the right number of them for each code of the rows"
+            )
         if self.clip is not None and not (1 / UNIT_WEIGHT <= self.clip <= UNIT_WEIGHT):
             raise BadInput(f"clip must be a positive number of records, got {self.clip}")
 

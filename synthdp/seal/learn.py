@@ -455,8 +455,8 @@ def _looked_for(
     elif cells[0] == 0 or cells[-1] == len(seen) - 1:
         first, last = (iso(int(end)) if dates else f"{end:g}" for end in (grid[0], grid[-1]))
         warnings.warn(
-            f"column {column.name!r}: many values lie at an end of where bounds are looked for, from {first} to {last}, or beyond it, "
-            "which counts as the end; declare the bounds in the schema",
+            f"column {column.name!r}: bounds are looked for from {first} to {last}, and many values lie at one of these limits "
+            "or beyond it, where they count as the limit; declare the bounds in the schema",
             stacklevel=2,
         )
     low, high = widened(grid, *occupied(grid, seen, deviation), seen, deviation)

@@ -211,7 +211,8 @@ class ColumnFormat:
                 return False
             self.limits = limits
             self.open["numbers"] = (
-                'what texts such as <5 stand for, as in {"<5": 2.5}; that number goes under atoms of the column too'
+                'the mapping of texts such as <5 to the numbers that they stand for, as in {"<5": 2.5}; list these numbers '
+                "under atoms of the column too"
             )
             return True
         if any(A_CODE.match(text) for text in rest.texts):  # codes of somebody's list

@@ -20,9 +20,9 @@ from synthdp.tables import foreign
 
 HEAD = """\
 # DRAFT of a schema from the dictionary {file}. No record was looked at.
-# 1. Go through `reading` and the columns. Where one is as you declare it, delete its line `review: true`.
-# 2. If a person may have several records, name in `unit` the column that tells whose they are, and give max_records_per_unit.
-# 3. Say in `declared_by` who stands for this. Until 1 and 3 are done, `synthdp fit` refuses this file.
+# 1. Go through `reading` and the columns. Once a part is right, delete its line `review: true`.
+# 2. If a person may have several records, name in `unit` the column that says whose record it is, and give max_records_per_unit.
+# 3. Say in `declared_by` who vouches for this. Until 1 and 3 are done, `synthdp fit` refuses this file.
 """
 MADE = """\
 # Where a program made value labels of the cells (encode, AUTORECODE, factors), they are facts of the records: take a code book's.

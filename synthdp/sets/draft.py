@@ -22,53 +22,56 @@ if TYPE_CHECKING:
 HEAD = """\
 # DRAFT of a schema for {file}: what may be known to everyone about these records.
 # The form was guessed from the cells: how the file is written, the kinds of the columns, the resolution of dates, the size of
-# pictures. Nothing else here was read off them, unless the file's value labels were. What stays at `learn` is bought with a part of
+# pictures. Nothing else here was read off them, except value labels that the file has. What stays at `learn` is bought with a part of
 # the budget. What you declare instead, from a code book, a form or a round number, costs nothing and is not protected.
 #
-# 1. Go through `reading`, where it is there, and the columns. Where one is as you declare it, delete its line `review: true`.
-# 2. If a person may have several records, name in `unit` the column that tells whose they are.
-# 3. Say in `declared_by` who stands for this. Until 1 and 3 are done, `synthdp fit` refuses this file.
+# 1. Go through `reading`, if it is there, and the columns. Once a part is right, delete its line `review: true`.
+# 2. If a person may have several records, name in `unit` the column that says whose record it is, and give max_records_per_unit.
+# 3. Say in `declared_by` who vouches for this. Until 1 and 3 are done, `synthdp fit` refuses this file.
 """
 SEEN = """\
 # INTERNAL, not to be shared: what the columns of {file} were seen to hold, to compare with public knowledge.
 # An entry that is copied from here into the schema keeps its mark `observed: true`. Its facts were read off the records at no
-# charge: a release made with them says so, and that it is not to be shared.
+# charge: a release made with them says so, and says that it must not be shared.
 """
 WHY = {
     "name": "of the table; a release shows it",
     "declared_by": 'such as "A. Meier, data protection office, May 2026"',
-    "unit": "the column that says whose record it is; then max_records_per_unit too",
-    "units": "or a public number or estimate of records, or of persons where there is a unit",
+    "unit": "the column that says whose record it is; if you name one, add max_records_per_unit",
+    "units": "or a public number or estimate of records; of persons if there is a unit",
     "targets": "the columns that users will predict",
-    "rules": "what every record satisfies by its meaning, such as admitted <= discharged; else synthetic records break it",
-    "columns": "are these all, and are they all needed? Leave out what others tell, as an age beside a date of birth (kind: ignore)",
+    "rules": "what every record satisfies by its meaning, such as admitted <= discharged; without it synthetic records may break it",
+    "columns": "are these all, and are all needed? Leave out what follows from others, such as age beside a date of birth (kind: ignore)",
     "categories": "or all that may occur, from the code book, such as [a, b, other]",
     "tree": "lengths of the beginnings under which rare codes count; or from a list: {file: codes.csv, column: code, parent: block}",
     "bounds": "or the least and the largest plausible value, such as [0, 120]",
     "missing": "may cells be empty? If not, delete this line, or noise will leave some empty",
-    "step": "all values in the file are multiples of it; keep the line if the score is defined so",
+    "step": "all values in the file are multiples of it; keep the line if that is how the score is defined",
     "resolution": "or day, hour, minute, second, microsecond",
     "height": "of most pictures; fewer pixels are learned with less noise, and resize: fit averages",
     "window": "raw intensities that become black and white, from the protocol, such as [-1000, 400]",
     "resize": "none refuses other sizes; fit averages or interpolates to this one",
-    "reading": "how the file is written; synthetic records are written so too",
-    "review": "delete this line when the column is as you declare it",
+    "reading": "how the file is written; synthetic records are written in the same way",
+    "review": "delete this line once the column is right",
 }
 WHY_READ = {
     "newline": "how lines end: crlf as on Windows; lf is the default",
-    "strip": "the space around cells is no part of them",
-    "columns": "missing: texts that say so, the first also in synthetic records; words: for false and true; stored: the type",
+    "strip": "space around cells is removed",
+    "columns": "missing: texts for a missing value (synthetic records have the first); words: for false and true; stored: the type",
 }
 KINDS = {
     "ignore": "left out, as free text is; it cannot be learned",
-    "identifier": "says whose record it is: dropped, and made anew (S000000001, or by a pattern under reading). Is it the unit?",
+    "identifier": "dropped before the fit; synthetic records get new ones (S000000001, or by a pattern under reading). Is it the unit?",
     "categorical": "ordinal, if the categories have an order",
     "integer": "whole numbers, or categorical if they are codes",
     "continuous": "with `decimals` where the numbers are rounded",
 }
 
 
-DIGITS = 'or all that may occur; if rare codes should not become the text other, say other: with digits that no code begins with: "99999"'
+DIGITS = (
+    "or all that may occur; if rare codes should not become the text other, declare other: with digits that no code begins with: "
+    '"99999"'
+)
 CODES = (
     "better declared, from the public list: {file: codes.csv, column: code}; then fewer of them are lost to the noise"
 )
@@ -174,7 +177,7 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
 def _others(column: str, texts: tuple[str, ...], guesses: dict[str, dict[str, Any]], table: str = "") -> str:
     """A line on the texts that stand where a column's numbers or dates should."""
     what = "dates" if guesses[column]["kind"] == "datetime" else "numbers"
-    return f"# {_scalar(table + column)} has in the place of {what} {_scalar(list(texts))}\n"
+    return f"# {_scalar(table + column)} has cells with other text than {what}: {_scalar(list(texts))}\n"
 
 
 def _guesses(frame: pd.DataFrame, found: "Found | None") -> dict[str, dict[str, Any]]:
@@ -219,14 +222,14 @@ def _days(found: "Found | None") -> dict[str, str]:
 
 HEAD_OF_TABLES = """\
 # DRAFT of a schema for the linked tables in {folder}: what may be known to everyone about them (docs/linked.md).
-# Links were guessed by the names of columns, and kinds by the cells. Nothing else here was read off the records. What stays at `learn`
+# Links were guessed from the names of columns, and kinds from the cells. Nothing else here was read off the records. What stays at `learn`
 # is bought with a part of the budget. What you declare instead, from a code book, a form or a round number, costs nothing and is not
 # protected.
 #
-# 1. Go through the links (parent, key), then order and max_rows, then `reading`, where it is there, and the columns. Where one is as
-#    you declare it, delete its line `review: true`.
+# 1. Go through the links (parent, key), then order and max_rows, then `reading`, if it is there, and the columns. Once a part is right,
+#    delete its line `review: true`.
 # 2. Replace TODO by the codes that may occur, and by the bounds between which numbers and dates lie.
-# 3. Say in `declared_by` who stands for this. Until all is done, `synthdp fit` refuses this file.
+# 3. Say in `declared_by` who vouches for this. Until all is done, `synthdp fit` refuses this file.
 """
 KEY = re.compile("(.+?)[_ .-]?(id|key|nr|no|num|number|nummer)", re.IGNORECASE)
 LEAST_STEM = 3  # letters by which a key is called after a table
@@ -423,7 +426,7 @@ def _written(found: "Found", kinds: dict[str, str], counted: list[str]) -> list[
         if each:
             shown = ", ".join(f"{key}: {_scalar(item)}" for key, item in each.items())
             lines.append(f"    {_scalar(name)}: {{{shown}}}{why and f'  # {TODO}: {why}'}")
-    return [*lines, _line(2, "review", review, "delete this line when the file is as it says")]
+    return [*lines, _line(2, "review", review, "delete this line once you have checked the lines above it")]
 
 
 def _read_off(guess: dict[str, Any]) -> bool:

@@ -129,8 +129,8 @@ def identity(path: Path) -> tuple[int, int]:
 
 
 def read_tables(folder: str | Path, schema: Schema, *, text: bool = False) -> "dict[str, DataFrame]":
-    """The linked tables in a folder, by name, each read as `read` does by what the schema says of it, or with `text` by `as_text` of that.
-    Raises `BadInput` as `read` does, and for a table without a file of its name, or with several."""
+    """The linked tables in a folder, by name, each read as `read` does with the table's part of the schema, or, if `text`, with `as_text`
+    of that part. Raises `BadInput` as `read` does, and for a table without a file of its name, or with several."""
     files = tables_in(Path(folder), schema)
     of = {table.name: of_table(schema, table) for table in schema.tables}
     return {name: read(files[name], as_text(own) if text else own) for name, own in of.items()}

@@ -194,8 +194,8 @@ def closing(found: source.Query) -> "Iterator[source.Query]":
 
 @contextmanager
 def snapshot(url: str) -> "Iterator[Any]":
-    """The driver's own connection to a database: all that is read by it in the block is of one moment. Raises `BadInput` where the database
-    does not answer."""
+    """The driver's own connection to a database: everything that is read through it in the block shows one moment. Raises `BadInput` where
+    the database does not answer."""
     with _snapshot(url) as connection:
         yield connection.con
 

@@ -118,7 +118,7 @@ def array_schema(
 ) -> Schema:
     """The schema of arrays (x, y), where each row is a unit; all of it is declared public by the calling program.
 
-    `shape` is that of one row of x: (width,) numbers within `bounds`, which are told apart in `bins` steps, or a uint8 picture
+    `shape` is that of one row of x: (width,) numbers within `bounds`, which are resolved in `bins` steps, or a uint8 picture
     (height, width) or (height, width, channels). y holds `classes` classes as 0, 1, ..., or numbers within `target_bounds`;
     without both there is no y. `units` is the number of rows, or a public estimate.
     """

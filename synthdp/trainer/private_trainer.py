@@ -58,8 +58,8 @@ class PrivateTrainer:
 
         The settings are those of `Training`: epochs, batch, sampling, microbatches, optimizer, learning_rate, learning_rate_end, momentum,
         weight_decay, clip, clipping (with clip_groups, clip_shares, clip_allocation, clip_quantile, clip_speed, clip_count_noise,
-        clip_decay, clip_gamma) and device. Raises `BadInput` for all that `fit` would refuse but the records; the module is tried
-        on made-up rows.
+        clip_decay, clip_gamma) and device. Raises `BadInput` for everything that `fit` would refuse, except in the records; the module is
+        tried on made-up rows.
         """
         if not isinstance(schema, Schema) or not isinstance(budget, Budget):
             raise BadInput("PrivateTrainer needs schema=Schema(...) and budget=Budget(epsilon, delta)")

@@ -53,7 +53,7 @@ class Trained:
         return found
 
     def outputs(self, data: Any) -> NDArray[np.float32]:
-        """What the module says of each record, (rows, ...). `data` is a table with the schema's columns, or an array x as in `fit`;
+        """The module's outputs for each record, (rows, ...). `data` is a table with the schema's columns, or an array x as in `fit`;
         target and identifiers are not needed, nor looked at. Cells that the schema does not allow are mapped as in a fit."""
         wanted, codec = public_schema(self.schema, self.target), Codec(self.schema)
         frame = framed(data[0] if isinstance(data, tuple) else data, self.schema, self.target)
@@ -129,7 +129,7 @@ def limits(statement: Statement, lines: Iterable[str]) -> tuple[str, ...]:
 def load(folder: Path | str, module: nn.Module, *, public: Path | str | None = None) -> Trained:
     """Read a release folder; every part is checked before any of it is used, and `BadInput` says which is not right.
 
-    `module` is one of the same architecture, which release.json tells in words: code is no part of a release. It is copied, and
+    `module` is one of the same architecture, which release.json describes in words: a release holds no code. It is copied, and
     the copy gets the stored weights. `public` is the file of a public key; the release must be signed by it.
     """
     found, _ = _read(folder, public, costly=False)

@@ -132,7 +132,7 @@ def test_rows_of_other_patients_beside_all_of_these_are_no_error(place, capsys):
 
 
 def test_check_names_columns_of_linked_tables_that_are_never_empty(place, capsys):
-    told = "no cell is empty, although missing: true allows it, in visit.ward\n"
+    told = "missing: true allows empty cells, but there are none in visit.ward\n"
     assert run(["check", *DATA]) == 0
     assert told in capsys.readouterr().out
     visits = read("tables")["visit"]
@@ -420,7 +420,7 @@ def test_a_release_of_linked_tables_is_written_to_a_folder_of_its_own(place, cap
         (("out=people.csv",), "written to a folder"),
         (("out=-",), "written to a folder"),
         (("out=x/*.zip",), "tables are written as"),
-        (("out=new", "where={visit.ward: a}"), "is no column of people"),
+        (("out=new", "where={visit.ward: a}"), "is not a column of people"),
         (("out=women", "where={person.sex: F}"), None),
         (("out=tables", "force=true"), None),
     ):

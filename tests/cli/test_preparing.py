@@ -192,7 +192,7 @@ def test_check_finds_ids_that_repeat_and_a_column_that_is_lost(place, capsys):
     assert "declare unit: patient and max_records_per_unit" in capsys.readouterr().out
     records().assign(age="12,5").to_csv(place / "a.csv", index=False)
     assert run(["check", *DATA]) == 2
-    assert "no cell is as declared in 'age'" in capsys.readouterr().err
+    assert "no cell can be read as declared in 'age'" in capsys.readouterr().err
 
 
 def test_check_finds_a_column_that_is_lost_although_some_of_its_cells_are_missing(place, capsys):
@@ -208,7 +208,7 @@ def test_check_finds_a_column_that_is_lost_although_some_of_its_cells_are_missin
     frame.to_csv("a.csv", index=False)
     assert run(["check", *DATA]) == 2
     said = capsys.readouterr()
-    assert "no cell is as declared in 'lab', 'ward'" in said.err
+    assert "no cell can be read as declared in 'lab', 'ward'" in said.err
     assert (
         "column 'ward': some values are not one of the declared categories, and count as 'other' (records" in said.out
     )
@@ -258,7 +258,7 @@ def test_check_refuses_a_form_of_dates_that_contradicts_the_bounds_as_a_fit_does
 def test_check_says_which_columns_may_be_empty_and_never_are(place, capsys):
     columns = {**COLUMNS, "sex": {**COLUMNS["sex"], "missing": True}, "age": {**COLUMNS["age"], "missing": True}}
     (place / "schema.yaml").write_text(yaml.safe_dump({**FACTS, "columns": columns}, sort_keys=False))
-    told = "no cell is empty, although missing: true allows it, in "
+    told = "missing: true allows empty cells, but there are none in "
     assert ("", f"{told}sex, age") in findings(capsys)
     records().assign(age=[None, *records()["age"][1:]]).to_csv("a.csv", index=False)
     assert ("", f"{told}sex") in findings(capsys)
@@ -337,7 +337,7 @@ def test_check_tells_of_columns_whose_values_are_better_not_bought(place, capsys
     facts["columns"]["plz"]["tree"] = {"prefix": [1, 3]}  # now 0 is what 01067 begins with
     (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
     assert [what for column, what in findings(capsys) if column == "plz"] == [
-        "has as `other` what codes in the records begin with, or a code above them, so that both become one category"
+        "has an `other` with which codes in the records begin, or which is a code above them, so that both become one category"
     ]
     facts["columns"]["plz"]["other"] = "99999"
     (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
@@ -456,7 +456,7 @@ def test_split_keeps_patients_together_and_every_row_as_it_was(place, capsys, na
     assert 0.08 < held["patient"].nunique() / 300 < 0.35  # 60 expected of 300, five deviations
     said = capsys.readouterr().out
     assert "about 20% held out" in said
-    assert "schema_train.yaml is a copy with units: 48. Fit by it" in said
+    assert "schema_train.yaml is a copy with units: 48. Use it for the fit" in said
     assert Schema.load("schema_train.yaml") == dataclasses.replace(Schema.load("schema.yaml"), units=48)
     assert f"synthdp fit data.path=parts/train{ending} data.schema=schema_train.yaml" in said, "both name one schema"
     if name == "a.csv":
@@ -676,7 +676,7 @@ def test_a_draft_with_something_left_open_is_written_and_says_so(place, capsys):
     told = capsys.readouterr().out
     assert "s.yaml: replace TODO under reading ('day'), go through its review marks" in told
     assert run(["check", "data.path=t.csv", "data.schema=s.yaml"]) == 2
-    assert "reading: column 'day': date says TODO" in capsys.readouterr().err
+    assert "reading: column 'day': date is still TODO" in capsys.readouterr().err
     (log,) = json.loads((place / "internal" / "s.looks.json").read_text())
     assert log["look"] == looks.DRAFT
 

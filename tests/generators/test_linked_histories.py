@@ -246,11 +246,11 @@ def test_people_are_drawn_under_conditions_on_their_columns(release):
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        ({"visit.ward": "A"}, "is no column of people"),
+        ({"visit.ward": "A"}, "is not a column of people"),
         ({"sex": "F"}, "did you mean 'person.sex'"),
         ({"person.sex": "X"}, "'X' is not one of its categories"),
         ({"person.birth": "1870-01-01"}, "none of its possible values"),
-        ({"person.sex": ["F", None]}, "null stands alone"),
+        ({"person.sex": ["F", None]}, "null cannot be one of several values"),
         ({}, "person.sex: F"),
     ],
 )
@@ -263,7 +263,7 @@ def test_a_condition_that_hardly_anybody_satisfies_is_refused(release, monkeypat
     monkeypatch.setattr(history_model, "MOST_TRIED", 1)
     with pytest.raises(
         BadInput,
-        match=r"of 1000 people whom the model draws, [0-9] satisfy the condition, and 9 are asked for; widen it",
+        match=r"only [0-9] of 1000 people that the model drew satisfy the condition, but 9 were asked for; widen it",
     ):
         release.sample_tables(9, where={"person.birth": "1961-07-05", "person.sex": "F"}, seed=0)
 

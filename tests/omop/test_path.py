@@ -538,7 +538,7 @@ def test_a_schema_of_a_cdm_without_what_it_requires_is_refused():
     with pytest.raises(BadInput, match="needs the column 'birth_datetime'"):
         cdm.check(Schema.from_dict(made))
     made["tables"]["person"]["reading"] = {"separator": ";"}
-    with pytest.raises(BadInput, match="table 'person': a CDM is read and written as OMOP has it"):
+    with pytest.raises(BadInput, match="table 'person': a CDM is read and written as OMOP prescribes"):
         cdm.check(Schema.from_dict(made))
 
 

@@ -148,7 +148,8 @@ def test_a_frame_in_the_coding_of_its_file_is_refused_with_the_way_to_read_it(tm
     path = tmp_path / "a.csv"
     path.write_text("born;dose;ill\n31.12.1970;1,5;Ja\n01.02.1980;2;Nein\n")
     with pytest.raises(
-        BadInput, match=r"cells of 'born', 'dose', 'ill' are written as .*: synthdp\.read\(path, schema\) reads"
+        BadInput,
+        match=r"cells of 'born', 'dose', 'ill' are written in the way that .*: synthdp\.read\(path, schema\) reads",
     ):
         schema.validate(pd.read_csv(path, sep=";"))
     frame = synthdp.read(path, schema)

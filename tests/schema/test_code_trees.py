@@ -98,9 +98,9 @@ columns:
     ("tree", "said"),
     [
         ({"prefix": []}, "needs prefix"),
-        ({"prefix": [3, 1]}, "rising"),
-        ({"prefix": [0]}, "rising"),
-        ({"prefix": [True]}, "rising"),
+        ({"prefix": [3, 1]}, "shortest first"),
+        ({"prefix": [0]}, "shortest first"),
+        ({"prefix": [True]}, "shortest first"),
         ({"prefix": 3}, "list of lengths"),
         ({"prefixes": [1]}, "unknown key 'prefixes'"),
         ({"parents": {"A": "B", "B": "A"}}, "above itself"),

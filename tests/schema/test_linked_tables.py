@@ -101,7 +101,7 @@ def test_a_draft_says_which_texts_stand_among_the_numbers_of_a_linked_table(tmp_
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
     found = {name: record_files.look(tmp_path / f"{name}.csv") for name in frames}
     drafted = draft_tables(found, tmp_path)
-    assert "# lab.value has in the place of numbers [<0.5, haemolytic]\n" in drafted.seen
+    assert "# lab.value has cells with other text than numbers: [<0.5, haemolytic]\n" in drafted.seen
     assert "haemolytic" not in drafted.schema + "".join(found["lab"].lines())
     assert "'value': line 3 (record 2): expected a number" in found["lab"].mind[0]
     assert "n.a." in found["lab"].reading.coding("value").missing
@@ -134,11 +134,11 @@ WRONG = {
     ),
     "a pattern for too many visits": (
         {"tables": {"visit": {**VISIT, "max_rows": 5000, "reading": {"columns": {"visit_id": {"pattern": "#"}}}}}},
-        "keys follow a pattern where max_rows is at most 4,999",
+        "keys can follow a pattern only if max_rows is at most 4,999",
     ),
     "order beside tables": ({"order": "visit.start"}, "order has no place beside tables"),
     "no unit": ({"unit": None}, "tables need unit"),
-    "another key of people": ({"unit": "patient"}, "its key is the unit, 'patient'"),
+    "another key of people": ({"unit": "patient"}, "its key must be the unit, 'patient'"),
     "no such parent": ({"tables": {"visit": {"parent": "persons"}}}, "'persons' is not one of the tables: person"),
     "two tables below people": (
         {"tables": {"drug": {"parent": "person", "max_rows": 2, "columns": CODES}}},
@@ -196,7 +196,10 @@ WRONG = {
         {"tables": {"diagnosis": {"columns": {"code": {"kind": "categorical", "categories": "learn"}}}}},
         "needs declared categories",
     ),
-    "no key of visits": ({"tables": {"visit": {"key": None}}}, "needs key, by which 'diagnosis'"),
+    "no key of visits": (
+        {"tables": {"visit": {"key": None}}},
+        "needs key, the column that links 'diagnosis' to its visits",
+    ),
     "a key among columns": ({"tables": {"visit": {"key": "ward"}}}, "'ward' is its key"),
     "its parent's key among columns": (
         {"tables": {"diagnosis": {"columns": {"visit_id": {"kind": "categorical", "categories": ["a", "b"]}}}}},

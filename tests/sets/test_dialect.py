@@ -87,7 +87,7 @@ def test_an_export_is_read_as_it_is_meant(tmp_path, encoding):
 def test_a_draft_with_something_open_is_no_schema(tmp_path):
     path = export(tmp_path / "t.csv")
     found = record_files.look(path)
-    with pytest.raises(BadInput, match="reading: column 'Monat': date says TODO"):
+    with pytest.raises(BadInput, match="reading: column 'Monat': date is still TODO"):
         Schema.from_dict(yamlfile.parse(draft(found.frame, path, found=found).schema, "draft"))
 
 
@@ -289,7 +289,10 @@ def test_mistakes_in_a_column_of_numbers_or_dates_are_told_by_their_line(tmp_pat
     )
     assert found.others == {"Geburt": ("31.02.1950",), "Kreatinin": ("CANARY",)}
     seen = draft(found.frame, tmp_path / "t.csv", found=found).seen
-    assert "# Geburt has in the place of dates [31.02.1950]\n# Kreatinin has in the place of numbers [CANARY]\n" in seen
+    assert (
+        "# Geburt has cells with other text than dates: [31.02.1950]\n# Kreatinin has cells with other text than numbers: [CANARY]\n"
+        in seen
+    )
     with pytest.raises(
         BadInput, match=r"'Geburt': some values are not dates.*'Kreatinin': some values are not numbers"
     ):

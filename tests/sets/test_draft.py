@@ -196,7 +196,7 @@ def test_a_step_between_whole_numbers_is_drafted_where_there_are_values_enough(t
 
 def test_a_draft_asks_for_rules():
     text, made, _ = drafted(table())
-    assert "\nrules: []  # what every record satisfies by its meaning, such as admitted <= discharged; else" in text
+    assert "\nrules: []  # what every record satisfies by its meaning, such as admitted <= discharged; without" in text
     assert made.rules == ()
 
 
@@ -415,7 +415,7 @@ def test_a_draft_says_how_codes_of_digits_stay_digits():
     frame = pd.DataFrame({"plz": ["01067", "10115", "80331", None] * 5, "ward": ["a", "b"] * 10})
     text, schema, _ = drafted(frame)
     assert schema.column("plz").kind == "categorical"
-    assert text.count('say other: with digits that no code begins with: "99999"') == 1
+    assert text.count('declare other: with digits that no code begins with: "99999"') == 1
 
 
 def test_a_draft_says_which_codes_are_better_declared_by_their_look_or_name():

@@ -86,11 +86,11 @@ def test_a_database_reads_a_csv_file_alike(file):
 @pytest.mark.parametrize(
     ("column", "changes", "message"),
     [
-        ({**CRP, "atoms": [2.5]}, {}, r"needs a bin of its own; say atoms: \[1001\] in columns too"),
+        ({**CRP, "atoms": [2.5]}, {}, r"needs a bin of its own; declare atoms: \[1001\] in columns too"),
         ({**CRP, "kind": "ordinal"}, {}, "numbers belong to columns of kind integer or continuous"),
         (CRP, {"numbers": {"2,5": 2.5}}, "'2,5' is a number already"),
         (CRP, {"numbers": {"<5": 2.5}, "missing": ["<5"]}, "stands for a number and for a missing value"),
-        (CRP, {"numbers": "TODO"}, "numbers says TODO"),
+        (CRP, {"numbers": "TODO"}, "numbers is still TODO"),
         (CRP, {"numbers": {"<5": "2,5"}}, "numbers must map texts to the numbers"),
         (CRP, {"numbers": {"=5": 2.5}}, "no text may begin"),
     ],
@@ -126,9 +126,9 @@ def test_a_draft_asks_what_the_texts_stand_for_and_does_not_repeat_them(tmp_path
     assert drafted["reading"]["columns"]["crp"]["numbers"] == "TODO"
     assert drafted["reading"]["columns"]["row"] == {"pattern": "#"}
     assert drafted["columns"]["empty"]["kind"] == "ignore"
-    assert "'crp': numbers is what texts such as" in " ".join(found.lines())
+    assert "'crp': numbers is the mapping of texts such as" in " ".join(found.lines())
     assert "K-" not in made.schema
     assert "# case is written as {pattern: K-#####}\n" in made.seen
-    assert "# crp has in the place of numbers [<5]\n" in made.seen
-    with pytest.raises(BadInput, match="numbers says TODO"):
+    assert "# crp has cells with other text than numbers: [<5]\n" in made.seen
+    with pytest.raises(BadInput, match="numbers is still TODO"):
         Schema.from_dict(drafted)

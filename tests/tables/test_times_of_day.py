@@ -129,8 +129,13 @@ def test_times_of_a_parquet_file_that_has_them_as_such_and_of_a_frame(tmp_path):
             {},
             "time belongs to columns of kind integer",
         ),
-        ("HH:MM", {"kind": "integer", "bounds": [0, 2400], "missing": True}, {}, "a day has no time outside 0 to 1439"),
-        ("HH:MM", None, {"suffix": " Uhr"}, "time leaves no room for"),
+        (
+            "HH:MM",
+            {"kind": "integer", "bounds": [0, 2400], "missing": True},
+            {},
+            "times of day written as HH:MM count from 0 to 1439",
+        ),
+        ("HH:MM", None, {"suffix": " Uhr"}, "a time of day has no"),
         ("hh:mm", None, {}, "time must be 'HH:MM' or"),
     ],
 )

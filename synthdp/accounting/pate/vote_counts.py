@@ -84,7 +84,7 @@ def _is_number(cell: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class DataIndependent:
-    """Epsilon at `delta` whatever the teachers say; `order` is where the bound was least. Free to publish."""
+    """Epsilon at `delta`, whatever the teachers say; `order` is the one at which the bound was least. Free to publish."""
 
     epsilon: float
     delta: float

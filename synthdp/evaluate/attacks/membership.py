@@ -151,7 +151,7 @@ def of_vectors(
     """GAN-Leaks (Chen et al. 2020) on (rows, dimensions) arrays of finite numbers, in the form of `attacks.run`: one entry.
 
     At most 2,000 records of either side against 50,000 synthetic ones, by Euclidean distance; draws come from fixed streams.
-    The vectors' features must not be learnt from the training records, which makes these special by that alone. units:
+    The vectors' features must not be learned from the training records, which makes these special by that alone. units:
     `unit_codes` of train and test; one record of each is then attacked.
     """
     promised = claim_of(claim)

@@ -3,7 +3,7 @@
 Precision and recall: Kynkaanniemi et al. 2019, equations 1 and 2. Density and coverage: Naeem et al. 2020, equations 2
 and 3. Distances are computed from differences, not from products, so that equal records are at distance 0.
 
-The space in which clouds are compared is learnt here, from the real training records, and never downloaded.
+The space in which clouds are compared is learned here, from the real training records, and never downloaded.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ def headline(result: Mapping[str, Any]) -> list[str]:
     if "fid" in found:
         lines.append(
             f"FID                 {found['fid']['mean']:.2f}; real held-out pictures {found['fid']['floor']['mean']:.2f} "
-            "(on features learnt here, not Inception's)"
+            "(on features learned here, not Inception's)"
         )
     copied = result["neighbours"].get("copies", {}).get("synthetic", 0)
     if copied:

@@ -194,7 +194,7 @@ def _clouds(space: Features | None, parts: Parts, tell: Steps, result: dict[str,
 
 
 def _attack(parts: Parts, units: Codes | None, claim: Mapping[str, Any] | None, result: dict[str, Any]) -> None:
-    """By pixels: the features are learnt from the training records, which alone moves the attack's AUROC on a release that
+    """By pixels: the features are learned from the training records, which alone moves the attack's AUROC on a release that
     knows nothing (by 0.03 to 0.05 on 599 digits of 8 x 8)."""
     from synthdp.evaluate.attacks.membership import of_vectors
 

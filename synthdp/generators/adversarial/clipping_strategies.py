@@ -128,8 +128,8 @@ ALPHAS_HELP = (
     "of mean square 1"
 )
 MICROBATCHES_HELP = (
-    "units of a sample are dealt to so many groups by keyed coins and each group's mean gradient is clipped; one unit then moves the "
-    "sum by two clips"
+    "number of groups to which keyed coins deal the units of a sample; each group's mean gradient is clipped, and one unit then moves "
+    "the sum by two clips"
 )
 # The deviation of an adaptive clip's count, unless given: the expected batch over 20 (Andrew et al. 2021), or 5 times the
 # gradient's noise where that is more, so that the count never takes more than 1 % of a step's precision.

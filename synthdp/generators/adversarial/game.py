@@ -46,7 +46,7 @@ MODULES = ("d", "d_average")
 CLASSES, APART = "classes", "apart"
 STATISTICS = {  # McMahan, Andrew et al. 2018, section 1: metrics and statistics of the training data, of the same sample
     CLASSES: "how many records have each label, by which generated rows get theirs; with start=none",
-    APART: "how far the discriminator tells records from generated rows, 0.5 meaning not at all; shown while the fit runs",
+    APART: "how well the discriminator tells records from generated rows, where 0.5 means not at all; shown while the fit runs",
 }
 
 

@@ -339,7 +339,7 @@ class HistoryModel:
         while count < units:
             if wanted is not None and tried >= MOST_TRIED * max(units, LEAST_TRIED):
                 raise BadInput(
-                    f"where: of {tried} people whom the model draws, {count} satisfy the condition, and {units} are asked for; widen it"
+                    f"where: only {count} of {tried} people that the model drew satisfy the condition, but {units} were asked for; widen it"
                 )
             people = self.people(units - count if wanted is None else max(units, LEAST_TRIED), rng)
             turn, tried = turn + 1, tried + len(people[NUMBER])
