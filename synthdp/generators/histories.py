@@ -3,9 +3,10 @@
 The records of a unit follow one another by the schema's `order`. Noisy tables are asked of a unit's columns and its number of
 records, of each column of a record with what may tell it (the unit, the record's place, the gap, earlier records, and the columns
 drawn already), and of the target with pairs of these. For every column a conditional distribution is fitted to its
-tables, of greatest entropy (`marginals/conditional_fit.py`) or, of a column of few codes, by a mixed model
+tables, by least squares or likelihood (`marginals/conditional_fit.py`) or, of a column of few codes, by a mixed model
 (`marginals/mixed_model_fit.py`), over histories that the model itself has drawn; these are drawn anew and the fits
-repeated, so that in the end the tables of the drawn histories are those that were asked. A column given what is before it, from
+repeated, so that in the end the tables of the drawn histories are those that were asked, as far as noise
+lets them agree. A column given what is before it, from
 tables of a few columns at a time: chains of conditionals are as old as Chow & Liu 1968; the method here is our own.
 
 A number in a row below records, such as a laboratory value, means little without the row's code. The noisy table of codes and numbers says

@@ -11,8 +11,9 @@ has a second part, slope_q u(x) v(y), where u and v are ranks: linear-by-linear 
 are is estimated from all of them together (MacKay 1992): where tables tell nothing, slopes are next to nothing.
 
 Many noisy tables contradict one another: each says something else of how many records have each code. Parameters that fit all of them
-are large and cancel each other. A fit by least squares leaves contradictions unless they are larger than noise explains, and estimates how
-large the parameters of each table are, so that a table that tells nothing adds hardly any noise.
+are large and cancel each other. So tables are first made to agree on that (Hay et al. 2010). A fit by least squares then leaves what they
+still contradict unless it is more than noise explains, and estimates how large the parameters of each table are (MacKay 1992), so that
+a table that tells nothing adds hardly any noise.
 
 What mostly stays, such as an insurance or a chronic diagnosis, has one parameter for being as before, which all those cells tell together.
 """
@@ -323,7 +324,8 @@ def fit(
 
 
 def _agreeing(tables: Sequence[Array], margin: Array) -> Array:
-    """The tables (cells, codes), end to end, each as near as can be among those in which the codes have the shares `margin` (codes,)."""
+    """The tables (cells, codes), end to end, each as near as can be among those in which codes have the shares `margin` (codes,) (Hay et al.
+    2010, section 4)."""
     excess = [(table.sum(0) - table.sum() * margin) / len(table) for table in tables]
     return np.concatenate([table - each for table, each in zip(tables, excess, strict=True)])
 
