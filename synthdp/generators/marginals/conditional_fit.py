@@ -324,8 +324,8 @@ def fit(
 
 
 def _agreeing(tables: Sequence[Array], margin: Array) -> Array:
-    """The tables (cells, codes), end to end, each as near as can be among those in which codes have the shares `margin` (codes,) (Hay et al.
-    2010, section 4)."""
+    """The tables (cells, codes), end to end, each as near as can be among those in which codes have the shares `margin` (codes,)
+    (Hay et al. 2010, section 4)."""
     excess = [(table.sum(0) - table.sum() * margin) / len(table) for table in tables]
     return np.concatenate([table - each for table, each in zip(tables, excess, strict=True)])
 
