@@ -379,6 +379,8 @@ def fitted(
                 "the last checkpoint" if (internal / output_paths.CHECKPOINT).exists() else "the answers that were kept"
             )
             go_on = f"Run the same command with resume=true to continue from {saved}, at no further charge"
+            if select:
+                go_on = "A choice among fits cannot be resumed: it stays charged, and a new one needs another folder, or force=true"
             if resume and isinstance(error, BadInput):  # which says what can be done
                 go_on = ""
             say_what_was_charged(ledger, config["budget"], go_on)

@@ -301,8 +301,8 @@ class Ledger:
         path.write_text("".join(rows), encoding="utf-8")
 
     def _hold(self, file: int) -> int:
-        self._file = file
         self._let_go = weakref.finalize(self, os.close, file)
+        self._file = file  # last: a Ctrl-C in between leaves nothing that `close` could not let go
         return file
 
     def _write(self, body: dict[str, Any]) -> int:

@@ -79,7 +79,7 @@ class Account:
             self.ledger.begin(caps.cap_of(self.plan, self.cap))
         try:
             self._enter(self.ledger.entries() if self.ledger.replanned else self.plan, self.cap)
-        except BaseException:
+        except BadInput:  # a Ctrl-C may come once the account is charged, and then the fit goes on by this ledger
             if fresh:
                 self.ledger.discard()
             raise

@@ -35,6 +35,29 @@ def test_the_best_run_is_released_and_charged_once(data, tmp_path, capsys):
     assert training == {"training": []}  # neither steps nor time, which would count the runs
 
 
+def test_one_that_is_stopped_does_not_ask_to_be_resumed(data, tmp_path, capsys, monkeypatch):
+    """It stays charged, and `resume=true`, which it was told to try, is refused."""
+
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("synthdp.selecting.tables", stopped)
+    words = [
+        *data,
+        "select=private",
+        "candidates=[independent]",
+        "mean_runs=1",
+        "budget.epsilon=2",
+        "budget.delta=1e-5",
+    ]
+    assert run(["fit", *words]) == 130
+    error = capsys.readouterr().err
+    assert "charged so far" in error
+    assert "cannot be resumed" in error
+    assert "resume=true" not in error
+    assert (tmp_path / "run" / "internal" / "ledger.new.jsonl").exists()
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     ("words", "named"),

@@ -9,6 +9,7 @@ import pytest
 from synthdp.accounting import epsilon
 from synthdp.errors import BadInput
 from synthdp.ledger import events as module
+from synthdp.ledger import ledger as ledgers
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import (
     EVENTS,
@@ -90,6 +91,18 @@ def test_a_line_is_on_disk_before_append_returns(tmp_path, monkeypatch):
         ledger.append(ALL[0])
         assert path.stat().st_size in synced
         assert Ledger.read(path).entries() == (Entry(ALL[0], lines),)
+
+
+def test_interrupted_while_its_file_is_opened_a_ledger_can_be_closed(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    with monkeypatch.context() as patch:
+        patch.setattr(ledgers.weakref, "finalize", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            ledger.append(ALL[0])
+    ledger.close()
 
 
 def test_a_ledger_is_never_written_over(tmp_path):

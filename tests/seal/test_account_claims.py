@@ -97,6 +97,23 @@ def is_refused(folder, account, says):
 STALE = "another copy of this fit has been resumed .* charged separately"
 
 
+def test_interrupted_right_after_its_charge_a_fit_goes_on_and_is_charged_once(account, tmp_path, monkeypatch):
+    """Ctrl-C, and SIGTERM, may come when the account is charged and the fit does not know it yet: the ledger was removed then."""
+    enter = AccountFile.enter
+
+    def interrupted(*arguments, **options):
+        enter(*arguments, **options)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AccountFile, "enter", interrupted)
+        folder = stopped(tmp_path / "folder", account, None)
+    assert spent(account) == 1.0
+    assert run(folder, account, resume=True) == TIMES
+    assert spent(account) == 1.0
+    assert [fit.state for fit in account.read().fits] == ["finished"]
+
+
 # Copies
 
 
