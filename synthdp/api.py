@@ -29,7 +29,6 @@ from synthdp.report.information_loss import FITNESS
 from synthdp.report.manifest import TABLES
 from synthdp.report.statement import Statement, state
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import LEARN
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import allowed
 from synthdp.seal import Sensitive
@@ -369,8 +368,10 @@ class Synthesizer:
             _check_same(valid, ranks)
             facts = stored.facts if found is None else found.facts
             noise = None if facts is None else float(facts["noise"])
-            if facts is None:
-                check_units(self.schema, self.budget, valid, invalid)
+            if facts is None and not isinstance(
+                valid, Opened
+            ):  # nothing but `units` can be learned of a table in a database
+                generators.check_units(self.schema, self.budget, valid, invalid)
             own = own if stored.facts is None else int(stored.facts["seed"])
 
             def enter(plan: Plan, budget: Budget) -> None:
@@ -473,17 +474,6 @@ class Synthesizer:
 def answers_beside(checkpoint: Path | str) -> Path:
     """Where the answers of a fit are kept beside its checkpoint: internal, as that is."""
     return Path(checkpoint).with_name(Path(checkpoint).name + ".answers")
-
-
-def check_units(
-    schema: Schema, budget: Budget, valid: "pd.DataFrame | Mapping[str, pd.DataFrame] | Opened", invalid: str
-) -> None:
-    """Part of the pre-check, which no budget covers: refuse too few units for noise not to hide what is bought of them, where their
-    number is to be learned, too. Of a table in a database nothing else can be learned."""
-    if schema.units == LEARN and invalid == "error" and not isinstance(valid, Opened):
-        people = valid[schema.tables[0].name] if isinstance(valid, Mapping) else valid
-        held = len(people) if schema.unit is None else int(people[schema.unit].nunique())
-        generators.check_enough(schema, budget, held)
 
 
 def check_unchanged(table: "pd.DataFrame | Mapping[str, pd.DataFrame] | Opened") -> None:

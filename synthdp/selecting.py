@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp import accounting, generators
-from synthdp.api import Release, check_seed, check_units, settings_of, warn_of_large_delta
+from synthdp.api import Release, check_seed, settings_of, warn_of_large_delta
 from synthdp.budgets import AccountFile, entered, warn_of_no_account
 from synthdp.errors import BadInput
 from synthdp.fitness import counts
@@ -153,7 +153,7 @@ def select(
     with contextlib.closing(book), entry_of as entry:
         valid = schema.validate(frame, invalid=invalid)
         entry.check_table()
-        check_units(schema, budget, valid, invalid)
+        generators.check_units(schema, budget, valid, invalid)
         charged = Account(budget, book, unit=unit, enter=entry.enter)
         data = Sensitive(valid, schema, charged, seed=seed)
         noise = data.commit(lambda z: (Entry(offer.at(z)[0]),))

@@ -24,6 +24,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Plan
 from synthdp.options import MOST
 from synthdp.schema import linked_tables
+from synthdp.schema.columns import LEARN
 from synthdp.schema.history_view import check_counted
 from synthdp.schema.schema import Schema
 from synthdp.tables import source as tables
@@ -356,6 +357,15 @@ def check_enough(schema: Schema, budget: Budget, units: float) -> None:
             f"about {max(hidden.values()):,.0f} {of} share it. Declare what is public of these columns, leave fewer of them to learn, "
             "or raise budget.epsilon"
         )
+
+
+def check_units(
+    schema: Schema, budget: Budget, valid: "pd.DataFrame | Mapping[str, pd.DataFrame]", invalid: str
+) -> None:
+    """Part of the pre-check, which no budget covers: `check_enough` where the number of units is to be learned, too."""
+    if schema.units == LEARN and invalid == "error":
+        people = valid[schema.tables[0].name] if isinstance(valid, Mapping) else valid
+        check_enough(schema, budget, len(people) if schema.unit is None else int(people[schema.unit].nunique()))
 
 
 def bought(schema: Schema, budget: Budget) -> Plan:

@@ -131,6 +131,7 @@ class PATE:
             valid = schema.validate(frame, invalid=invalid)
             _check_apart(known, valid)
             entry.check_table()
+            generators.check_units(schema, budget, valid, invalid)
             charged = Account(budget, book, unit=unit, enter=entry.enter)
             data = Sensitive(valid, schema, charged, seed=seed, recorder=recorder)
             run = Run(self, data, target, known, seed)

@@ -237,6 +237,13 @@ def test_columns_that_are_learned_do_not_hide_what_is_wrong(tmp_path):
     assert made.predict_proba(public).shape == (300, 2)
 
 
+def test_a_table_too_small_for_what_is_left_to_learn_is_refused_before_the_charge(tmp_path):
+    schema = problem_schema(units="learn", columns={"side": LEARN, "x": {"kind": "continuous", "bounds": "learn"}})
+    with pytest.raises(BadInput, match="noise would hide what is to be learned"):
+        fitted(problem(40, 0), schema, budget=Budget(1.0, 1e-5), ledger=tmp_path / "ledger.jsonl")
+    assert not (tmp_path / "ledger.jsonl").exists()
+
+
 @pytest.mark.parametrize("make", [lambda: LNMax(0), lambda: LNMax(-1.0), lambda: GNMax(0), lambda: Selection(rounds=0)])
 def test_noise_and_rounds_must_be_above_zero(make):
     with pytest.raises(BadInput):
