@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["HELP", "RULE", "chance", "moved", "opened", "place"]
 
 RULE = one_of("auto", "cpu", "cuda")  # of the option `device`
-HELP = "where networks are trained: auto (a GPU if there is one), cpu or cuda"
+HELP = "where the fit computes: auto (a GPU if there is one), cpu or cuda"
 
 
 def place(device: str) -> "torch.device":
