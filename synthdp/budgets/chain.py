@@ -71,6 +71,10 @@ class Rows:
         return damaged(self.path, what)
 
 
+class Committed(BadInput):
+    """What was appended is in the account, or may be: it was committed before the error."""
+
+
 class Book:
     """An account file inside one transaction. Raises `BadInput` where the file holds what synthdp did not put there."""
 
@@ -185,8 +189,10 @@ def transaction(path: Path) -> Iterator[Book]:
             connection.execute("BEGIN IMMEDIATE")
             book = Book(connection, path)
             yield book  # what is raised here skips the commit, and closing rolls back
-            connection.execute("COMMIT")
-        _check_kept(path, book)
+            with _committed(path):
+                connection.execute("COMMIT")
+        with _committed(path):
+            _check_kept(path, book)
 
 
 def read(path: Path, *, patience: float = PATIENCE) -> Rows | None:
@@ -359,6 +365,16 @@ def _explained(path: Path) -> Iterator[None]:
         raise BadInput(
             f"the account {path} cannot be opened or written ({error.strerror}); choose another file with account=FILE"
         ) from error
+
+
+@contextmanager
+def _committed(path: Path) -> Iterator[None]:
+    """Says of every error that it came with the commit, or after it."""
+    try:
+        with _explained(path):
+            yield
+    except BadInput as error:
+        raise Committed(*error.args) from error
 
 
 def _reason(path: Path, error: sqlite3.Error) -> BadInput:

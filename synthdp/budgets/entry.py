@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synthdp.budgets import fingerprint
+from synthdp.budgets.chain import Committed
 from synthdp.budgets.file import AccountFile, overtaken
 from synthdp.budgets.filters import Entered
 from synthdp.budgets.standing import Standing
@@ -81,8 +82,10 @@ class Entry:
         claim = self._new_claim()
         try:
             self._number = account.enter(self._about, plan, budget, self._unit, *self._prints, claim=claim)
+        except Committed:
+            raise
         except BadInput:
-            self._ledger.discard()
+            self._ledger.discard(refused=True)
             raise
         self._claim = claim
 
@@ -90,7 +93,7 @@ class Entry:
         held, claim = self._ledger.claims, secrets.token_hex(16)
         self._ledger.claim(claim)
         self._number = None  # where another copy went on, what becomes of the fit is not ours to say
-        account.go_on(number, plan, budget, held=held, claim=claim)
+        account.go_on(number, plan, budget, ledger=self._ledger, held=held, claim=claim)
         self._number, self._claim, self._stopped = number, claim, False
 
     def _new_claim(self) -> str | None:

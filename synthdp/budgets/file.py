@@ -186,9 +186,13 @@ class AccountFile:
             found = self._opened(book)
             self._charge_more(book, found, number, found.filter.price(plan, budget), plan)
 
-    def go_on(self, number: int, plan: Plan, budget: Budget, *, held: Collection[str], claim: str) -> None:
+    def go_on(
+        self, number: int, plan: Plan, budget: Budget, *, ledger: Ledger, held: Collection[str], claim: str
+    ) -> None:
         """Let a stopped fit go on, in one transaction: swap its claim, and charge what `plan`, which holds all of what was
         planned before, costs above that.
+
+        What `check` found is checked anew: a fit that ran while its copy was read, and finished meanwhile, has its model.
 
         `held` are the claims that its ledger holds; `claim` is a new one, which it holds durably, too. The account's claim must be
         among `held`. Of several copies of a stopped fit only the first to come knows it; the others are refused. A ledger that
@@ -200,6 +204,7 @@ class AccountFile:
             found = self._opened(book)
             fit = found.fit(number)
             self._check_claim(fit, held)
+            self._check_stopped(fit, ledger, f"the ledger {ledger.path}")
             self._charge_more(book, found, number, price.above(fit.price), plan)
             self._mark(book, number, "running", claim=claim)
 
@@ -251,14 +256,17 @@ class AccountFile:
                     f"{path} is gone, was emptied or was replaced. The account {self.path} contains fit {number}, which wrote its "
                     f"ledger there and did not finish. Put that ledger back to continue the fit. {ANEW}"
                 )
+        self._check_stopped(fit, ledger, str(path))
+        return fit.number
+
+    def _check_stopped(self, fit: Fit, ledger: Ledger, named: str) -> None:
         if fit.state == "finished":
-            raise BadInput(f"the fit that wrote {path} finished, so there is nothing to resume. {ANEW}")
+            raise BadInput(f"the fit that wrote {named} finished, so there is nothing to resume. {ANEW}")
         if fit.ledger_head is not None and not ledger.holds(fit.ledger_head):
             raise BadInput(
-                f"{path} lacks lines that the account {self.path} records: it was cut off, or is an older copy. Put the whole "
+                f"{named} lacks lines that the account {self.path} records: it was cut off, or is an older copy. Put the whole "
                 f"ledger back to continue the fit. {ANEW}"
             )
-        return fit.number
 
     def _check_claim(self, fit: Fit, held: Collection[str]) -> None:
         if fit.claims and fit.claims[-1] not in held:

@@ -163,9 +163,10 @@ class Ledger:
         """Number of lines up to the one that planned the fit anew after answers were lost, the last time; 0 where none did."""
         return max((number for number, line in enumerate(self._lines, 1) if "replanned" in line), default=0)
 
-    def discard(self) -> None:
-        """Remove the file where nothing was charged: a fit that its account refused leaves none."""
-        if self._path is not None and self._file is not None and not self.charges:
+    def discard(self, *, refused: bool = False) -> None:
+        """Remove the file where nothing was charged: a fit that its account `refused` leaves none. A claim may have reached an account,
+        whose charge would then be of a fit that nobody can go on with."""
+        if self._path is not None and self._file is not None and not self.charges and (refused or not self.claims):
             self._path.unlink(missing_ok=True)
             self.close()
 

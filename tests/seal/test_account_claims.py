@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from threading import Barrier
+from threading import Barrier, Event
 
 import pandas as pd
 import pytest
@@ -19,7 +19,8 @@ from test_resume import Walk
 
 from synthdp import Synthesizer
 from synthdp.accounting import calibrate
-from synthdp.budgets import AccountFile, Cap
+from synthdp.budgets import AccountFile, Cap, chain
+from synthdp.budgets import Entry as Entry_
 from synthdp.budgets.entry import entered
 from synthdp.errors import BadInput
 from synthdp.ledger import ledger as ledgers
@@ -46,7 +47,7 @@ def nothing():
     pass
 
 
-def run(folder, account, *, resume=False, stop=None, before=nothing, entered_then=nothing):
+def run(folder, account, *, resume=False, stop=None, before=nothing, entered_then=nothing, halfway=nothing):
     """Ask what is left to ask; stopped after `stop` questions. Returns how many were asked."""
     path, asked = folder / "ledger.jsonl", 0
     book = Ledger.resume(path) if resume and path.exists() else Ledger(path)
@@ -63,6 +64,8 @@ def run(folder, account, *, resume=False, stop=None, before=nothing, entered_the
             charged.book(Gaussian(NOISE))
             book.asking()
             asked += 1
+            if asked == TIMES // 2:
+                halfway()
     return asked
 
 
@@ -114,7 +117,75 @@ def test_interrupted_right_after_its_charge_a_fit_goes_on_and_is_charged_once(ac
     assert [fit.state for fit in account.read().fits] == ["finished"]
 
 
+def unsure(account, patch):
+    """The account's file is found to be locked, or replaced, when what was committed is read back."""
+    patch.setattr(chain, "_check_kept", lambda _, book: book.added and refuses())
+
+
+def unread(account, patch):
+    """It cannot be read once the fit is entered."""
+    enter, read, entries = AccountFile.enter, AccountFile.read, []
+
+    def entered(*given, **options):
+        entries.append(enter(*given, **options))
+        return entries[0]
+
+    patch.setattr(AccountFile, "enter", entered)
+    patch.setattr(AccountFile, "read", lambda self: refuses() if entries else read(self))
+
+
+def changed(account, patch):
+    """The files of the table are found to be others than those that were opened (`Synthesizer.fit`)."""
+    enter = Entry_.enter
+    patch.setattr(Entry_, "enter", lambda *given: (enter(*given), refuses()))
+
+
+def refuses(*_):
+    raise BadInput("after the charge")
+
+
+@pytest.mark.parametrize("how", [unsure, unread, changed])
+def test_refused_once_it_is_charged_a_fit_keeps_its_ledger(account, tmp_path, monkeypatch, how):
+    """Else the charge would be of a fit that nobody can go on with."""
+    account.open()
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with monkeypatch.context() as patch:
+        how(account, patch)
+        with pytest.raises(BadInput, match="after the charge"):
+            run(folder, account)
+    assert spent(account) == 1.0
+    assert run(folder, account, resume=True) == TIMES
+    assert spent(account) == 1.0
+
+
 # Copies
+
+
+def test_a_copy_of_a_fit_that_finishes_while_the_copy_is_read_is_refused(account, tmp_path):
+    """The account looks at the fit before the table is read, which takes minutes, and again when the copy would go on: else both would
+    have a model, with different answers, at one charge."""
+    folder, copy = tmp_path / "folder", tmp_path / "copy"
+    folder.mkdir()
+    half, whole = Event(), Event()
+
+    def halfway():
+        half.set()
+        assert whole.wait(60)
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(run, folder, account, halfway=halfway)
+        assert half.wait(60)
+        shutil.copytree(folder, copy)
+
+        def finish():
+            whole.set()
+            assert first.result() == TIMES
+
+        with pytest.raises(BadInput, match="finished, so there is nothing to resume"):
+            run(copy, account, resume=True, before=finish)
+    assert [fit.state for fit in account.read().fits] == ["finished"]
+    assert spent(account) == 1.0
 
 
 def test_of_two_copies_one_goes_on_in_turn(account, tmp_path):
@@ -347,9 +418,9 @@ def test_copies_of_an_older_fit_go_on_once_together(old, tmp_path):
     """Put in the same place one after another, each read before the first was entered."""
     _, account = old
     number = account.read().fits[0].number
-    account.go_on(number, plan(NOISE), ONE, held=(), claim="a")
+    account.go_on(number, plan(NOISE), ONE, ledger=Ledger(), held=(), claim="a")
     with pytest.raises(BadInput, match="another copy"):
-        account.go_on(number, plan(NOISE), ONE, held=(), claim="b")
+        account.go_on(number, plan(NOISE), ONE, ledger=Ledger(), held=(), claim="b")
 
 
 def test_an_emptied_ledger_of_an_older_fit_is_refused(old):
@@ -399,7 +470,7 @@ def test_a_claim_is_swapped_by_whoever_holds_the_last_one(account):
     number = account.enter({**ABOUT, "ledger": "l"}, plan(NOISE), ONE, "record", of_ours, claim="a")
 
     def swap(held, claim):
-        account.go_on(number, plan(NOISE), ONE, held=held, claim=claim)
+        account.go_on(number, plan(NOISE), ONE, ledger=Ledger(), held=held, claim=claim)
 
     swap(("a",), "b")
     for held in ((), ("a",), ("z",)):
@@ -413,4 +484,4 @@ def test_a_claim_is_swapped_by_whoever_holds_the_last_one(account):
 def test_a_fit_that_the_account_does_not_hold_cannot_go_on(account):
     account.open()
     with pytest.raises(BadInput, match="does not contain fit 7"):
-        account.go_on(7, plan(NOISE), ONE, held=("a",), claim="b")
+        account.go_on(7, plan(NOISE), ONE, ledger=Ledger(), held=("a",), claim="b")
