@@ -166,17 +166,22 @@ def trust(config: Config) -> str | None:
 
 def fit(config: Config) -> None:
     """Fit a release: out/release may leave, out/internal must not."""
-    from synthdp.report import fitness_words, information_loss
-    from synthdp.report.manifest import TABLES
-    from synthdp.schema.schema import clamping
     from synthdp.seal.processes import joined
 
     options: settings.Fit = config["options"]
     ranks = joined()
     if ranks.rank > 0:
         return _follow(config, ranks)
-    output_paths.clear(config["out"])
-    out = output_paths.folder(config["out"], force=options.force or options.resume)
+    with output_paths.claimed(config["out"], force=options.force or options.resume) as out:
+        return _fit(config, out, ranks)
+
+
+def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
+    from synthdp.report import fitness_words, information_loss
+    from synthdp.report.manifest import TABLES
+    from synthdp.schema.schema import clamping
+
+    options: settings.Fit = config["options"]
     if options.resume:
         output_paths.check_unfinished(out)
     account = account_of(config["account"], config["data"])
@@ -215,7 +220,6 @@ def fit(config: Config) -> None:
         file = "synthetic" if release.schema.tables else "synthetic.csv"
         form = "omop" if config["data"].format == "omop" else None
         print(output_paths.then("sample", release=out / "release", rows=1000, format=form, out=file))
-    return None
 
 
 def bought_bounds(statement: "Statement") -> list[str]:

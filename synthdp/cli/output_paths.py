@@ -30,7 +30,7 @@ def folder(name: str, *, force: bool) -> Path:
         raise BadInput(f"out={chosen}{'' if chosen == nearest else f': {nearest}'} is a file; give a folder")
     if not os.access(nearest, os.W_OK):
         raise BadInput(f"out={chosen} cannot be written, because {nearest} does not permit it; choose another folder")
-    if chosen.is_dir() and any(chosen.iterdir()) and not force:
+    if chosen.is_dir() and _holds_something(chosen) and not force:
         if (chosen / "internal" / NEW).exists():
             raise BadInput(
                 f"out={chosen} holds a fit that is running or was stopped; resume=true with the same arguments continues a stopped one "
@@ -38,6 +38,22 @@ def folder(name: str, *, force: bool) -> Path:
             )
         raise BadInput(f"out={chosen} exists and is not empty; choose another folder or pass force=true")
     return chosen
+
+
+def _holds_something(chosen: Path) -> bool:
+    """Whether a folder holds more than the lock of a fit that works there, or was killed before it wrote anything."""
+    internal = chosen / "internal"
+    return any(each not in (internal, internal / private_folder.LOCK) for each in chosen.rglob("*"))
+
+
+@contextmanager
+def claimed(name: str, *, force: bool) -> Iterator[Path]:
+    """The folder of a fit, which no other fit can have until the block ends; `BadInput` where another has it, and as `folder` says."""
+    folder(name, force=True)
+    taken = f"out={name}: another fit is working in this folder; wait until it ends, or choose another folder"
+    with private_folder.alone(Path(name) / "internal", taken):
+        clear(name)
+        yield folder(name, force=force)
 
 
 def clear(name: str) -> None:

@@ -24,13 +24,16 @@ LABELLED = "labelled"  # the public records, with the student's labels
 
 def pate(config: Config) -> None:
     """Fit a classifier: out/release may leave, and so may the labelled public records; out/internal must not."""
+    with output_paths.claimed(config["out"], force=config["options"].force) as out:
+        _pate(config, out)
+
+
+def _pate(config: Config, out: Path) -> None:
     from synthdp.pate.code_features import public_schema
     from synthdp.report.folder import check_replaced
     from synthdp.sets import record_files
 
     options: settings.PateOf = config["options"]
-    output_paths.clear(config["out"])
-    out = output_paths.folder(config["out"], force=options.force)
     check_replaced(out / "release")  # which would be too late once all is charged
     schema = real_records.declared(config["data"])
     real_records.check_one_table(schema, "pate")

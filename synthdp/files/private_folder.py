@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from synthdp.errors import BadInput
+
 ENDING = ("SIGTERM", "SIGHUP")  # signals that end a process, and ask first
 SPILL = "synthdp-spill-"
 LOCK = "lock"  # in such a folder: held by flock for as long as its run lives, on every machine that sees the file
@@ -38,6 +40,25 @@ def private_folder(within: Path | None) -> Iterator[Path]:
             with suppress(OSError):  # something else is in it by now
                 for each in missing:
                     each.rmdir()
+
+
+@contextmanager
+def alone(folder: Path, refusal: str) -> Iterator[None]:
+    """A folder (mode 0700 where it is made) that no other process has by this function while the block runs; else `BadInput` says the
+    `refusal`. What was made and holds nothing at the end is removed."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    lock = _locked(folder)
+    if lock is None:
+        raise BadInput(refusal)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # something else is in them
+            (folder / LOCK).unlink(missing_ok=True)
+            os.close(lock)
+            for each in missing or [folder]:
+                each.rmdir()
 
 
 def clear(place: Path) -> None:

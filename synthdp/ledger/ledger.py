@@ -313,7 +313,12 @@ class Ledger:
             file = self._file
             if file is None:
                 self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                file = self._hold(_held(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL))
+                try:
+                    file = self._hold(_held(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL))
+                except FileExistsError:
+                    raise BadInput(
+                        f"{self._path}: another fit began this ledger meanwhile; choose another path"
+                    ) from None
                 sync_folder(self._path.parent)
             _append(file, _row(self._head, body))
         self._head = _digest(self._head, body)

@@ -24,6 +24,10 @@ def nowhere(plan: Plan, budget: Budget) -> None:
     """A plan is entered into no account of a data set."""
 
 
+def nothing() -> None:
+    """Is written beside a ledger."""
+
+
 class Account:
     """What one fit may spend, and the ledger that it writes.
 
@@ -32,7 +36,8 @@ class Account:
     A ledger that holds charges already belongs to a fit that was stopped: they count.
 
     `noise` was found earlier for this very plan: it is checked, not searched again. `enter` is told the whole plan before it
-    is authorised, and of records that are handed out beside it; it may refuse by raising `BadInput`.
+    is authorised, and of records that are handed out beside it; it may refuse by raising `BadInput`. `begin` writes what stands beside
+    the ledger: once that is begun, and so is no other fit's.
     """
 
     def __init__(
@@ -54,6 +59,7 @@ class Account:
         self._reserved: Counter[Event] = Counter()  # of a block that is open
         self._unasked: Counter[Event] = Counter()  # charged by the part that was stopped, which gave no answer for it
         self._entered = False
+        self.begin: Callable[[], None] = nothing
 
     def commit(self, plan: Callable[[float], Plan]) -> float:
         """Solve `plan` for the least noise that keeps the cap, authorise it, and return the noise.
@@ -77,6 +83,7 @@ class Account:
         fresh = not self.ledger.begun
         if fresh:
             self.ledger.begin(caps.cap_of(self.plan, self.cap))
+        self.begin()
         try:
             self._enter(self.ledger.entries() if self.ledger.replanned else self.plan, self.cap)
         except BadInput:  # a Ctrl-C may come once the account is charged, and then the fit goes on by this ledger

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, cast
 
@@ -128,7 +129,7 @@ class Sensitive(AsksTables):
         self._terms, self._plan_noise = terms, noise
         # A resumed fit draws anew what the stopped one may have drawn.
         self._tosses = self.account.ledger.samples - self.account.unasked_samples
-        self._answers.begin({"noise": noise, "most": self._most})
+        self.account.begin = partial(self._answers.begin, {"noise": noise, "most": self._most})
         if self._resumed is not None or self._answers.waiting:
             self.account.enter()  # of two copies of a stopped fit one goes on: the account says which, before anything is drawn
         if self._resumed is not None and self._checkpoint is not None:

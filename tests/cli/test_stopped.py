@@ -13,7 +13,8 @@ import pytest
 from clinic import make_frame, make_schema
 
 from synthdp import NotEntered, Release, Schema, load
-from synthdp.cli import run
+from synthdp.cli import output_paths, run
+from synthdp.errors import BadInput
 from synthdp.generators.independent import Independent
 from synthdp.ledger.events import Gaussian
 from synthdp.ledger.ledger import Ledger
@@ -126,6 +127,40 @@ def test_a_fit_beside_a_running_one_in_the_same_folder_is_refused_and_takes_noth
         assert "force=true, and is charged again" in told
         assert saved.exists()
     assert [entry.event for entry in Ledger.read(internal / "ledger.new.jsonl").entries()] == [Gaussian(3.0)]
+
+
+@pytest.mark.parametrize("command", ["fit", "pate"])
+def test_a_folder_is_one_fit_s_before_it_has_a_ledger_and_after(tmp_path, capsys, command):
+    """While a fit reads its table, and while it saves its release, nobody writes its ledger. Another fit took its answers then, or its
+    canaries, or archived its ledger, or replaced the release that had come meanwhile."""
+    out = tmp_path / "run"
+    words = [command, "data=meps", f"out={out}", "account=null"]
+    words += ["generator=independent", "force=true"] if command == "fit" else [f"public={tmp_path / 'public.csv'}"]
+    with output_paths.claimed(str(out), force=False):
+        for name in ("checkpoint.safetensors.answers", "canaries.json", "ledger.new.jsonl"):
+            (out / "internal" / name).write_text("{}")
+            assert run(words) == 2
+            assert "another fit is working in this folder" in capsys.readouterr().err
+        assert len([*(out / "internal").iterdir()]) == 4
+    assert not (out / "internal" / "lock").exists()
+
+
+def test_a_lock_that_a_kill_left_stands_in_nobody_s_way(tmp_path):
+    out = tmp_path / "run"
+    (out / "internal").mkdir(parents=True)
+    (out / "internal" / "lock").touch()
+    with output_paths.claimed(str(out), force=False):
+        pass
+    assert not (out / "internal").exists()
+    (out / "note.txt").touch()
+    with pytest.raises(BadInput, match="is not empty"), output_paths.claimed(str(out), force=False):
+        pass
+
+
+def test_a_fit_that_is_refused_leaves_no_folder(tmp_path):
+    words = ["fit", "data=meps", "generator=independent", "account=null", f"out={tmp_path / 'new' / 'run'}"]
+    assert run([*words, "resume=true"]) == 2
+    assert not (tmp_path / "new").exists()
 
 
 def test_what_a_fit_without_a_ledger_left_stands_in_nobody_s_way(tmp_path):

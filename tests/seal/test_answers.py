@@ -289,6 +289,23 @@ def test_a_line_without_its_answer_is_a_lost_answer_that_counts(tmp_path, monkey
     assert release.ledger.entries() == (Entry(Ledger.read(tmp_path / "ledger.jsonl").cap),)
 
 
+def test_a_fit_that_finds_its_ledger_begun_by_another_takes_nothing_of_it(tmp_path, monkeypatch):
+    """Two fits with the same files, between the look whether the ledger is free and its first line."""
+    answers = tmp_path / "checkpoint.safetensors.answers"
+    commit = Account.commit
+
+    def later(account, plan):
+        other = Ledger(account.ledger.path)
+        other.begin(None)
+        answers.write_text("the other's")
+        return commit(account, plan)
+
+    monkeypatch.setattr(Account, "commit", later)
+    with pytest.raises(BadInput, match="another fit began this ledger meanwhile"):
+        fit(tmp_path)
+    assert answers.read_text() == "the other's"
+
+
 @pytest.mark.parametrize(
     ("answer", "other"),
     [(("a",), ('"', "b" * 1000)), (1.0, 0.1), (3, 41), ((), tuple(f"code {number}" for number in range(60)))],
