@@ -291,17 +291,31 @@ def _write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, conn
             for known, column in zip(meanwhile, types.names, strict=True):
                 renamed = f"RENAME COLUMN {_quoted(known)} TO {_quoted(column)}"
                 connection.con.execute(f"ALTER TABLE {where}{_quoted(unfinished)} {renamed}")
+            with _at_once(connection.con):  # whoever stops here keeps the older table
+                if there:
+                    connection.con.execute(f"DROP TABLE {where}{_quoted(name)}")
+                connection.con.execute(f"ALTER TABLE {where}{_quoted(unfinished)} RENAME TO {_quoted(name)}")
         except BaseException:
             connection.drop_table(unfinished, force=True, **place)
             raise
-        if there:
-            connection.drop_table(name, **place)
-        connection.con.execute(f"ALTER TABLE {where}{_quoted(unfinished)} RENAME TO {_quoted(name)}")
     except _faults() as error:
         raise BadInput(f"{given}: cannot be written ({type(error).__name__}); check that you may write there") from None
     finally:
         connection.disconnect()
     return rows
+
+
+@contextmanager
+def _at_once(connection: Any) -> "Iterator[None]":
+    """All statements of the block, or none of them, of a connection that commits each statement by itself."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    except BaseException:
+        with suppress(*_faults()):
+            connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
 
 
 def _quoted(name: str) -> str:

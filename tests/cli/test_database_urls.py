@@ -1,6 +1,7 @@
 """Tables of databases on the command line: DuckDB and PostgreSQL, in and out, and no password anywhere."""
 
 import math
+from itertools import count
 
 import databases
 import numpy as np
@@ -91,6 +92,33 @@ def test_a_table_is_written_whole_or_not_at_all(clinic):
     assert database_url.read(address).num_rows == 30
     with duckdb.connect("made.db") as connection:
         assert connection.execute("show tables").fetchall() == [("synthetic",)]
+
+
+def test_a_writer_that_stops_leaves_the_older_table_or_the_new_one(clinic, monkeypatch):
+    """The older one was dropped before the new one had its name."""
+    address = database_url.address("duckdb:///made.db#synthetic")
+    record_files.write_to_database([make_frame(30)], address, make_schema(), replace=False)
+    plain = database_url._quoted
+    for last in count(1):
+        left = iter(range(last))
+
+        def quoted(name, left=left):
+            """Stops before the n-th name that is put into a statement."""
+            next(left)
+            return plain(name)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(database_url, "_quoted", quoted)
+            try:
+                record_files.write_to_database([make_frame(10)], address, make_schema(), replace=True)
+                break
+            except StopIteration:
+                pass
+        assert database_url.read(address).num_rows == 30
+        with duckdb.connect("made.db") as connection:
+            assert connection.execute("show tables").fetchall() == [("synthetic",)]
+    assert database_url.read(address).num_rows == 10
+    assert last > 10
 
 
 def test_a_query_is_fitted_and_is_another_data_set(clinic, run):
