@@ -70,6 +70,8 @@ class Categorical(Named):
         _as_text(self)
         if self.tree is not None:
             _hang(self, self.tree)
+        if not isinstance(self.other, str | None):
+            raise BadInput(f"column {self.name!r}: other must name a category, as text: others, for example")
         if self.categories != LEARN:
             _check_categories(self.name, self.categories)
             if self.other is not None and self.other not in self.categories:

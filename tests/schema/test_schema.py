@@ -137,6 +137,11 @@ def test_what_a_schema_refuses(keys, says):
         ({"kind": "categorical", "categories": [True, "b"]}, "must be text"),
         ({"kind": "categorical", "categories": [None, "b"]}, "must be text"),
         ({"kind": "categorical", "categories": ["a"], "other": "b"}, "other must be one of its categories"),
+        # Else found once the categories were bought, and the fit was lost.
+        *(
+            ({"kind": "categorical", "categories": "learn", "other": it}, "other must name a category")
+            for it in (True, 0.5, ["a"])
+        ),
         ({"kind": "ordinal", "categories": "learn"}, "cannot be learned"),
         ({"kind": "datetime", "bounds": ["2020-01-01", "soon"]}, "ISO 8601"),
         ({"kind": "datetime", "bounds": ["2021-01-01", "2020-01-01"]}, "swap them"),
