@@ -112,16 +112,23 @@ class Run:
 
     def _ask(self, teachers: Any, size: int) -> None:
         left = np.setdiff1d(np.arange(len(self._codes)), np.array(self.asked, np.int64))
-        guess = None if self._learned is None else self._learned.probabilities(self._pool[left])
+        guess = None if self._learned is None else self._expected(left)
         chosen = self._pate.selection.choose(size, left, guess, self._rng)
-        expected = np.full((size, self._classes), 1 / self._classes)
-        if self._learned is not None:
-            expected = self._learned.probabilities(self._pool[chosen])
+        expected = self._expected(chosen)
         answer = teachers.ask(self._codes[chosen], aggregation.shown(self._aggregator, expected))
         found, answered = aggregation.targets(answer, self._pate.teachers, self._classes, soft=self._pate.distillation)
         self.asked += chosen.tolist()
         self._answered.append(chosen[answered])
         self._targets.append(found[answered])
+
+    def _expected(self, places: NDArray[np.int64]) -> Probabilities:
+        """What the student so far makes of public records, (places, classes): all classes alike where there is none, or where it gives no
+        probabilities, since what is charged goes on even if a student diverged."""
+        if self._learned is None:
+            return np.full((len(places), self._classes), 1 / self._classes)
+        found = self._learned.probabilities(self._pool[places])
+        sound = ((found >= 0) & (found <= 1)).all(axis=1, keepdims=True)
+        return np.where(sound, found, 1 / self._classes)
 
     @property
     def _places(self) -> NDArray[np.int64]:

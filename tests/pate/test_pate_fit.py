@@ -15,7 +15,7 @@ from synthdp import BadInput, Budget, accounting
 from synthdp.budgets import AccountFile
 from synthdp.ledger.events import Vote
 from synthdp.ledger.ledger import Ledger
-from synthdp.pate import PATE, Confident, GNMax, Interactive, LNMax, Network, Networks, Selection
+from synthdp.pate import PATE, Confident, GNMax, Interactive, LNMax, Network, Networks, Selection, SemiSupervised, load
 from synthdp.pate.fit import _check_apart
 from synthdp.seal.replay import Recorder
 
@@ -266,3 +266,37 @@ def test_records_of_one_class_make_a_student_of_one_class():
 def test_a_recorder_needs_a_rehearsal():
     with pytest.raises(BadInput, match="recorder"):
         fitted(seed=None, recorder=Recorder())
+
+
+class Fails:
+    """A student whose probabilities are none."""
+
+    name = "fails"
+
+    def learn(self, training, seed):  # noqa: ARG002
+        return self
+
+    def probabilities(self, rows):
+        return np.resize([np.nan, 2.0, -1.0, np.inf], (len(rows), 2))
+
+
+@pytest.mark.parametrize(
+    "student", [Fails(), Network(hidden=(8,), steps=30, learning_rate=1e12)], ids=["own", "network"]
+)
+@pytest.mark.filterwarnings("ignore:the student diverged")
+def test_a_student_that_diverged_ends_no_fit_that_is_charged(student):
+    """Its probabilities tell an interactive aggregator what to ask."""
+    rounds = {"selection": Selection(rounds=3, active=True), "queries": 60}
+    made = fitted(
+        student=student, aggregator=lambda noise: Interactive(5, 3 * noise, 2 * noise, 5), teachers=10, **rounds
+    )
+    assert sum(entry.count for entry in made.ledger.entries()) == 60 + 3 * 5
+
+
+@pytest.mark.parametrize("kind", [Network, SemiSupervised])
+def test_a_student_that_diverged_is_as_it_began(kind, tmp_path):
+    """Weights that are no numbers would be refused when the release is loaded."""
+    with pytest.warns(UserWarning, match="the student diverged, and is as it began"):
+        made = fitted(student=kind(hidden=(8, 8, 8), steps=60, learning_rate=1e12), teachers=10)
+    assert np.isfinite(made.predict_proba(without_labels(problem(20, 1)))).all()
+    assert load(made.save(tmp_path / "release")).relearn(LogisticRegression()) is not None

@@ -16,7 +16,7 @@ from torch.nn import functional
 from synthdp.errors import BadInput
 from synthdp.generators import check_tensors
 from synthdp.generators.parts.setting_checks import refuse_ignored
-from synthdp.generators.parts.training_state import implied
+from synthdp.generators.parts.training_state import implied, kept_of
 from synthdp.options import check, not_negative, number, option, positive, several, whole
 from synthdp.pate.students import Learned, Probabilities, Tensors, TrainingSet
 
@@ -77,6 +77,7 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     return -(targets * logits.log_softmax(1)).sum(1).mean()
 
 
+DIVERGED = "the student diverged, and is as it began: its weights are no numbers. Lower its learning rate, and relearn at no charge"
 CHUNK = 4096  # rows at a time when predicting
 
 
@@ -124,7 +125,7 @@ class Network:
         targets = targets * (1 - self.smoothing) + self.smoothing / training.classes
         optimizer = torch.optim.AdamW(network.parameters(), self.learning_rate, weight_decay=self.weight_decay)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / self.steps)
-        noise = Normal(generator)
+        noise, first = Normal(generator), copy.deepcopy(network)
         network.train()
         for chosen in batches(len(rows), self.batch, self.steps, generator):
             optimizer.zero_grad()
@@ -132,7 +133,7 @@ class Network:
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()
-        return Trained(network.eval(), training.classes)
+        return Trained(kept_of(network, first, DIVERGED).eval(), training.classes)
 
     def restore(self, width: int, classes: int, tensors: Tensors) -> Learned:
         """See `Student`."""

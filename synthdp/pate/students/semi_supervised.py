@@ -15,9 +15,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import Optimizer
 
+from synthdp.generators.parts.training_state import kept_of
 from synthdp.options import check, not_negative, number, option, positive, several, whole
 from synthdp.pate.students import Learned, Tensors, TrainingSet
-from synthdp.pate.students.network import Normal, Trained, WeightNorm, batches, cross_entropy, load
+from synthdp.pate.students.network import DIVERGED, Normal, Trained, WeightNorm, batches, cross_entropy, load
 
 BETAS = (0.5, 0.999)
 
@@ -57,9 +58,13 @@ class SemiSupervised:
         game.mean.load_state_dict(game.discriminator.state_dict())
         seen = batches(len(pool), self.batch, self.steps, stream)
         labelled = batches(len(training.rows), self.batch, self.steps, stream)
+        first = Discriminator(
+            training.rows.shape[1], self.hidden, training.classes, torch.Generator().manual_seed(0), self
+        )
+        first.load_state_dict(game.mean.state_dict())
         for step, (one, other) in enumerate(zip(seen, labelled, strict=True)):
             game.step(step, pool[one], other)
-        return Trained(game.mean.eval(), training.classes)
+        return Trained(kept_of(game.mean, first, DIVERGED).eval(), training.classes)
 
     def restore(self, width: int, classes: int, tensors: Tensors) -> Learned:
         """See `Student`."""
