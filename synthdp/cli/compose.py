@@ -53,6 +53,7 @@ def compose(command: str, words: Sequence[str]) -> list[Config]:
         words = [ACCOUNT + word.removeprefix("account") if word.startswith("account=") else word for word in words]
     if command in FLAT:
         words = [word.removeprefix("data.") for word in words]
+    words = [_renamed(word) for word in words]
     _check_experiment(words, folders)
     _check_groups(command, words)
     overrides = [_readable(_quoted(_escaped(word), command)) for word in words]
@@ -130,6 +131,17 @@ def _flags(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
         else:
             plain.append(word)
     return plain, folders, multirun
+
+
+def _renamed(word: str) -> str:
+    """The word with the name that a generator's setting has now."""
+    group, _, rest = word.partition(".")
+    setting, _, value = rest.partition("=")
+    for generator, names in generators.SETTINGS.items():
+        if group == "generator" and setting in names:
+            (now,) = generators.renamed_settings(generator, {setting: value}, warn=True)
+            return f"generator.{now}={value}"
+    return word
 
 
 def _check_experiment(words: Sequence[str], folders: Sequence[str]) -> None:
@@ -325,7 +337,9 @@ def _typed(command: str, plain: Config) -> Config:
     for group in settings.GROUPS.get(command, {}):
         values = _of_group(group, plain.get(group))
         if group == "generator":
-            kind: Any = generators.find(values.pop("name", None) or _nameless())
+            name = values.pop("name", None) or _nameless()
+            kind: Any = generators.find(name)
+            values = dict(generators.renamed_settings(name, values, warn=True))
             config[group] = option_values.made(kind, values, "generator.")
         else:
             config[group] = option_values.made(settings.KINDS[group], values, f"{group}.")
