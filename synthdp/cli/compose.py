@@ -23,7 +23,8 @@ from yaml import YAMLError
 from synthdp import generators
 from synthdp.cli import option_values, real_records, settings
 from synthdp.errors import BadInput, nearest, without_passwords
-from synthdp.schema import yamlfile
+from synthdp.files.private_folder import interrupted_after
+from synthdp.schema import yaml_faults, yamlfile
 from synthdp.sets.named import NAMES, conf_dir
 
 MULTIRUN, CONFIG_DIR = "--multirun", "--config-dir"
@@ -62,7 +63,10 @@ def compose(command: str, words: Sequence[str]) -> list[Config]:
         if "data" not in keys and keys & {"data.path", "data.train"}:
             overrides.append(f"data={FILES}")
     runs = list(_sweep(overrides)) if multirun else [(overrides, "")]
-    configs = [_one(command, run, folders) for run, _ in runs]
+    configs = []
+    for run, _ in runs:
+        with interrupted_after():  # Hydra and OmegaConf make other errors of an interrupt, or lose it
+            configs.append(_one(command, run, folders))
     if multirun:
         for config, (_, name) in zip(configs, runs, strict=True):
             if config["out"] is None:
@@ -375,10 +379,11 @@ def _check_no_password(values: Any, at: str = "") -> None:
 
 
 def _unreadable(error: Exception) -> str:
+    if not isinstance(error, YAMLError):
+        return f"a file of a group cannot be read: {getattr(error, 'reason', None) or 'it is nested too deep'}"
     mark = getattr(error, "problem_mark", None)
-    where = f"{mark.name}, line {mark.line + 1}" if mark is not None else str(getattr(error, "name", "") or "a file")
-    reason = getattr(error, "problem", None) or getattr(error, "reason", None)
-    return f"{where}: not valid YAML: {reason or 'nested too deep'}"
+    place, fault = yaml_faults.told(error)
+    return f"{getattr(mark or error, 'name', 'a file of a group')}{place}: not valid YAML: {fault}"
 
 
 def choices(group: str) -> list[str]:
