@@ -287,16 +287,16 @@ def _write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, conn
                 if len(part):
                     connection.insert(unfinished, ibis.memtable(part.rename_columns(meanwhile)), **place)
                 rows += len(part)
-            where = f"{_quoted(schema)}." if schema else ""
+            where = f"{quoted(schema)}." if schema else ""
             for known, column in zip(meanwhile, types.names, strict=True):
-                renamed = f"RENAME COLUMN {_quoted(known)} TO {_quoted(column)}"
-                connection.con.execute(f"ALTER TABLE {where}{_quoted(unfinished)} {renamed}")
+                renamed = f"RENAME COLUMN {quoted(known)} TO {quoted(column)}"
+                connection.con.execute(f"ALTER TABLE {where}{quoted(unfinished)} {renamed}")
         except BaseException:
             connection.drop_table(unfinished, force=True, **place)
             raise
         if there:
             connection.drop_table(name, **place)
-        connection.con.execute(f"ALTER TABLE {where}{_quoted(unfinished)} RENAME TO {_quoted(name)}")
+        connection.con.execute(f"ALTER TABLE {where}{quoted(unfinished)} RENAME TO {quoted(name)}")
     except _faults() as error:
         raise BadInput(f"{given}: cannot be written ({type(error).__name__}); check that you may write there") from None
     finally:
@@ -304,7 +304,8 @@ def _write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, conn
     return rows
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name in SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
