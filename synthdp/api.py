@@ -244,6 +244,7 @@ class Synthesizer:
         if generator is None:
             generator = generators.default(schema)
         if isinstance(generator, str):
+            settings = dict(generators.renamed_settings(generator, settings, warn=True))
             named, generator = generator, generators.make(generator, settings, schema)
             if generator.name != named:
                 generators.warn_of_name(named, generator.name)

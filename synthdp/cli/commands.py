@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from synthdp.cli import evaluations, fits, looks, output_paths, settings
 from synthdp.cli.budgets import account_of, spent_of
@@ -98,9 +98,9 @@ def _tables(release: "Release", options: settings.Sample) -> None:
     _say(release, f"{options.rows} synthetic people in {folder}: {counts}")
 
 
-def _say(release: "Release", text: str, file: TextIO | None = None) -> None:
+def _say(release: "Release", text: str) -> None:
     """Say what was drawn, which columns it lacks, and what speaks against releasing it."""
-    print("\n".join([text, *output_paths.left_out(release.schema)]), file=file)
+    print("\n".join([text, *output_paths.left_out(release.schema)]))
     if release.statement.rehearsal:
         output_paths.warn(REHEARSAL)
 

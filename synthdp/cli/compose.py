@@ -23,7 +23,8 @@ from yaml import YAMLError
 from synthdp import generators
 from synthdp.cli import option_values, real_records, settings
 from synthdp.errors import BadInput, nearest, without_passwords
-from synthdp.schema import yamlfile
+from synthdp.files.private_folder import interrupted_after
+from synthdp.schema import yaml_faults, yamlfile
 from synthdp.sets.named import NAMES, conf_dir
 
 MULTIRUN, CONFIG_DIR = "--multirun", "--config-dir"
@@ -53,6 +54,7 @@ def compose(command: str, words: Sequence[str]) -> list[Config]:
         words = [ACCOUNT + word.removeprefix("account") if word.startswith("account=") else word for word in words]
     if command in FLAT:
         words = [word.removeprefix("data.") for word in words]
+    words = [_renamed(word) for word in words]
     _check_experiment(words, folders)
     _check_groups(command, words)
     overrides = [_readable(_quoted(_escaped(word), command)) for word in words]
@@ -61,7 +63,10 @@ def compose(command: str, words: Sequence[str]) -> list[Config]:
         if "data" not in keys and keys & {"data.path", "data.train"}:
             overrides.append(f"data={FILES}")
     runs = list(_sweep(overrides)) if multirun else [(overrides, "")]
-    configs = [_one(command, run, folders) for run, _ in runs]
+    configs = []
+    for run, _ in runs:
+        with interrupted_after():  # Hydra and OmegaConf make other errors of an interrupt, or lose it
+            configs.append(_one(command, run, folders))
     if multirun:
         for config, (_, name) in zip(configs, runs, strict=True):
             if config["out"] is None:
@@ -130,6 +135,17 @@ def _flags(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
         else:
             plain.append(word)
     return plain, folders, multirun
+
+
+def _renamed(word: str) -> str:
+    """The word with the name that a generator's setting has now."""
+    group, _, rest = word.partition(".")
+    setting, _, value = rest.partition("=")
+    for generator, names in generators.SETTINGS.items():
+        if group == "generator" and setting in names:
+            (now,) = generators.renamed_settings(generator, {setting: value}, warn=True)
+            return f"generator.{now}={value}"
+    return word
 
 
 def _check_experiment(words: Sequence[str], folders: Sequence[str]) -> None:
@@ -325,7 +341,9 @@ def _typed(command: str, plain: Config) -> Config:
     for group in settings.GROUPS.get(command, {}):
         values = _of_group(group, plain.get(group))
         if group == "generator":
-            kind: Any = generators.find(values.pop("name", None) or _nameless())
+            name = values.pop("name", None) or _nameless()
+            kind: Any = generators.find(name)
+            values = dict(generators.renamed_settings(name, values, warn=True))
             config[group] = option_values.made(kind, values, "generator.")
         else:
             config[group] = option_values.made(settings.KINDS[group], values, f"{group}.")
@@ -361,10 +379,11 @@ def _check_no_password(values: Any, at: str = "") -> None:
 
 
 def _unreadable(error: Exception) -> str:
+    if not isinstance(error, YAMLError):
+        return f"a file of a group cannot be read: {getattr(error, 'reason', None) or 'it is nested too deep'}"
     mark = getattr(error, "problem_mark", None)
-    where = f"{mark.name}, line {mark.line + 1}" if mark is not None else str(getattr(error, "name", "") or "a file")
-    reason = getattr(error, "problem", None) or getattr(error, "reason", None)
-    return f"{where}: not valid YAML: {reason or 'nested too deep'}"
+    place, fault = yaml_faults.told(error)
+    return f"{getattr(mark or error, 'name', 'a file of a group')}{place}: not valid YAML: {fault}"
 
 
 def choices(group: str) -> list[str]:

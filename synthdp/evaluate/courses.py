@@ -147,7 +147,7 @@ def last_dates(schema: Schema) -> list[str]:
 def ages(people: Histories, schema: Schema) -> Whole | None:
     """(people,) the band of each person's age at the first visit, -1 where it is not known. Age is counted from the first date of
     people that, by a rule, no visit precedes, such as that of birth. None where there is no such date."""
-    known = _names(people.people)
+    known = people.people.names
     found = [limit(schema, rule) for rule in schema.rules]
     births = [each[0] for each in found if each is not None and each[1] and each[0] in known]
     if not births:
@@ -262,7 +262,7 @@ def ever(sets: Mapping[str, Histories], below: Linked, bands: Mapping[str, Whole
     levels: tuple[str, ...] = ()
     column = ""
     for name, each in sets.items():
-        places = [place for place in rows_below(each.frame, below) if place in _names(each.table)]
+        places = [place for place in rows_below(each.frame, below) if place in each.table.names]
         if not places:
             return
         axis = each.table.axes[each.table.index(places[0])]
@@ -326,14 +326,10 @@ def timelines(made: Histories, schema: Schema, types: Types | None) -> list[dict
             for place in range(start, end + 1)
         ]
         person = made.people.take(made.owner[[start]])
-        held = {name: float(person.column(name)[0]) for name in last_dates(schema) if name in _names(person)}
+        held = {name: float(person.column(name)[0]) for name in last_dates(schema) if name in person.names}
         ends = {name: _told(value, True) for name, value in held.items() if not np.isnan(value)}
         found.append({"visits": visits, "ends": ends})
     return found
-
-
-def _names(table: Table) -> list[str]:
-    return [axis.name for axis in table.axes]
 
 
 def _told(at: float, date: bool) -> str | float:

@@ -105,7 +105,7 @@ def total_variation(synthetic: Table, train: Table, test: Table, target: str | N
     were synthetic: what sampling alone costs. Also "columns" (1-way) and "matrix" (2-way, columns x columns).
     """
     s, t, v = cells_of(synthetic), cells_of(train), cells_of(test)
-    names, result = [axis.name for axis in train.axes], {}
+    names, result = train.names, {}
     for ways in (1, 2, 3):
         sets = sets_of(len(names), ways, None if target is None else names.index(target))
         if not sets:
@@ -319,7 +319,7 @@ def patterns(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, Any
     if reason is not None:
         return None, reason
     s, t, v = (np.isnan(table.values) for table in (synthetic, train, test))
-    names = [axis.name for axis in train.axes]
+    names = train.names
     shares = {
         name: [float(x[:, i].mean()) for x in (s, t, v)]
         for i, name in enumerate(names)

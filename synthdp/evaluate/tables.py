@@ -66,8 +66,12 @@ class Table:
     def rows(self) -> int:
         return len(self.values)
 
+    @property
+    def names(self) -> list[str]:
+        return [axis.name for axis in self.axes]
+
     def index(self, name: str) -> int:
-        return [axis.name for axis in self.axes].index(name)
+        return self.names.index(name)
 
     def column(self, name: str) -> NDArray[np.float64]:
         return self.values[:, self.index(name)]

@@ -141,3 +141,31 @@ def asked_to_end() -> Iterator[None]:
     finally:
         for number in ours:
             signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def interrupted_after() -> Iterator[None]:
+    """An interrupt waits until the block has run: for libraries that turn one into errors of their own, or lose it. The second one
+    does not wait."""
+    names = ("SIGINT", *ENDING)
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    handlers: dict[int, Any] = {number: signal.getsignal(number) for number in numbers}
+    ours = {number: handler for number, handler in handlers.items() if callable(handler)}
+    if threading.current_thread() is not threading.main_thread():
+        ours = {}
+    waiting: list[int] = []
+
+    def wait(number: int, frame: Any) -> None:
+        waiting.append(number)
+        if len(waiting) > 1:
+            ours[number](number, frame)
+
+    for number in ours:
+        signal.signal(number, wait)
+    try:
+        yield
+    finally:
+        for number, handler in ours.items():
+            signal.signal(number, handler)
+        if waiting:
+            ours[waiting[0]](waiting[0], None)

@@ -63,6 +63,10 @@ MODES: dict[Any, tuple[str, dict[str, Any]]] = {
 # Up to version 0.1 these learned images too: what was their image half is a generator of its own.
 IMAGE_HALVES = {"dpgan": "dpgan_images", "kernel_teachers": "kernel_teachers_images"}
 
+# Settings that have other names since.
+KERNELS = {"witness_weight": "student_weight"}
+SETTINGS = {"kernel_teachers": KERNELS, "kernel_teachers_images": KERNELS}
+
 ROUNDED = 1e-3  # by which shares that were added up in float32 may miss 1
 SHOWN = 60  # characters of a name that is somebody else's
 packages_distributions = functools.cache(
@@ -255,6 +259,7 @@ def renamed(name: str, settings: Mapping[str, Any], schema: Schema | None = None
     (`MODES`); what learned images beside tables is, for a schema with an image column, the generator of images (`IMAGE_HALVES`)."""
     if name == "pategan" and "mode" in settings:
         name, settings = _without_mode(settings)
+    settings = renamed_settings(name, settings)
     if settings.get("start") == "none" and settings.get("tables", -1.0) == UNREAD_TABLES.get(name):
         settings = {key: value for key, value in settings.items() if key != "tables"}
     if name not in IMAGE_HALVES:
@@ -266,6 +271,17 @@ def renamed(name: str, settings: Mapping[str, Any], schema: Schema | None = None
     if not pictures:
         return name, settings
     return IMAGE_HALVES[name], _of_images(name, settings)
+
+
+def renamed_settings(name: str, settings: Mapping[str, Any], *, warn: bool = False) -> Mapping[str, Any]:
+    """The settings of a generator by the names that they have now (`SETTINGS`). `warn` says so, for whoever typed the old ones."""
+    names = SETTINGS.get(name, {})
+    for old, new in names.items():
+        if old in settings and new in settings:
+            raise BadInput(f"generator.{old} is now generator.{new}: give only the latter")
+        if warn and old in settings:
+            warnings.warn(f"generator.{old} is now generator.{new}; the next version drops the old name", stacklevel=3)
+    return {names.get(key, key): value for key, value in settings.items()}
 
 
 def warn_of_name(old: str, new: str) -> None:

@@ -34,7 +34,6 @@ from synthdp.seal import MOST_OFFSET, Misfit
 if TYPE_CHECKING:
     from synthdp.seal import Safe, Sensitive
 
-MOST_GROUPS = 64  # of a column
 MOST_CANDIDATES = 20_000  # all pairs and triples of 49 columns
 MOST_ROUNDS = 10_000
 MOST_COMPARED = 400  # candidates of a round: all pairs of 28 columns
@@ -121,7 +120,7 @@ class AIM:
             alone = data.tables(
                 [(name,) for name in names], _noise(self.share * _rho(noise), moves) if candidates else moves * noise
             )
-            seen = binned(safe.ask(alone), alone, schema, data.codec, self.least, MOST_GROUPS, data.declared)
+            seen = binned(safe.ask(alone), alone, schema, data.codec, self.least, data.declared)
             rounds = _Rounds(self, data, safe, seen, candidates, moves)
             rounds.run(_rho(noise), progress)
         return NetworkModel(schema, seen.groups, rounds.fitted(self.last).network)

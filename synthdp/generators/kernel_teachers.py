@@ -146,7 +146,7 @@ def space_of(settings: KernelTeachers, data: "Sensitive", network: TableGenerato
     found = interactions(
         data.schema, blocks, network.label, columns, network.labels, degree=degree, floor=settings.rare_floor
     )
-    return Columns(found, settings.witness_weight, network.device)
+    return Columns(found, settings.student_weight, network.device)
 
 
 GENERATOR = KernelTeachers

@@ -69,7 +69,7 @@ class KernelTeachersImages(KernelSettings):
         saved = data.restored()
         if saved is None:
             image_generator_network.begin(data, self, network, self.table_noise(noise))
-        matching = MomentMatchingNetwork(network, self.witness_weight)
+        matching = MomentMatchingNetwork(network, self.student_weight)
         rounds = Rounds(
             self,
             data,

@@ -33,7 +33,6 @@ from synthdp.seal import Misfit
 if TYPE_CHECKING:
     from synthdp.seal import Sensitive
 
-MOST_GROUPS = 64  # of a column
 MOST_PAIRS = 2_000  # of one choice: all pairs of 63 columns
 Pair = tuple[int, int]
 _T = TypeVar("_T")
@@ -90,7 +89,7 @@ class MST:
         names = data.codec.names
         first, epsilon, second = self.noises(noise, len(names)) if len(names) > 1 else (noise, 0.0, 0.0)
         alone = data.tables([(name,) for name in names], first)
-        seen = binned(data.ask(alone), alone, schema, data.codec, self.least, MOST_GROUPS, data.declared)
+        seen = binned(data.ask(alone), alone, schema, data.codec, self.least, data.declared)
         tree = spanning(data, seen, epsilon, progress)
         evidence = single(seen)
         if tree:

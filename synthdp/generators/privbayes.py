@@ -30,7 +30,6 @@ from synthdp.seal import Dependence
 if TYPE_CHECKING:
     from synthdp.seal import Sensitive
 
-MOST_GROUPS = 64  # of a column
 MOST_PARENTS = 1_000_000  # sets of a column's parents that are looked through
 Pair = tuple[int, tuple[int, ...]]  # a column and its parents
 
@@ -97,7 +96,7 @@ class PrivBayes:
         names = data.codec.names
         first, epsilon, second = self.noises(noise, len(names)) if len(names) > 1 else (noise, 0.0, 0.0)
         alone = data.tables([(name,) for name in names], first)
-        seen = binned(data.ask(alone), alone, schema, data.codec, self.least, MOST_GROUPS, data.declared)
+        seen = binned(data.ask(alone), alone, schema, data.codec, self.least, data.declared)
         rng = np.random.default_rng(seed)
         chosen: list[Pair] = [(int(rng.integers(len(names))), ())]
         deviation = data.tables([(name,) for name in names[1:]], second).deviation if len(names) > 1 else 0.0

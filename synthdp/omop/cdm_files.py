@@ -19,9 +19,10 @@ import pyarrow.parquet as pq
 from synthdp.errors import BadInput
 from synthdp.files import atomic
 from synthdp.omop import cdm
-from synthdp.omop.cdm_store import DUCKDB, quoted
+from synthdp.omop.cdm_store import DUCKDB
 from synthdp.schema import cells
 from synthdp.tables import csvfile, database_url, source
+from synthdp.tables.database_url import quoted
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,6 +20,7 @@ from synthdp.omop import cdm
 from synthdp.schema import cells
 from synthdp.sets import record_files
 from synthdp.tables import csvfile, database_url, source
+from synthdp.tables.database_url import quoted
 
 DUCKDB = (".duckdb", ".db")
 CSV = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -392,11 +393,6 @@ def _view(connection: Any, path: Path, name: str) -> tuple[str, ...]:
 
 def _file_of(url: str) -> str:
     return unquote(url.partition("://")[2].removeprefix("/"))
-
-
-def quoted(name: str) -> str:
-    """A name in SQL."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _literal(text: str | Path) -> str:

@@ -161,7 +161,8 @@ def _public(s: Statement) -> Hazard:
     found = promise.bought(s)
     text = (
         f"Declared public: the names and kinds of {len(s.columns)} columns, and their other facts that were not learned. Declared by: "
-        f"{s.declared.get('by')}. The guarantee does not hide these facts; if they were read off the records, it is void for them."
+        f"{words.closed(str(s.declared.get('by')))} The guarantee does not hide these facts; if they were read off the records, it is "
+        "void for them."
     )
     seen = read_off(s.columns)
     text += f" {seen}" if seen else ""

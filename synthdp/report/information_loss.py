@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from synthdp.ledger.events import RECORD
+from synthdp.report.words import closed
 from synthdp.schema.columns import Categorical, Numeric
 from synthdp.schema.learned import unfound
 from synthdp.schema.linked_tables import once
@@ -262,8 +263,8 @@ def sentences(statement: "Statement") -> Iterator[str]:
         )
     if lost.hidden:
         yield (
-            f"Declared categories that cannot be told from noise: {_listed([each.text for each in lost.hidden], '; ')}. Synthetic records "
-            "may contain too few or too many of them."
+            f"Declared categories that cannot be told from noise: {closed(_listed([each.text for each in lost.hidden], '; '))} Synthetic "
+            "records may contain too few or too many of them."
         )
     unknown = [
         str(each["name"])
@@ -272,18 +273,18 @@ def sentences(statement: "Statement") -> Iterator[str]:
     ]
     if unknown:
         yield (
-            f"Noise hid the bounds of these columns, so the widest possible ones stand: {_listed(unknown)}. Most of their synthetic "
+            f"Noise hid the bounds of these columns, so the widest possible ones stand: {closed(_listed(unknown))} Most of their synthetic "
             "values probably lie where no real one does; declare their bounds."
         )
     if lost.alone:
         yield (
-            f"Known only by themselves, without any relation to another column: {_listed(lost.alone)}. Synthetic records show no "
+            f"Known only by themselves, without any relation to another column: {closed(_listed(lost.alone))} Synthetic records show no "
             "association of these columns but by chance."
         )
     if lost.wide:
         yield (
-            f"Bounds far wider than where the noisy counts stand clear of the noise: {_listed(lost.wide)}. Noise spreads rare values "
-            "over the rest, so that means and tails of these columns are too large or too wide; declare plausible bounds, or bins."
+            f"Bounds far wider than where the noisy counts stand clear of the noise: {closed(_listed(lost.wide))} Noise spreads rare "
+            "values over the rest, so that means and tails of these columns are too large or too wide; declare plausible bounds, or bins."
         )
     if linked := rows_below(statement):
         yield f"At most {linked[0]} of each {unit} counted, and of each of these at most {linked[1]}."

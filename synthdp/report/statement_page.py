@@ -198,6 +198,7 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
         "at_least": words.at_least,
         "scientific": words.scientific,
         "one_in": words.one_in,
+        "closed": words.closed,
         "between": fitness_words.between,
     }
     environment = pages.environment(TEMPLATES, filters=filters)

@@ -14,6 +14,7 @@ import yaml
 from synthdp.errors import BadInput
 from synthdp.files import atomic
 from synthdp.files.strict_json import DIGITS
+from synthdp.schema.yaml_faults import Refused, told
 
 MOST_BYTES = 2 << 20
 MOST_VALUES = 1_000_000
@@ -21,6 +22,15 @@ MOST_VALUES = 1_000_000
 
 class _Loader(yaml.SafeLoader):
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's own type)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """The value of a node; `Refused` where it does not fit a tag that the file gives it, as in `!!int x`."""
+        try:
+            return super().construct_object(node, deep)
+        except (AttributeError, LookupError, ValueError):
+            raise Refused(
+                "the value does not fit its tag, the word that begins with !!; delete the tag", node
+            ) from None
 
 
 class _Dumper(yaml.SafeDumper):
@@ -50,8 +60,10 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
     result: dict[Any, Any] = {}
     for key_node, value_node in node.value:
         key = loader.construct_object(key_node, deep=True)
-        if not isinstance(key, str | int | float | bool | None) or key in result:
-            raise yaml.constructor.ConstructorError(None, None, f"key {key!r} is given twice", key_node.start_mark)
+        if not isinstance(key, str | int | float | bool | None):
+            raise Refused("a key is a list or a mapping; write a name, in quotes if it begins with [ or {", key_node)
+        if key in result:
+            raise Refused(f"key {key!r} is given twice; delete one", key_node)
         result[key] = loader.construct_object(value_node, deep=True)
     return result
 
@@ -59,14 +71,14 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
 def _whole(loader: _Loader, node: yaml.ScalarNode) -> int:
     text = str(loader.construct_scalar(node))
     if len(text) > DIGITS:
-        raise yaml.constructor.ConstructorError(None, None, f"a whole number of {len(text)} digits", node.start_mark)
+        raise Refused(f"a whole number of {len(text)} digits; if it is a code, put it in quotes", node)
     return int(text)
 
 
 def _finite(loader: _Loader, node: yaml.ScalarNode) -> float:
     value = float(loader.construct_yaml_float(node))
     if not math.isfinite(value):
-        raise yaml.constructor.ConstructorError(None, None, "a number too large for a float", node.start_mark)
+        raise Refused("a number too large for a float; if it is a code, put it in quotes", node)
     return value
 
 
@@ -92,11 +104,8 @@ def parse(text: str, where: str) -> Any:
     except RecursionError:
         raise BadInput(f"{where}: refused, because it is nested too deep") from None
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1}" if mark is not None else ""
-        raise BadInput(f"{where}{place}: not valid YAML: {getattr(error, 'problem', None) or 'unreadable'}") from None
-    except ValueError:
-        raise BadInput(f"{where}: not valid YAML: a number cannot be read") from None
+        place, fault = told(error, text)
+        raise BadInput(f"{where}{place}: not valid YAML: {fault}") from None
 
 
 def _check_size(root: yaml.Node | None, where: str) -> None:

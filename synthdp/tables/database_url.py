@@ -287,14 +287,14 @@ def _write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, conn
                 if len(part):
                     connection.insert(unfinished, ibis.memtable(part.rename_columns(meanwhile)), **place)
                 rows += len(part)
-            where = f"{_quoted(schema)}." if schema else ""
+            where = f"{quoted(schema)}." if schema else ""
             for known, column in zip(meanwhile, types.names, strict=True):
-                renamed = f"RENAME COLUMN {_quoted(known)} TO {_quoted(column)}"
-                connection.con.execute(f"ALTER TABLE {where}{_quoted(unfinished)} {renamed}")
+                renamed = f"RENAME COLUMN {quoted(known)} TO {quoted(column)}"
+                connection.con.execute(f"ALTER TABLE {where}{quoted(unfinished)} {renamed}")
             with _at_once(connection.con):  # whoever stops here keeps the older table
                 if there:
-                    connection.con.execute(f"DROP TABLE {where}{_quoted(name)}")
-                connection.con.execute(f"ALTER TABLE {where}{_quoted(unfinished)} RENAME TO {_quoted(name)}")
+                    connection.con.execute(f"DROP TABLE {where}{quoted(name)}")
+                connection.con.execute(f"ALTER TABLE {where}{quoted(unfinished)} RENAME TO {quoted(name)}")
         except BaseException:
             connection.drop_table(unfinished, force=True, **place)
             raise
@@ -318,7 +318,8 @@ def _at_once(connection: Any) -> "Iterator[None]":
     connection.execute("COMMIT")
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name in SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 

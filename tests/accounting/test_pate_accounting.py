@@ -211,15 +211,10 @@ def several(rng):
 def test_data_dependent_is_never_above_data_independent(scale):
     counts, lower = several(np.random.default_rng(2)), 0
     n = len(counts)
-    answered = np.arange(n) % 3 == 0
     pairs = [
         (lnmax.dependent(counts, 1 / scale, 1e-5), lnmax.independent(1 / scale, n, 1e-5)),
         (gnmax.dependent(counts, scale, 1e-5), gnmax.independent(scale, n, 1e-5)),
         (confident.expected(counts, 30, 2 * scale, scale, 1e-5), confident.independent(2 * scale, scale, n, n, 1e-5)),
-        (
-            confident.realised(counts, answered, 30, 2 * scale, scale, 1e-5),
-            confident.independent(2 * scale, scale, n, int(answered.sum()), 1e-5),
-        ),
     ]
     for dependent, independent in pairs:
         assert 0 <= dependent.epsilon <= independent.epsilon * (1 + 1e-12)
@@ -305,17 +300,15 @@ def test_the_threshold_s_probability_and_cost():
             assert np.all(log_sum / (orders - 1) <= bound[place] + 1e-9)
 
 
-def test_what_was_answered_decides_what_a_run_cost():
+def test_each_answer_counts_with_its_probability():
     counts, orders = votes(40), np.array(gnmax.ORDERS)
-    none, everything = np.zeros(40, dtype=bool), np.ones(40, dtype=bool)
+    answered = stats.norm.sf((200 - counts.max(1)) / 150)
     thresholds = confident.threshold_divergences(counts.max(1) - 200.0, 150.0, orders).sum(0)
-    answers = gnmax.divergences(gnmax.log_error_bound(counts, 40.0), 40.0, orders).sum(0)
-    for mask, whole in ((none, thresholds), (everything, thresholds + answers)):
-        found = confident.realised(counts, mask, 200, 150.0, 40.0, 1e-5)
-        assert found.epsilon == pytest.approx(np.min(whole + math.log(1e5) / (orders - 1)), rel=1e-12)
-        assert found.answered == mask.sum()
-    middle = confident.expected(counts, 200, 150.0, 40.0, 1e-5)
-    assert 0 < middle.answered < 40
+    answers = answered @ gnmax.divergences(gnmax.log_error_bound(counts, 40.0), 40.0, orders)
+    found = confident.expected(counts, 200, 150.0, 40.0, 1e-5)
+    assert found.epsilon == pytest.approx(np.min(thresholds + answers + math.log(1e5) / (orders - 1)), rel=1e-9)
+    assert found.answered == pytest.approx(answered.sum(), rel=1e-9)
+    assert 0 < found.answered < 40
 
 
 def test_an_interactive_query_is_about_what_the_student_does_not_know():
@@ -360,7 +353,6 @@ def test_an_interactive_query_is_about_what_the_student_does_not_know():
         (lambda: confident.expected([[3, 1]], math.inf, 1.0, 1.0, 1e-5), "threshold"),
         (lambda: confident.expected([[3, 1]], 2, 0.0, 1.0, 1e-5), "sigma1"),
         (lambda: confident.expected([[3, 1]], 2, 1.0, 1.0, 1e-5, student=[[0.5]]), "student"),
-        (lambda: confident.realised([[3, 1]], [1], 2, 1.0, 1.0, 1e-5), "answered"),
         (lambda: binary.dependent([[3, 1, 0]], 1.0, 1e-5), "2 columns"),
     ],
 )

@@ -11,9 +11,10 @@ import warnings
 
 import pytest
 from clinic import make_frame, make_schema
+from hydra.errors import HydraException
 
 from synthdp import NotEntered, Release, Schema, load
-from synthdp.cli import output_paths, run
+from synthdp.cli import compose, output_paths, run
 from synthdp.errors import BadInput
 from synthdp.generators.independent import Independent
 from synthdp.ledger.events import Gaussian
@@ -60,6 +61,26 @@ def test_warnings_that_are_errors_end_no_fit_that_is_charged(tmp_path, monkeypat
     assert "warning: of fit" in said
     assert "warning: of save" in said
     assert load(tmp_path / "run" / "release")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_interrupt_while_options_are_composed_ends_like_any_other(number, times, monkeypatch, capsys):
+    """OmegaConf makes an error of its own of whatever interrupts it, which said nothing or was shown with its traceback."""
+    before = signal.getsignal(number)
+
+    def interrupted(*_, **__):
+        try:
+            for _ in range(times):
+                signal.raise_signal(number)
+        except KeyboardInterrupt:
+            raise HydraException from None
+        raise AttributeError("lost")
+
+    monkeypatch.setattr(compose, "hydra_compose", interrupted)
+    assert run(["epsilon", "noise=1"]) == 130
+    assert capsys.readouterr().err == "synthdp: interrupted\n"
+    assert signal.getsignal(number) == before
 
 
 @pytest.mark.heavy

@@ -207,6 +207,21 @@ def test_older_defaults_of_a_start_are_what_they_were(name, then, now):
     assert generators.make(name, then).start == now["start"]
 
 
+@pytest.mark.parametrize(
+    ("name", "then", "now"),
+    [
+        ("kernel_teachers", {"witness_weight": 2.0}, {"student_weight": 2.0}),
+        ("kernel_teachers_images", {"witness_weight": 2.0}, {"student_weight": 2.0}),
+        ("pategan", {"mode": "shares", "witness_weight": 2.0}, {"student_weight": 2.0}),
+        ("pategan", {"mode": "original", "witness_weight": 1.0}, {}),
+    ],
+)
+def test_a_setting_that_was_renamed_is_found_by_its_old_name(name, then, now):
+    assert generators.renamed(name, then)[1] == now
+    made = generators.make(name, then)
+    assert {setting: getattr(made, setting) for setting in now} == now
+
+
 @each("classifiers")
 def test_a_classifier_is_what_it_was(folder, name):
     expected = EXPECTED[folder]["classifiers"][name]

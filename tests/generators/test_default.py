@@ -4,7 +4,7 @@ import pytest
 from clinic import make_schema
 
 from synthdp import BadInput, Budget, Schema, Synthesizer, generators
-from synthdp.cli import compose, settings
+from synthdp.cli import compose, fits, settings
 from synthdp.options import MOST
 
 BUDGET = Budget(1.0, 1e-5)
@@ -64,6 +64,41 @@ def test_what_learned_images_beside_tables_names_the_generator_of_images(name):
     assert config["generator"] == generators.find(now)(steps=7)
     with pytest.raises(BadInput, match=f"generator {name} does not learn images, but .* use .*{now}"):
         Synthesizer(generators.find(name)(), schema=PICTURES, budget=BUDGET)
+
+
+RENAMED = r"generator\.witness_weight is now generator\.student_weight; the next version drops the old name"
+OLD = "generator.witness_weight=2"
+CANDIDATES = "candidates=[{name:kernel_teachers,witness_weight:2}]"
+
+
+def test_the_old_name_of_a_setting_warns_in_python():
+    with pytest.warns(UserWarning, match=RENAMED):
+        made = Synthesizer("kernel_teachers", schema=make_schema(), budget=BUDGET, witness_weight=2.0)
+    assert made.generator.student_weight == 2.0
+    with pytest.raises(BadInput, match=r"generator\.witness_weight is now generator\.student_weight: give only"):
+        Synthesizer("kernel_teachers", schema=make_schema(), budget=BUDGET, witness_weight=2.0, student_weight=2.0)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["generator=kernel_teachers", OLD],
+        ["generator=mine"],
+        ["data=digits", "generator=kernel_teachers_images", OLD],
+    ],
+)
+def test_the_old_name_of_a_setting_warns_on_the_command_line(words, tmp_path):
+    (tmp_path / "generator").mkdir()
+    (tmp_path / "generator" / "mine.yaml").write_text("name: kernel_teachers\nwitness_weight: 2\n")
+    with pytest.warns(UserWarning, match=RENAMED):
+        (config,) = compose.compose("fit", ["out=out", f"--config-dir={tmp_path}", *words])
+    assert config["generator"].student_weight == 2.0
+
+
+def test_the_old_name_of_a_setting_warns_for_a_candidate():
+    (config,) = compose.compose("fit", ["out=out", "select=private", CANDIDATES])
+    with pytest.warns(UserWarning, match=RENAMED):
+        fits.check(config, make_schema(), 1)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from synthdp.report import fitness_words, information_loss
 from synthdp.report import statement as stating
 from synthdp.report.fitness_words import Compared, Fitness, Group
 from synthdp.report.hazards import hazards
-from synthdp.report.information_loss import FITNESS, Counted, Lost, Merged
+from synthdp.report.information_loss import FITNESS, Counted, Hidden, Lost, Merged
 from synthdp.report.statement_page import TEMPLATES, fact, questions, render
 from synthdp.schema.learned import asked_for
 from synthdp.seal import learn
@@ -510,6 +510,26 @@ def test_what_was_lost_is_told():
     ):
         assert words in page.text
     assert "No category was merged" in Page(render(make_statement(lost=Lost()))).text
+
+
+def test_names_with_a_full_stop_of_their_own_end_no_sentence_with_two():
+    lost = Lost(
+        hidden=(Hidden(column="code", categories=("x", "n.a."), share=0.5),), alone=("no.",), wide=("temp.",), empty=()
+    )
+    declared = {"by": "Klinik e.V.", "units": 100, "targets": [], "name": "x"}
+    unfound = {"kind": "continuous", "declared": {"decimals": 2}, "bought": {"bounds": [-(2.0**40), 2.0**40]}}
+    made = make_statement(lost=lost, declared=declared, columns=[{"name": "cost p.a.", **unfound}])
+    text = Page(render(made)).text
+    for words in (
+        "code x, n.a. Synthetic records",
+        "another column: no. Synthetic",
+        "the noise: temp. Noise",
+        "possible ones stand: cost p.a. Most",
+        "Declared by: Klinik e.V. Facts marked",
+        "Declared by: Klinik e.V. The guarantee",
+    ):
+        assert words in text, words
+    assert ".." not in text
 
 
 def test_fitness_that_tells_nothing_is_no_figure():

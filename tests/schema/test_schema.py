@@ -165,7 +165,7 @@ def test_columns_declared_twice():
     ("text", "says"),
     [
         ("columns: {a: {kind: boolean}, a: {kind: boolean}}", "given twice"),
-        ("columns: [", "line 1: not valid YAML"),
+        ("columns: [", "line 1, column 11: not valid YAML: a value is missing"),
         ("- a", "expected a mapping"),
         ("", "expected a mapping"),
         ("columns: {a: !!python/object:os.system {}}", "not valid YAML"),

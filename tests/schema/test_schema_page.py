@@ -35,6 +35,7 @@ def test_a_section_has_the_keys_of_its_class(name):
     elif name == WHOLE:
         known -= {"ignored"}
     assert sorted(keys(section(name))) == sorted(known)
+    assert ("|---" in section(name)) == bool(known)  # a table without rows says nothing
 
 
 def test_all_kinds_have_their_marks():

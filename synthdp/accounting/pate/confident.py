@@ -49,29 +49,11 @@ def expected(
     student: ArrayLike | None = None,
 ) -> DataDependent:
     """Epsilon at the expected divergence: each answer counts with its probability. A forecast, which the papers report before
-    a run; what a run cost is `realised`."""
+    a run."""
     grid, counts = checked_orders(orders, 1), checked(votes)
     lead = largest(counts, student) - _finite(threshold)
     chance = np.exp(log_answered(counts, threshold, sigma1, student))
     return _figure(counts, lead, chance, (sigma1, sigma2), delta, grid)
-
-
-def realised(
-    votes: ArrayLike,
-    answered: ArrayLike,
-    threshold: float,
-    sigma1: float,
-    sigma2: float,
-    delta: float,
-    orders: Sequence[float] = gnmax.ORDERS,
-    *,
-    student: ArrayLike | None = None,
-) -> DataDependent:
-    """Epsilon of a run in which the queries with `answered` (queries,) true were answered, which is known from its output."""
-    grid, counts = checked_orders(orders, 1), checked(votes)
-    mask = checked_answered(answered, len(counts))
-    lead = largest(counts, student) - _finite(threshold)
-    return _figure(counts, lead, mask.astype(float), (sigma1, sigma2), delta, grid)
 
 
 def log_answered(votes: ArrayLike, threshold: float, sigma1: float, student: ArrayLike | None = None) -> Array:
@@ -100,14 +82,6 @@ def threshold_divergences(lead: Array, sigma1: float, orders: Array) -> Array:
 
     log_q = log_ndtr(-np.abs(lead) / positive("sigma1", sigma1))
     return gnmax.divergences(log_q, math.sqrt(2) * sigma1, orders)
-
-
-def checked_answered(answered: ArrayLike, queries: int) -> Array:
-    """Which queries were answered, as booleans (queries,)."""
-    mask = np.asarray(answered)
-    if mask.shape != (queries,) or mask.dtype != bool:
-        raise BadInput(f"answered must be true or false for each of the {queries} queries")
-    return mask
 
 
 def _figure(

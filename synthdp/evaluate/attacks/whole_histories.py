@@ -39,7 +39,7 @@ def of_people(people: Histories, schema: Schema) -> Table:
 
 def secrets(table: Table, targets: Sequence[str]) -> list[str]:
     """What these targets are called among a person's columns."""
-    names = [axis.name for axis in table.axes]
+    names = table.names
     return [found for name in targets for found in (name, LAST + name) if found in names]
 
 
@@ -66,7 +66,7 @@ def _visits(people: Histories, schema: Schema) -> Iterator[tuple[Axis, Numbers]]
         rows = rows_below(people.frame, below)
         counts = rows.sum(axis=1).to_numpy(np.float64)
         yield from _means(Axis(name=f"rows of {below.name}", kind="number", high=rows.shape[1]), counts, owner, size)
-        held = [(table.axes[table.index(name)], table.column(name)) for name in rows.columns if name in _names(table)]
+        held = [(table.axes[table.index(name)], table.column(name)) for name in rows.columns if name in table.names]
         if held:
             codes, whose = np.concatenate([values for _, values in held]), np.tile(owner, len(held))
             there = ~np.isnan(codes)
@@ -97,7 +97,3 @@ def _placed(values: Numbers, owner: Whole, size: int) -> Numbers:
     found = np.full(size, np.nan)
     found[owner] = values
     return found
-
-
-def _names(table: Table) -> list[str]:
-    return [axis.name for axis in table.axes]

@@ -64,7 +64,7 @@ class KernelSettings(ABC):
         3e-3, "learning rate of the generator (Adam); it falls to zero along a cosine", positive(100)
     )
     average: float = option(0.99, "decay of the moving average of the generator's weights", number("[0, 1)"))
-    witness_weight: float = option(1.0, "weight of the student in the generator's loss", positive())
+    student_weight: float = option(1.0, "weight of the student in the generator's loss", positive())
     clip_quantile: float = option(
         0.5, "share of mock teachers, on generated records, that the clip should leave unchanged", fraction()
     )

@@ -31,6 +31,7 @@ SURE = 4.5  # deviations of the noise above it: by chance, one code of 300,000
 CLEAR = 4.0  # how many deviations of a half's noise its bin must hold to be halved
 EMPTY = 2.0  # deviations: bins at both ends of a number's bounds that together hold less are taken to be empty; tried on made-up columns
 BEYOND = 0.5  # they must also reach beyond the bins between them by this share of those bins' joint width
+MOST_GROUPS = 64  # of a column that is counted alone
 FEWER = 1.25  # where there are too many groups, what each holds at least is raised by so much
 
 
@@ -391,17 +392,16 @@ def binned(
     schema: Schema,
     codec: Codec,
     least: float,
-    most: int,
     declared: Schema,
 ) -> Binned:
     """From the answer to `question`, every column alone: groups that hold at least `least` deviations of its noise each, at most
-    about `most` of a column."""
+    about `MOST_GROUPS` of a column."""
     total = float(np.average([each.sum() for each in counts], weights=[1 / len(each) for each in counts]))
     total = min(max(1.0, total), MOST_RECORDS / 2)
     floor = min(least * question.deviation, total / 2)
     learned = bounds_learned(declared)
     groups = tuple(
-        grouped(Counts.of(each, question.deviation), column, codec, floor, most, learned=column.name in learned)
+        grouped(Counts.of(each, question.deviation), column, codec, floor, MOST_GROUPS, learned=column.name in learned)
         for each, column in zip(counts, schema.coded, strict=True)
     )
     columns = tuple(
