@@ -64,7 +64,7 @@ def test_people_without_visits_and_broken_links_are_found(monkeypatch):
     assert links["visit"]["duplicates"] == 2
     assert links["diagnosis"]["orphans"] >= 1
     empty = {**frames, "visit": frames["visit"].iloc[:0]}
-    with pytest.raises(BadInput, match="no visit of anybody"):
+    with pytest.raises(BadInput, match="no visit of a person in its table of people"):
         judged(empty, monkeypatch)
 
 

@@ -142,7 +142,8 @@ def test_from_the_draft_to_synthetic_tables(kind, capsys):
     assert set(made["condition"]["visit_id"]) <= set(made["visit"]["visit_id"])
     if kind == "mimic3":
         assert {"25000", "4019"} & set(made["condition"]["code"]), "codes are text"
-        assert made["visit"]["start"].str.startswith("21").mean() > 0.9
+        learned = made["visit"]["start"].str[:3].isin(["211", "212"])
+        assert learned.mean() > 0.6, "of the bounds, from 2100 to 2220, these are a sixth; all records are there"
     apart = {}
     for part, rest in (("train", range(4)), ("test", (4,))):
         Path(part).mkdir()
