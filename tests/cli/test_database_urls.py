@@ -98,7 +98,7 @@ def test_a_writer_that_stops_leaves_the_older_table_or_the_new_one(clinic, monke
     """The older one was dropped before the new one had its name."""
     address = database_url.address("duckdb:///made.db#synthetic")
     record_files.write_to_database([make_frame(30)], address, make_schema(), replace=False)
-    plain = database_url._quoted
+    plain = database_url.quoted
     for last in count(1):
         left = iter(range(last))
 
@@ -108,7 +108,7 @@ def test_a_writer_that_stops_leaves_the_older_table_or_the_new_one(clinic, monke
             return plain(name)
 
         with monkeypatch.context() as patch:
-            patch.setattr(database_url, "_quoted", quoted)
+            patch.setattr(database_url, "quoted", quoted)
             try:
                 record_files.write_to_database([make_frame(10)], address, make_schema(), replace=True)
                 break

@@ -351,7 +351,7 @@ def test_what_cannot_be_counted_is_refused_by_name_before_anything_is_charged(tm
     spark = SimpleNamespace(get_backend=lambda: SimpleNamespace(name="pyspark"))
     book = tmp_path / "ledger"
     with pytest.raises(
-        BadInput, match=r"counted in DuckDB and PostgreSQL\. Spark does not read linked tables at one moment"
+        BadInput, match=r"counted in DuckDB and PostgreSQL\. Spark cannot read linked tables at one moment"
     ):
         fit(source.linked(dict.fromkeys(frames, spark)), ledger=book)
     with source.asking():
