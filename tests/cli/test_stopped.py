@@ -65,8 +65,11 @@ def test_warnings_that_are_errors_end_no_fit_that_is_charged(tmp_path, monkeypat
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("times", [1, 2])
-def test_an_interrupt_while_options_are_composed_ends_like_any_other(number, times, monkeypatch, capsys):
+def test_an_interrupt_while_options_are_composed_ends_like_any_other(number, times, monkeypatch, capsys, request):
     """OmegaConf makes an error of its own of whatever interrupts it, which said nothing or was shown with its traceback."""
+    if number == signal.SIGINT:  # which a shell's background job, such as a CI's, ignores
+        first = signal.signal(number, signal.default_int_handler)
+        request.addfinalizer(lambda: signal.signal(number, first))
     before = signal.getsignal(number)
 
     def interrupted(*_, **__):
