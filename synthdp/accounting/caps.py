@@ -5,6 +5,7 @@ answer, so a filter refuses the first event that would pass the bound. The whole
 was spent: an adaptive ledger is never accounted below its cap.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -97,6 +98,7 @@ class Filter:
         return Fraction(own_delta(event)) * count
 
 
+@functools.lru_cache(maxsize=64)
 def largest(filter: str, budget: Budget, order: float | None = None, *, delta: float = 0.0) -> Capped:
     """The cap with the largest bound that costs at most `budget`; inf for an infinite epsilon.
 

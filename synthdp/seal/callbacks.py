@@ -63,13 +63,13 @@ def _is_plain(found: Any) -> bool:
 
 def check(name: str, function: Callable[..., Any], answer: ByRow, codec: "Codec") -> None:
     """Refuse a callback whose `answer` for a made-up row depends on the other rows, on their order or on their number."""
-    rows, places, found = made_up(codec), np.arange(ROWS), []
+    rows, places, companies, found = made_up(codec), np.arange(ROWS), list(_companies()), []
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             together = np.asarray(answer(rows))
-            for places in _companies():
-                found.append((places, np.asarray(answer(rows[places]))))
+            for places in companies:
+                found.append(np.asarray(answer(rows[places])))
     except BadInput:
         raise
     except Exception as error:  # of a foreign function, on public rows: its text may be read
@@ -80,14 +80,15 @@ def check(name: str, function: Callable[..., Any], answer: ByRow, codec: "Codec"
     if together.shape[:1] != (ROWS,):
         raise BadInput(f"{name} ({named(function)}) must return one answer per record, got shape {together.shape}")
     scale = CLOSE * float(np.abs(np.where(np.isfinite(together), together, 0)).max(initial=1e-300))
-    for places, alone in found:
-        expected = together[places]
-        if alone.shape != expected.shape or not np.allclose(alone, expected, rtol=CLOSE, atol=scale, equal_nan=True):
-            raise BadInput(
-                f"{name} ({named(function)}) must treat each record on its own: on made-up rows its answer for a row depends on "
-                "the other rows of the batch. Use no statistics of the batch, no position in it and no randomness that does not "
-                "come from the record itself; compute in float64, or row by row"
-            )
+    alike = all(each.shape == (len(places), *together.shape[1:]) for places, each in zip(companies, found, strict=True))
+    if not alike or not np.allclose(
+        np.concatenate(found), together[np.concatenate(companies)], rtol=CLOSE, atol=scale, equal_nan=True
+    ):
+        raise BadInput(
+            f"{name} ({named(function)}) must treat each record on its own: on made-up rows its answer for a row depends on "
+            "the other rows of the batch. Use no statistics of the batch, no position in it and no randomness that does not "
+            "come from the record itself; compute in float64, or row by row"
+        )
 
 
 def made_up(codec: "Codec") -> Codes:
