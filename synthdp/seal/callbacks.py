@@ -81,9 +81,8 @@ def check(name: str, function: Callable[..., Any], answer: ByRow, codec: "Codec"
         raise BadInput(f"{name} ({named(function)}) must return one answer per record, got shape {together.shape}")
     scale = CLOSE * float(np.abs(np.where(np.isfinite(together), together, 0)).max(initial=1e-300))
     alike = all(each.shape == (len(places), *together.shape[1:]) for places, each in zip(companies, found, strict=True))
-    if not alike or not np.allclose(
-        np.concatenate(found), together[np.concatenate(companies)], rtol=CLOSE, atol=scale, equal_nan=True
-    ):
+    expected = together[np.concatenate(companies)]
+    if not alike or not np.allclose(np.concatenate(found), expected, rtol=CLOSE, atol=scale, equal_nan=True):
         raise BadInput(
             f"{name} ({named(function)}) must treat each record on its own: on made-up rows its answer for a row depends on "
             "the other rows of the batch. Use no statistics of the batch, no position in it and no randomness that does not "

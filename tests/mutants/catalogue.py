@@ -648,7 +648,7 @@ HANDED_IN = (
     Mutant(
         "answers in another company are not compared",
         "synthdp.seal.callbacks:check",
-        "not np.allclose(alone, expected, rtol=CLOSE, atol=scale, equal_nan=True)",
+        "not np.allclose(np.concatenate(found), expected, rtol=CLOSE, atol=scale, equal_nan=True)",
         "False",
         (f"{CALLBACKS}::test_a_loss_that_looks_at_its_batch_is_refused_before_the_charge",),
     ),
