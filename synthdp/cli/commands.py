@@ -276,9 +276,7 @@ def _keep(drafted: "Drafted", made: "Callable[[], Schema]", left: list[str], mar
     """Write a draft and what it saw, and say so. `made` gives the draft as a schema, `left` are columns where something is open."""
     from synthdp.files import atomic
 
-    with atomic.file(seen) as part:
-        part.touch(0o600)
-        part.write_text(drafted.seen, encoding="utf-8")
+    atomic.write(seen, drafted.seen, private=True)
     atomic.write(out, drafted.schema)
     looks.keep(out, looks.DRAFT, made())
     first = f"replace TODO under reading ({', '.join(map(repr, left))}), " if left else ""

@@ -17,7 +17,7 @@ from synthdp.cli import audits, looks, option_values, output_paths, real_records
 from synthdp.cli.budgets import account_of, brief
 from synthdp.cli.option_values import changed
 from synthdp.errors import BadInput, listed, warnings_shown
-from synthdp.files import private_folder
+from synthdp.files import atomic
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD
 from synthdp.ledger.ledger import Ledger
@@ -394,9 +394,9 @@ def fitted(
             raise
     output_paths.close_ledger(internal)
     internal.mkdir(mode=0o700, parents=True, exist_ok=True)
-    private_folder.write(internal / "config.yaml", yaml.safe_dump(config["plain"], sort_keys=False))
+    atomic.write(internal / "config.yaml", yaml.safe_dump(config["plain"], sort_keys=False), private=True)
     run = {"training": history} if select else {"seconds": time.monotonic() - start, "training": history}
-    private_folder.write(internal / "training.json", json.dumps(run, indent=1))
+    atomic.write(internal / "training.json", json.dumps(run, indent=1), private=True)
     return release
 
 

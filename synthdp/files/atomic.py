@@ -14,28 +14,28 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from synthdp.errors import BadInput
+from synthdp.files import private_folder
 
 
 @contextmanager
 def file(path: Path) -> Iterator[Path]:
     """A file to write in the place of `path`, which it becomes when the block ends well; an older one is replaced.
 
-    Raises `BadInput` where it cannot be written (the disk is full), and leaves nothing behind then.
+    Nobody else can read it until then. Raises `BadInput` where it cannot be written (the disk is full). Nothing is left behind then or,
+    where the process is killed, once the file is written again.
     """
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with _named(path):
-        try:
-            yield part
-            sync(part)
-            part.replace(path)
-            sync(path.parent)
-        finally:
-            part.unlink(missing_ok=True)
+    with _named(path), private_folder.beside(path) as folder:
+        part = folder / path.name
+        yield part
+        sync(part)
+        part.replace(path)
+        sync(path.parent)
 
 
-def write(path: Path, text: str) -> None:
-    """Write a text as a whole or not at all, as `file` says."""
+def write(path: Path, text: str, *, private: bool = False) -> None:
+    """Write a text as a whole or not at all, as `file` says; what is `private` is nobody else's to read (mode 0600), also where it was."""
     with file(path) as part:
+        part.touch(0o600 if private else 0o666)
         part.write_text(text, encoding="utf-8")
 
 

@@ -292,14 +292,14 @@ def write(chunks: "Iterable[DataFrame] | DataFrame", path: str | Path, schema: S
         raise BadInput(f"{where}: is a folder, expected the name of a {ending} file")
     _check_new(where, force=force)
     try:
+        if ending in TEXT_ENDINGS:
+            return csvfile.write(chunks, where, schema)
         with atomic.file(where) as part:
             if ending == ".parquet":
                 return _write_parquet(chunks, part, schema)
             if ending == foreign.XLSX:
                 return excel.write(chunks, part, schema, where)
-            if ending in foreign.STATISTICS:
-                return _write_statistics(chunks, part, schema, where, ending)
-            return csvfile.write(chunks, part, schema, where)
+            return _write_statistics(chunks, part, schema, where, ending)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise _unfit(where, error) from None
     except OSError as error:

@@ -2,14 +2,19 @@
 
 import errno
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from synthdp.errors import BadInput
 from synthdp.files import atomic
+from synthdp.schema.columns import Identifier
+from synthdp.schema.schema import Boolean, Schema
+from synthdp.sets import record_files
 
 OLD, NEW = {"a": b"old", "b": b"old b"}, {"a": b"new" * 1000, "c/d": b"new too"}
 STEPS = ("fsync", "rename", "replace", "mkdir", "rmdir", "unlink")
@@ -92,6 +97,43 @@ def test_a_file_is_the_old_one_or_the_new_one(tmp_path):
         assert path.read_bytes() in (b"old", b"new")
     assert path.read_bytes() == b"new"
     assert steps > 2
+
+
+def test_what_a_killed_writer_of_a_file_left_is_nobody_elses_and_gone_once_it_is_written_again(tmp_path):
+    """It may be records: `split` writes them so."""
+    path = tmp_path / "train.csv"
+
+    def work():
+        with atomic.file(path) as part:
+            part.write_bytes(b"records")
+            os._exit(9)
+
+    assert stopped(work, 100)
+    (left,) = tmp_path.iterdir()
+    assert stat.S_IMODE(left.stat().st_mode) == 0o700
+    with atomic.file(path) as part:
+        assert not left.exists()
+        with atomic.file(path) as other:  # of a writer that lives
+            other.write_bytes(b"first")
+        part.write_bytes(b"last")
+    assert path.read_bytes() == b"last"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("old", "new"), [("=1", "x"), ("x", "=1"), ("=1", "+2"), ("'x", "x")])
+def test_a_csv_file_is_read_as_it_was_written_whenever_its_writer_stopped(tmp_path, old, new):
+    """What was neutralised is listed in a second file, which cannot appear or go at the same moment."""
+    schema = Schema(columns=(Identifier(name="patient"), Boolean(name="b")))
+    seen = set()
+    for steps in range(40):
+        path = tmp_path / f"{steps}.csv"
+        record_files.write(pd.DataFrame({"patient": [old], "b": [True]}), path, schema)
+        frame = pd.DataFrame({"patient": [new], "b": [True]})
+        if not stopped(lambda: record_files.write(frame, path, schema, force=True), steps):  # noqa: B023 - called at once
+            break
+        (found,) = record_files.read(path, schema)["patient"]
+        seen.add(found)
+    assert seen == {old, new}
 
 
 def test_everything_is_synced_before_it_gets_its_name_and_the_name_after(tmp_path, monkeypatch):
