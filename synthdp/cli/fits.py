@@ -388,7 +388,7 @@ def fitted(
                 go_on = "A choice among fits cannot be resumed: it stays charged, and a new one needs another folder, or force=true"
             if resume and isinstance(error, BadInput):  # which says what can be done
                 go_on = ""
-            say_what_was_charged(ledger, config["budget"], go_on)
+            say_what_was_charged(ledger, config["budget"], go_on, account)
             if not ledger.exists():
                 audits.forget(internal)
             raise
@@ -400,18 +400,34 @@ def fitted(
     return release
 
 
-def say_what_was_charged(ledger: Path, budget: Budget, next_step: str) -> None:
+def say_what_was_charged(ledger: Path, budget: Budget, next_step: str, account: AccountFile | None) -> None:
     """Say what a fit that ended without a release has cost, if anything, and what can be done."""
     from synthdp import accounting
     from synthdp.report.words import upper
 
     if not ledger.exists():
         return
-    accountant, epsilon = accounting.best(Ledger.read(ledger), budget.delta)
+    held = Ledger.read(ledger)
+    accountant, epsilon = accounting.best(held, budget.delta)
     output_paths.warn(
-        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); see {ledger}"
+        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); see {ledger}{_entered(account, held)}"
         + (next_step and f". {next_step}")
     )
+
+
+def _entered(account: AccountFile | None, held: Ledger) -> str:
+    """What the account holds of a fit, which is charged there for its whole plan before its first question."""
+    if account is None or not held.claims:
+        return ""
+    try:
+        standing = account.read()
+    except BadInput:
+        return f". The account {account.path} cannot be read now, and may hold the fit's whole plan"
+    fit = None if standing is None else standing.claimed(held.claims)
+    if fit is None:
+        return f". The account {account.path} holds nothing of this fit"
+    epsilon, delta = fit.budget
+    return f". The account {account.path} holds its whole plan, for epsilon {epsilon:g} at delta {delta:g}"
 
 
 def guarantee(epsilon: float, delta: float, unit: str, accountant: str) -> str:
