@@ -322,7 +322,9 @@ def test_a_fit_that_is_refused_right_after_its_charge_says_what_its_account_hold
     account = tmp_path / "train.csv.account"
     assert "after the charge" in said
     if read:
-        assert f"The account {account} holds its whole plan, for epsilon 0.5 at delta 1e-05. Run the same command" in said
+        assert (
+            f"The account {account} holds its whole plan, for epsilon 0.5 at delta 1e-05. Run the same command" in said
+        )
     else:
         assert f"The account {account} cannot be read now, and may hold the fit's whole plan" in said
     assert run([*words, "resume=true"]) == 0
