@@ -342,10 +342,11 @@ def fitted(
     ledger = output_paths.open_ledger(internal, resume=resume)
     if account is not None and (account.source is None or isinstance(frame, dict)):
         account = dataclasses.replace(account, source=frame)  # the account knows the table without its canaries
-    if isinstance(frame, Files):
-        frame = dataclasses.replace(frame, folder=internal)
-    elif not isinstance(frame, Query | dict):
+    if not isinstance(frame, Files | Query | dict):
         frame = audits.planted(config.get("audit"), frame, schema, internal, resume=resume)
+    else:
+        audits.forget(internal)  # of an earlier fit
+        frame = dataclasses.replace(frame, folder=internal) if isinstance(frame, Files) else frame
     select = getattr(options, "select", None)
     synthesizer = None
     if not select:

@@ -11,7 +11,7 @@ import pytest
 from clinic import make_frame, make_schema
 from gate import GATE_ERROR
 
-from synthdp import BadInput, Budget, Synthesizer
+from synthdp import BadInput, Budget, Synthesizer, load
 from synthdp.audit import Canaries, hold_out, one_run, plant
 from synthdp.audit.canaries import encoded
 from synthdp.cli import audits, run
@@ -157,6 +157,27 @@ def test_the_command_line_from_fit_to_verdict(tmp_path, capsys, monkeypatch):
     assert run(["audit", "release=run/release"]) == 2
     assert run(["fit", *data, "out=run", "force=true"]) == 0
     assert not (tmp_path / "run" / "internal" / "canaries.json").exists()  # of another fit
+
+
+def test_canaries_of_an_earlier_fit_are_not_said_to_be_in_records_that_stay_in_a_database(tmp_path, monkeypatch):
+    """Nothing is planted there. Its release said that it was, and an audit with the older canaries contradicted nothing."""
+    pytest.importorskip("duckdb", reason="needs the extra database")
+    monkeypatch.chdir(tmp_path)
+    make_frame(300).to_csv("patients.csv", index=False)
+    make_schema().save("schema.yaml")
+    words = [
+        "fit",
+        "data.path=patients.csv",
+        "data.schema=schema.yaml",
+        "generator=independent",
+        "account=none",
+        "out=run",
+    ]
+    assert run([*words, "audit.canaries=20"]) == 0
+    assert "20 made-up records" in load("run/release").statement.declared["audit"]
+    assert run([*words, "data.engine=duckdb", "force=true"]) == 0
+    assert "audit" not in load("run/release").statement.declared
+    assert not (tmp_path / "run" / "internal" / "canaries.json").exists()
 
 
 def test_canaries_are_whole_whenever_the_disk_is_full(rng, tmp_path):
