@@ -77,15 +77,23 @@ def clear(place: Path, prefix: str = SPILL) -> None:
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """A folder of our own (mode 0700) beside a file, for what is to become it. What killed writers of the file left is removed."""
-    prefix = f".{path.name}.file-"  # no name of a folder that `atomic` writes
-    clear(path.parent, prefix)
-    folder, lock = _new(path.parent, prefix)
+    """A folder of our own (mode 0700) beside a file or folder, for what is to become it. What killed writers of it left is removed."""
+    clear_beside(path)
+    folder, lock = _new(path.parent, _prefix(path))
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
+
+
+def clear_beside(path: Path) -> None:
+    """Remove what killed writers of a file or folder left beside it."""
+    clear(path.parent, _prefix(path))
+
+
+def _prefix(path: Path) -> str:
+    return f".{path.name}.part-"
 
 
 def _new(place: Path, prefix: str = SPILL) -> tuple[Path, int]:

@@ -316,6 +316,7 @@ def _unfit(where: Path, error: pa.ArrowException) -> BadInput:
 
 
 def _check_new(path: Path, *, force: bool) -> None:
+    atomic.recover(path)  # a folder that was complete when its writer was stopped is there
     if not force and (any(path.iterdir()) if path.is_dir() else path.exists()):
         raise BadInput(f"{path} exists; choose another name, or pass force=true (in Python force=True)")
 

@@ -228,7 +228,8 @@ def too_small_a_budget_charges_nothing(subject: Subject) -> None:
 def replay(subject: Subject, unit: str | None = None) -> None:
     """Laws 12 and 14: the answers of a run on D, fed to a run on D plus one unit, whose cells are awkward.
 
-    The same questions are asked in the same order, with the same public numbers, each moves by at most its sensitivity, and the model stays the same bit for bit.
+    The same questions are asked in the same order, with the same public numbers, each moves by at most its sensitivity, and the model
+    stays the same bit for bit.
     """
     schema = subject.schema(**({"unit": unit, "max_records_per_unit": 2} if unit else {}))
     fewer, more = subject.frame(60, repeats=3), _awkward(subject, 3 if unit else 1)

@@ -5,15 +5,17 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from synthdp.errors import BadInput
 from synthdp.files import atomic
 from synthdp.schema.columns import Identifier
-from synthdp.schema.schema import Boolean, Schema
+from synthdp.schema.schema import Boolean, Image, Integer, Schema
 from synthdp.sets import record_files
 
 OLD, NEW = {"a": b"old", "b": b"old b"}, {"a": b"new" * 1000, "c/d": b"new too"}
@@ -215,6 +217,48 @@ def test_two_writers_do_not_clear_up_after_each_other(tmp_path):
         fill(new, OLD)
     assert content(path) == OLD
     assert [each.name for each in tmp_path.iterdir()] == ["release"]
+
+
+def test_two_writers_that_end_at_once_do_not_take_each_other_s_folder_for_a_stopped_one_s(tmp_path, monkeypatch):
+    """One was told that its release cannot be written, or both were lost."""
+    path, rename, others = tmp_path / "release", os.rename, []
+    put(path)
+
+    def renamed(old, new):
+        rename(old, new)
+        if Path(new).name == ".release.old":
+            monkeypatch.setattr(os, "rename", rename)
+            others.append(threading.Thread(target=put, args=[path]))
+            others[0].start()
+            others[0].join(0.3)
+
+    monkeypatch.setattr(os, "rename", renamed)
+    with atomic.folder(path) as new:
+        fill(new, OLD)
+    others[0].join()
+    assert content(path) == NEW
+    assert [each.name for each in tmp_path.iterdir()] == ["release"]
+
+
+def test_what_was_complete_when_its_writer_was_stopped_is_not_replaced_unasked(tmp_path):
+    schema = Schema(columns=(Integer(name="day", bounds=(0, 9)), Image(name="scan", height=2, width=2)))
+    frame = pd.DataFrame({"day": [7], "scan": [np.zeros((2, 2, 1), np.uint8)]})
+    seen = set()
+    for steps in range(60):
+        path = tmp_path / str(steps) / "scans"
+        path.parent.mkdir()
+        if not stopped(lambda: record_files.write(frame, path, schema), steps):  # noqa: B023 - called at once
+            break
+        complete = path.exists() or (path.parent / ".scans.new").exists()
+        seen.add((complete, path.exists()))
+        if complete:
+            with pytest.raises(BadInput, match="exists"):
+                record_files.write(frame.assign(day=8), path, schema)
+        else:
+            record_files.write(frame.assign(day=8), path, schema)
+        assert list(record_files.read(path, schema)["day"]) == [7 if complete else 8]
+        assert os.listdir(path.parent) == ["scans"]
+    assert seen == {(False, False), (True, False), (True, True)}
 
 
 def test_a_link_or_a_folder_of_somebody_else_s_stays(tmp_path):
