@@ -456,9 +456,11 @@ class Synthesizer:
     ) -> dict[str, str]:
         """Which fit a checkpoint belongs to: a digest of each thing that a fit is made of. Internal, as the checkpoint is."""
         path = account.path if isinstance(account, AccountFile) else account
+        names = {new: old for old, new in generators.SETTINGS.get(self.generator.name, {}).items()}
+        settings = {names.get(name, name): value for name, value in settings_of(self.generator).items()}  # as at first
         made = {
             "version": synthdp.__version__,
-            "generator": [self.generator.name, settings_of(self.generator)],
+            "generator": [self.generator.name, settings],
             "schema": self.schema.to_dict(),
             "budget": asdict(self.budget),
             "seed": seed,

@@ -133,7 +133,7 @@ def write(tables: "Mapping[str, pd.DataFrame]", folder: Path, reading: Reading |
     folder.mkdir()
     for name, frame in tables.items():
         path = folder / f"{name}.csv"
-        csvfile.write([frame], path, _as_schema(frame, _plain(reading)), path)
+        csvfile.write([frame], path, _as_schema(frame, _plain(reading)))
         frame.to_parquet(folder / f"{name}.parquet", index=False, compression="zstd")
 
 

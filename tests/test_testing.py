@@ -58,6 +58,30 @@ class AsksByRecords(Independent):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClipsByRecords(Independent):
+    """Scales its noise by the number of records, far above what clips any."""
+
+    def plan(self, schema, noise):  # noqa: ARG002
+        return (Entry(Gaussian(noise), 2),)
+
+    def fit(self, data, **more):  # noqa: ARG002
+        noise = data.commit(lambda z: self.plan(data.declared, z))
+        schema = data.resolve()
+        tables = data.marginals([(name,) for name in data.codec.names], noise)
+        clip = 1000.0 + data._sealed._Sealed__records.units
+        data.sum(Ones(), 1, clip, noise)
+        weights = [np.maximum(table, 1) for table in tables]
+        return IndependentModel(schema, tuple(each / each.sum() for each in weights))
+
+
+class Ones:
+    """One for each record."""
+
+    def __call__(self, rows):
+        return np.ones((len(rows), 1))
+
+
+@dataclass(frozen=True, kw_only=True)
 class KeepsRows(Independent):
     """Keeps the codes of records among its arrays, all of one shape."""
 
@@ -177,6 +201,7 @@ BROKEN = {
     Looks: "replay",
     AsksMore: "the_ledger_is_the_plan",
     AsksByRecords: "replay",
+    ClipsByRecords: "replay",
     KeepsRows: "a_release_holds_no_rows",
     GrowsWithRecords: "strange_records_change_no_shape",
     RefusesFew: "zero_and_one_record_fit",

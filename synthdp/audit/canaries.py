@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.files import private_folder
+from synthdp.files import atomic
 from synthdp.schema import cells
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
@@ -92,7 +92,7 @@ class Canaries:
             "columns": {str(name): [_plain(cell) for cell in self.frame[name].astype(object)] for name in self.frame},
         }
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        private_folder.write(path, json.dumps(body, ensure_ascii=False))
+        atomic.write(path, json.dumps(body, ensure_ascii=False), private=True)
 
     @classmethod
     def load(cls, path: Path) -> "Canaries":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.cli import option_values, output_paths, settings
 from synthdp.errors import BadInput
+from synthdp.files import atomic
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +39,7 @@ def audit(config: Config) -> None:
     lines, result = _release(options) if options.release is not None else _generator(config)
     text = json.dumps(result, indent=1)
     if out is not None:
-        out.write_text(text + "\n", encoding="utf-8")
+        atomic.write(out, text + "\n")
     print(text if options.format == "json" else "\n".join(lines))
     if result["contradicted"]:
         raise SystemExit(CONTRADICTED)
@@ -87,7 +88,7 @@ def bind(internal: Path, release: Path) -> None:
     path = internal / output_paths.CANARIES
     if path.exists():
         body = json.loads(path.read_text(encoding="utf-8"))
-        path.write_text(json.dumps({**body, RELEASE: _name(release)}, ensure_ascii=False), encoding="utf-8")
+        atomic.write(path, json.dumps({**body, RELEASE: _name(release)}, ensure_ascii=False), private=True)
 
 
 def _name(release: Path) -> str:
@@ -104,7 +105,7 @@ def _check_bound(canaries: Path, release: Path) -> None:
 
 
 def forget(internal: Path) -> None:
-    """Remove the canaries of a fit that was refused before its first charge."""
+    """Remove the canaries of a fit that was refused before its first charge, or of an earlier one that is none of the fit's to tell of."""
     (internal / output_paths.CANARIES).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         internal.rmdir()  # only where nothing else is in it

@@ -30,7 +30,7 @@ LIFTED = 0.05  # of the synthetic records, which noise may put where nobody is
 
 def check(config: Config) -> None:
     """What a fit of the table would meet, for the steward's eyes."""
-    from synthdp.files import private_folder
+    from synthdp.files import atomic
     from synthdp.schema.table_review import left_out, review, review_tables
     from synthdp.sets import record_files
     from synthdp.tables import database_url
@@ -74,7 +74,7 @@ def check(config: Config) -> None:
         }
         if checks:
             report["checks"] = [each.to_json() for each in checks]
-        private_folder.write(out, json.dumps(report, indent=1, ensure_ascii=False))
+        atomic.write(out, json.dumps(report, indent=1, ensure_ascii=False), private=True)
         print(f"check      {len(found)} findings in {out} (internal: do not release)")
     schema.check_reading()
     data = config["data"]
@@ -147,13 +147,13 @@ def _checks_of_cdm(data: settings.Data) -> "list[Check]":
 
 def _of_cdm_alone(checks: "list[Check]", out: Path | None) -> None:
     """A CDM that no schema describes. Raises `BadInput` where a check failed."""
-    from synthdp.files import private_folder
+    from synthdp.files import atomic
 
     for line in _told_of_cdm(checks):
         print(line)
     if out is not None:
         report = {"when": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "checks": [each.to_json() for each in checks]}
-        private_folder.write(out, json.dumps(report, indent=1, ensure_ascii=False))
+        atomic.write(out, json.dumps(report, indent=1, ensure_ascii=False), private=True)
         print(f"omop       {len(checks)} checks in {out} (internal: do not release)")
     failed = sum(each.status == "failed" for each in checks)
     if failed:

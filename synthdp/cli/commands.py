@@ -276,9 +276,7 @@ def _keep(drafted: "Drafted", made: "Callable[[], Schema]", left: list[str], mar
     """Write a draft and what it saw, and say so. `made` gives the draft as a schema, `left` are columns where something is open."""
     from synthdp.files import atomic
 
-    with atomic.file(seen) as part:
-        part.touch(0o600)
-        part.write_text(drafted.seen, encoding="utf-8")
+    atomic.write(seen, drafted.seen, private=True)
     atomic.write(out, drafted.schema)
     looks.keep(out, looks.DRAFT, made())
     first = f"replace TODO under reading ({', '.join(map(repr, left))}), " if left else ""
@@ -400,11 +398,16 @@ PEOPLE = (2_000, 500)  # of the made-up clinic: to fit, and held out
 
 def demo(config: Config) -> None:
     """Fit, sample, evaluate and report on the embedded data set, or on linked tables of a made-up clinic."""
+    options: settings.Demo = config["options"]
+    with output_paths.claimed(options.out, force=options.force) as out:
+        _demo(config, out)
+
+
+def _demo(config: Config, out: Path) -> None:
     from synthdp.api import verify
     from synthdp.report.statement_page import write
 
     options: settings.Demo = config["options"]
-    out = output_paths.folder(options.out, force=options.force)
     fits.warn_of_large(config["budget"])
     release, account, judged = (_demo_of_tables if options.histories else _demo_of_one)(config, out)
     write(release.statement, out / "report", verified=verify(out / "release"))

@@ -17,7 +17,7 @@ from synthdp.cli import audits, looks, option_values, output_paths, real_records
 from synthdp.cli.budgets import account_of, brief
 from synthdp.cli.option_values import changed
 from synthdp.errors import BadInput, listed, warnings_shown
-from synthdp.files import private_folder
+from synthdp.files import atomic
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD
 from synthdp.ledger.ledger import Ledger
@@ -342,10 +342,11 @@ def fitted(
     ledger = output_paths.open_ledger(internal, resume=resume)
     if account is not None and (account.source is None or isinstance(frame, dict)):
         account = dataclasses.replace(account, source=frame)  # the account knows the table without its canaries
-    if isinstance(frame, Files):
-        frame = dataclasses.replace(frame, folder=internal)
-    elif not isinstance(frame, Query | dict):
+    if not isinstance(frame, Files | Query | dict):
         frame = audits.planted(config.get("audit"), frame, schema, internal, resume=resume)
+    else:
+        audits.forget(internal)  # of an earlier fit
+        frame = dataclasses.replace(frame, folder=internal) if isinstance(frame, Files) else frame
     select = getattr(options, "select", None)
     synthesizer = None
     if not select:
@@ -388,30 +389,46 @@ def fitted(
                 go_on = "A choice among fits cannot be resumed: it stays charged, and a new one needs another folder, or force=true"
             if resume and isinstance(error, BadInput):  # which says what can be done
                 go_on = ""
-            say_what_was_charged(ledger, config["budget"], go_on)
+            say_what_was_charged(ledger, config["budget"], go_on, account)
             if not ledger.exists():
                 audits.forget(internal)
             raise
     output_paths.close_ledger(internal)
     internal.mkdir(mode=0o700, parents=True, exist_ok=True)
-    private_folder.write(internal / "config.yaml", yaml.safe_dump(config["plain"], sort_keys=False))
+    atomic.write(internal / "config.yaml", yaml.safe_dump(config["plain"], sort_keys=False), private=True)
     run = {"training": history} if select else {"seconds": time.monotonic() - start, "training": history}
-    private_folder.write(internal / "training.json", json.dumps(run, indent=1))
+    atomic.write(internal / "training.json", json.dumps(run, indent=1), private=True)
     return release
 
 
-def say_what_was_charged(ledger: Path, budget: Budget, next_step: str) -> None:
+def say_what_was_charged(ledger: Path, budget: Budget, next_step: str, account: AccountFile | None) -> None:
     """Say what a fit that ended without a release has cost, if anything, and what can be done."""
     from synthdp import accounting
     from synthdp.report.words import upper
 
     if not ledger.exists():
         return
-    accountant, epsilon = accounting.best(Ledger.read(ledger), budget.delta)
+    held = Ledger.read(ledger)
+    accountant, epsilon = accounting.best(held, budget.delta)
     output_paths.warn(
-        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); see {ledger}"
+        f"charged so far: epsilon {upper(epsilon)} at delta {budget.delta:g} ({accountant}); see {ledger}{_entered(account, held)}"
         + (next_step and f". {next_step}")
     )
+
+
+def _entered(account: AccountFile | None, held: Ledger) -> str:
+    """What the account holds of a fit, which is charged there for its whole plan before its first question."""
+    if account is None or not held.claims:
+        return ""
+    try:
+        standing = account.read()
+    except BadInput:
+        return f". The account {account.path} cannot be read now, and may hold the fit's whole plan"
+    fit = None if standing is None else standing.claimed(held.claims)
+    if fit is None:
+        return f". The account {account.path} holds nothing of this fit"
+    epsilon, delta = fit.budget
+    return f". The account {account.path} holds its whole plan, for epsilon {epsilon:g} at delta {delta:g}"
 
 
 def guarantee(epsilon: float, delta: float, unit: str, accountant: str) -> str:

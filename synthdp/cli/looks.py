@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synthdp.errors import BadInput
-from synthdp.files import private_folder, strict_json
+from synthdp.files import atomic, strict_json
 
 if TYPE_CHECKING:
     from synthdp.schema.schema import Schema
@@ -31,7 +31,7 @@ def keep(schema: Path, what: str, held: "Schema") -> None:
     path = log_of(schema)
     path.parent.mkdir(mode=0o700, exist_ok=True)
     looks = [*_read(path), {"look": what, "schema": digest(held), "when": time.strftime("%Y-%m-%dT%H:%M:%S%z")}]
-    private_folder.write(path, json.dumps(looks, indent=1) + "\n")
+    atomic.write(path, json.dumps(looks, indent=1) + "\n", private=True)
 
 
 def carry(schema: Path, held: "Schema", copy: Path, copied: "Schema") -> None:
@@ -40,7 +40,7 @@ def carry(schema: Path, held: "Schema", copy: Path, copied: "Schema") -> None:
     now, known = {digest(held): digest(copied)}, _read(log_of(copy))
     looks = [{**look, "schema": now.get(look["schema"], look["schema"])} for look in _read(log_of(schema))]
     if new := [look for look in looks if look not in known]:
-        private_folder.write(log_of(copy), json.dumps([*known, *new], indent=1) + "\n")
+        atomic.write(log_of(copy), json.dumps([*known, *new], indent=1) + "\n", private=True)
 
 
 def edited_after(schema: Path, held: "Schema") -> tuple[str, ...]:

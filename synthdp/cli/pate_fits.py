@@ -167,7 +167,7 @@ def _fitted(
             classifier.save(Path(config["out"]) / "release", force=True)
         except BaseException:
             fits.say_what_was_charged(
-                ledger, config["budget"], "What was asked stays charged: a fit of PATE starts anew"
+                ledger, config["budget"], "What was asked stays charged: a fit of PATE starts anew", account
             )
             raise
     output_paths.close_ledger(internal)

@@ -2,6 +2,7 @@
 Where the process is killed, the next run finds by its lock that nobody uses it, and removes it."""
 
 import fcntl
+import glob
 import os
 import shutil
 import signal
@@ -61,9 +62,9 @@ def alone(folder: Path, refusal: str) -> Iterator[None]:
                 each.rmdir()
 
 
-def clear(place: Path) -> None:
+def clear(place: Path, prefix: str = SPILL) -> None:
     """Remove the private folders in `place` that killed runs of this user left; those of living ones stay."""
-    for folder in place.glob(SPILL + "*"):
+    for folder in place.glob(glob.escape(prefix) + "*"):
         with suppress(OSError):  # it is being removed by another run, or cannot be locked here: then nobody may judge
             about = folder.lstat()
             if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid():
@@ -74,17 +75,31 @@ def clear(place: Path) -> None:
                 os.close(lock)
 
 
-def write(path: Path, text: str) -> None:
-    """Write a file that is nobody else's to read (mode 0600), also where it was."""
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        os.fchmod(file.fileno(), 0o600)
-        file.write(text)
+@contextmanager
+def beside(path: Path) -> Iterator[Path]:
+    """A folder of our own (mode 0700) beside a file or folder, for what is to become it. What killed writers of it left is removed."""
+    clear_beside(path)
+    folder, lock = _new(path.parent, _prefix(path))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
 
 
-def _new(place: Path) -> tuple[Path, int]:
+def clear_beside(path: Path) -> None:
+    """Remove what killed writers of a file or folder left beside it."""
+    clear(path.parent, _prefix(path))
+
+
+def _prefix(path: Path) -> str:
+    return f".{path.name}.part-"
+
+
+def _new(place: Path, prefix: str = SPILL) -> tuple[Path, int]:
     """A new folder and its lock, which is ours until it is closed."""
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=SPILL, dir=place))
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=place))
         lock = _locked(folder)
         if lock is not None:  # else another run took it for a left-over before it was locked
             return folder, lock

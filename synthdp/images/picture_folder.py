@@ -220,8 +220,7 @@ def write(chunks: "Iterable[pd.DataFrame]", folder: Path, schema: Schema) -> int
     column = column_of(schema)
     if column.channels not in pixels.MODES:
         raise BadInput(f"column {column.name!r}: PNG allows 1 to 4 channels, not {column.channels}; write .npz")
-    path = folder / LABELS
-    return csvfile.write(_drawn(chunks, folder, column), path, _listing(schema), path)
+    return csvfile.write(_drawn(chunks, folder, column), folder / LABELS, _listing(schema))
 
 
 def _drawn(chunks: "Iterable[pd.DataFrame]", folder: Path, column: Image) -> "Iterator[pd.DataFrame]":

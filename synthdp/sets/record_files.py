@@ -292,14 +292,14 @@ def write(chunks: "Iterable[DataFrame] | DataFrame", path: str | Path, schema: S
         raise BadInput(f"{where}: is a folder, expected the name of a {ending} file")
     _check_new(where, force=force)
     try:
+        if ending in TEXT_ENDINGS:
+            return csvfile.write(chunks, where, schema)
         with atomic.file(where) as part:
             if ending == ".parquet":
                 return _write_parquet(chunks, part, schema)
             if ending == foreign.XLSX:
                 return excel.write(chunks, part, schema, where)
-            if ending in foreign.STATISTICS:
-                return _write_statistics(chunks, part, schema, where, ending)
-            return csvfile.write(chunks, part, schema, where)
+            return _write_statistics(chunks, part, schema, where, ending)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise _unfit(where, error) from None
     except OSError as error:
@@ -316,6 +316,7 @@ def _unfit(where: Path, error: pa.ArrowException) -> BadInput:
 
 
 def _check_new(path: Path, *, force: bool) -> None:
+    atomic.recover(path)  # a folder that was complete when its writer was stopped is there
     if not force and (any(path.iterdir()) if path.is_dir() else path.exists()):
         raise BadInput(f"{path} exists; choose another name, or pass force=true (in Python force=True)")
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
 from synthdp.errors import BadInput
-from synthdp.files import limits
+from synthdp.files import atomic, limits
 from synthdp.schema import cells
 from synthdp.schema.columns import (
     Boolean,
@@ -123,14 +123,18 @@ def names_of(path: Path, names: list[str], schema: Schema | None) -> list[str]:
     )
 
 
-def write(chunks: "Iterable[DataFrame]", part: Path, schema: Schema, path: Path) -> int:
-    """See `sources.write`. `part` is the file under its temporary name; the listing stands beside `path`."""
+def write(chunks: "Iterable[DataFrame]", path: Path, schema: Schema) -> int:
+    """See `sources.write`. The listing is there before the file, and one of an older file goes after it: whenever the machine stops,
+    the identifiers of the file that is there are read as they were written."""
     with ExitStack() as stack:
-        out: Any = stack.enter_context(part.open("wb"))
+        out: Any = stack.enter_context(stack.enter_context(atomic.file(path)).open("wb"))
         if path.name.lower().endswith(".gz"):
             out = stack.enter_context(gzip.GzipFile(fileobj=out, mode="wb", mtime=0))
         rows, found = stream(chunks, out, schema, path)
-    _list_neutralised(found, path)
+        if found:
+            _list_neutralised(found, path)
+    if not found:
+        listing(path).unlink(missing_ok=True)
     return rows
 
 
@@ -506,15 +510,10 @@ def _neutralised(text: str, column: str, found: dict[str, set[str]]) -> str:
 
 
 def _list_neutralised(found: dict[str, set[str]], path: Path) -> None:
-    if not found:
-        listing(path).unlink(missing_ok=True)
-        return
     content = {
         "file": path.name,
         "mark": MARK,
         "header": sorted(found.get("", ())),
         "columns": {column: sorted(texts) for column, texts in found.items() if column},
     }
-    part = listing(path).with_name(f".{listing(path).name}.part")
-    part.write_text(json.dumps(content, indent=2, ensure_ascii=True) + "\n", encoding="utf-8")
-    part.replace(listing(path))
+    atomic.write(listing(path), json.dumps(content, indent=2, ensure_ascii=True) + "\n")

@@ -6,6 +6,7 @@ A URL has no password. The environment has (PGPASSWORD), or the driver's files (
 import dataclasses
 import hashlib
 import re
+import secrets
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ DECIMAL = (
     b"decimal"  # what is said of a field whose texts are numbers: its digits and decimals, where these are limited
 )
 MOST_LETTERS = 1 << 20  # of a query
+LONGEST = 63  # bytes of a name in PostgreSQL
 # What a URL may say to the driver of PostgreSQL; none of it is a secret.
 WORDS = (
     "service", "host", "port", "user", "sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "passfile", "gssencmode",
@@ -269,20 +271,24 @@ def write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, *, re
 
 
 def _write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, connection: Any, *, replace: bool) -> int:
-    """The table and its columns have other names until it is whole: Ibis takes a `%` or a bracket in one for a place of its own."""
+    """All in one transaction: whoever stops keeps the older table, and leaves nothing. The table and its columns have other names until it
+    is whole: Ibis takes a `%` or a bracket in one for a place of its own."""
     import ibis
 
     schema, _, name = (given.table or "").rpartition(".")
     place: dict[str, Any] = {"database": schema or None}
-    unfinished, rows = f"{name}__unfinished", 0
+    unfinished, rows = f"unfinished_{secrets.token_hex(8)}", 0
     try:
-        there = name in connection.list_tables(**place)
-        if there and not replace:
-            raise BadInput(f"{given}: the table exists; name another one, or pass force=true (in Python force=True)")
-        meanwhile = [f"{number}__unfinished" for number in range(len(types))]
-        made = types.empty_table().rename_columns(meanwhile).schema
-        connection.create_table(unfinished, schema=_ibis_schema(made), overwrite=True, **place)
-        try:
+        _check_lengths(connection, name, *types.names)
+        with _at_once(connection.con):
+            there = name in connection.list_tables(**place)
+            if there and not replace:
+                raise BadInput(
+                    f"{given}: the table exists; name another one, or pass force=true (in Python force=True)"
+                )
+            meanwhile = [f"{number}__unfinished" for number in range(len(types))]
+            made = types.empty_table().rename_columns(meanwhile).schema
+            connection.create_table(unfinished, schema=_ibis_schema(made), **place)
             for part in parts:
                 if len(part):
                     connection.insert(unfinished, ibis.memtable(part.rename_columns(meanwhile)), **place)
@@ -291,18 +297,20 @@ def _write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, conn
             for known, column in zip(meanwhile, types.names, strict=True):
                 renamed = f"RENAME COLUMN {quoted(known)} TO {quoted(column)}"
                 connection.con.execute(f"ALTER TABLE {where}{quoted(unfinished)} {renamed}")
-            with _at_once(connection.con):  # whoever stops here keeps the older table
-                if there:
-                    connection.con.execute(f"DROP TABLE {where}{quoted(name)}")
-                connection.con.execute(f"ALTER TABLE {where}{quoted(unfinished)} RENAME TO {quoted(name)}")
-        except BaseException:
-            connection.drop_table(unfinished, force=True, **place)
-            raise
+            if there:
+                connection.con.execute(f"DROP TABLE {where}{quoted(name)}")
+            connection.con.execute(f"ALTER TABLE {where}{quoted(unfinished)} RENAME TO {quoted(name)}")
     except _faults() as error:
         raise BadInput(f"{given}: cannot be written ({type(error).__name__}); check that you may write there") from None
     finally:
         connection.disconnect()
     return rows
+
+
+def _check_lengths(connection: Any, *names: str) -> None:
+    """Refuse names that PostgreSQL would cut: the shorter one may be that of another table."""
+    if connection.name == "postgres" and (long := [name for name in names if len(name.encode()) > LONGEST]):
+        raise BadInput(f"{long[0]!r}: a name in PostgreSQL has at most {LONGEST} bytes; choose a shorter one")
 
 
 @contextmanager

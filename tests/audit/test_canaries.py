@@ -1,7 +1,9 @@
 """Canaries in a fit, and the one-run audit of what came of it, in Python and on the command line."""
 
 import dataclasses
+import hashlib
 import json
+import resource
 
 import numpy as np
 import pandas as pd
@@ -9,10 +11,10 @@ import pytest
 from clinic import make_frame, make_schema
 from gate import GATE_ERROR
 
-from synthdp import BadInput, Budget, Synthesizer
+from synthdp import BadInput, Budget, Synthesizer, load
 from synthdp.audit import Canaries, hold_out, one_run, plant
 from synthdp.audit.canaries import encoded
-from synthdp.cli import run
+from synthdp.cli import audits, run
 from synthdp.schema.codec import Codec
 
 
@@ -155,6 +157,47 @@ def test_the_command_line_from_fit_to_verdict(tmp_path, capsys, monkeypatch):
     assert run(["audit", "release=run/release"]) == 2
     assert run(["fit", *data, "out=run", "force=true"]) == 0
     assert not (tmp_path / "run" / "internal" / "canaries.json").exists()  # of another fit
+
+
+def test_canaries_of_an_earlier_fit_are_not_said_to_be_in_records_that_stay_in_a_database(tmp_path, monkeypatch):
+    """Nothing is planted there. Its release said that it was, and an audit with the older canaries contradicted nothing."""
+    pytest.importorskip("duckdb", reason="needs the extra database")
+    monkeypatch.chdir(tmp_path)
+    make_frame(300).to_csv("patients.csv", index=False)
+    make_schema().save("schema.yaml")
+    words = [
+        "fit",
+        "data.path=patients.csv",
+        "data.schema=schema.yaml",
+        "generator=independent",
+        "account=none",
+        "out=run",
+    ]
+    assert run([*words, "audit.canaries=20"]) == 0
+    assert "20 made-up records" in load("run/release").statement.declared["audit"]
+    assert run([*words, "data.engine=duckdb", "force=true"]) == 0
+    assert "audit" not in load("run/release").statement.declared
+    assert not (tmp_path / "run" / "internal" / "canaries.json").exists()
+
+
+def test_canaries_are_whole_whenever_the_disk_is_full(rng, tmp_path):
+    """They are written before the fit, and once more when the release is there."""
+    _, canaries = plant(make_frame(20), make_schema(), 30, rng)
+    path, model = tmp_path / "canaries.json", tmp_path / "model.safetensors"
+    model.write_bytes(b"model")
+    canaries.save(path)
+    before, limits = path.read_text(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    for write in (lambda: canaries.save(path), lambda: audits.bind(tmp_path, tmp_path)):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+        try:
+            with pytest.raises(BadInput, match=r"canaries\.json: cannot be written \(File too large\)"):
+                write()
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert path.read_text() == before
+    audits.bind(tmp_path, tmp_path)
+    assert json.loads(path.read_text())["release"] == hashlib.sha256(b"model").hexdigest()
+    assert path.stat().st_mode & 0o077 == 0
 
 
 def test_the_command_line_audits_a_generator(capsys):

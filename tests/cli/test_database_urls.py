@@ -1,11 +1,14 @@
 """Tables of databases on the command line: DuckDB and PostgreSQL, in and out, and no password anywhere."""
 
 import math
+import subprocess
+import sys
 from itertools import count
 
 import databases
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from clinic import make_frame, make_schema
 
@@ -293,3 +296,63 @@ def test_columns_of_odd_names_are_written_and_read(server, tmp_path):
         record_files.write_to_database([frame], database_url.address(url), schema, replace=False)
         found = record_files.from_database(database_url.address(url), schema)
         pd.testing.assert_frame_equal(found.astype("Int64"), frame)
+
+
+@pytest.mark.heavy
+def test_no_name_that_postgresql_would_cut_loses_another_table(server):
+    """A table of 63 letters, of which nobody said that it may be replaced, was dropped for one of 64 that begin alike."""
+    import psycopg
+
+    url, name = f"postgresql://postgres@/postgres?host={server}", "t" * 63
+    with psycopg.connect(host=str(server), user=databases.USER, dbname="postgres") as connection:
+        connection.execute(f"create table {name} (patient text)")
+    types, real = pa.schema([("a", pa.int64())]), pa.schema([("patient", pa.string())])
+    for longer in ("t", "\u00e9"):
+        for force in (False, True):
+            with pytest.raises(BadInput, match="has at most 63 bytes; choose a shorter one"):
+                database_url.write([], types, database_url.address(url, name[1:] + "\u00e9" + longer), replace=force)
+            with pytest.raises(BadInput, match="has at most 63 bytes; choose a shorter one"):
+                database_url.write([], types, database_url.address(url, name + longer), replace=force)
+    with pytest.raises(BadInput, match="has at most 63 bytes; choose a shorter one"):
+        database_url.write([], pa.schema([("c" * 64, pa.int64())]), database_url.address(url, name), replace=True)
+    assert database_url.read(database_url.address(url, name)).schema.names == real.names
+    one = pa.table({"a": [1]}, types)
+    assert database_url.write([one], types, database_url.address(url, name), replace=True) == 1
+    assert database_url.read(database_url.address(url, name)).to_pydict() == {"a": [1]}
+
+
+KILLED = """
+import os, sys
+import pyarrow as pa
+from synthdp.tables import database_url
+
+url, table = sys.argv[1:]
+types, part = pa.schema([("a", pa.int64())]), pa.table({"a": range(100)})
+
+def killed():
+    yield part
+    if url.startswith("postgresql"):
+        assert database_url.write([part, part, part], types, database_url.address(url, table), replace=True) == 300
+    yield part
+    os._exit(9)
+
+database_url.write(killed(), types, database_url.address(url, table), replace=True)
+"""
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("kind", ["postgresql", "duckdb"])
+def test_a_killed_writer_leaves_the_older_table_and_nothing_else(request, tmp_path, kind):
+    """In PostgreSQL another one may write the same table meanwhile: their rows were mixed."""
+    types, part = pa.schema([("a", pa.int64())]), pa.table({"a": range(100)})
+    url = f"duckdb:///{tmp_path}/made.duckdb"
+    if kind == "postgresql":
+        url = f"postgresql://postgres@/postgres?host={request.getfixturevalue('server')}"
+    address = database_url.address(f"{url}#main.made" if kind == "duckdb" else f"{url}#public.made")
+    database_url.write([part, part], types, address, replace=True)
+
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", KILLED, url, address.table], timeout=120)
+    assert done.returncode == 9
+    assert database_url.read(address).num_rows == (200 if kind == "duckdb" else 300)
+    tables = database_url.tables_in(database_url.address(f"{url}#{'main' if kind == 'duckdb' else 'public'}"))
+    assert not [name for name in tables if "unfinished" in name]

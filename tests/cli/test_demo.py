@@ -5,7 +5,7 @@ import functools
 
 import pytest
 
-from synthdp.cli import compose, run, settings
+from synthdp.cli import compose, output_paths, run, settings
 from synthdp.schema.table_review import review_tables
 from synthdp.sets import made_up_clinic, named, record_files
 
@@ -52,6 +52,18 @@ def test_the_demo_of_linked_tables(tmp_path, monkeypatch, capsys):
     assert not set(made["person"]["person_id"]) & set(real["person"]["person_id"])
     assert (out / "tables.account").exists()
     assert (out / "evaluation" / "evaluation.html").exists()
+
+
+@pytest.mark.parametrize("histories", ["true", "false"])
+def test_two_demos_cannot_have_one_folder(tmp_path, monkeypatch, capsys, histories):
+    """Each would replace what the other wrote, and both take the same places for ledger and release."""
+    for name in ("_demo_of_one", "_demo_of_tables"):
+        monkeypatch.setattr(f"synthdp.cli.commands.{name}", lambda *_: pytest.fail("began"))
+    out = tmp_path / "out"
+    with output_paths.claimed(str(out), force=False):
+        assert run(["demo", f"out={out}", f"histories={histories}", "force=true"]) == 2
+        assert "another fit is working in this folder" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_demo_of_linked_tables_is_by_histories_whoever_names_no_generator(tmp_path, capsys):

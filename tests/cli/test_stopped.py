@@ -14,6 +14,7 @@ from clinic import make_frame, make_schema
 from hydra.errors import HydraException
 
 from synthdp import NotEntered, Release, Schema, load
+from synthdp.budgets import AccountFile, Entry
 from synthdp.cli import compose, output_paths, run
 from synthdp.errors import BadInput
 from synthdp.generators.independent import Independent
@@ -293,3 +294,39 @@ def test_a_fit_that_cannot_go_on_says_what_it_lost_and_not_to_go_on(tmp_path, ca
     assert "charged so far: epsilon" in said
     assert "to continue" not in said
     assert "nearly the whole budget" not in said
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_a_fit_that_is_refused_right_after_its_charge_says_what_its_account_holds(tmp_path, capsys, monkeypatch, read):
+    """Its ledger holds no charge yet; the account holds the whole plan."""
+    make_frame(300).to_csv(tmp_path / "train.csv", index=False)
+    make_schema().save(tmp_path / "schema.yaml")
+    words = ["fit", f"data.path={tmp_path / 'train.csv'}", f"data.schema={tmp_path / 'schema.yaml'}"]
+    words += ["generator=independent", "budget.epsilon=0.5", "budget.delta=1e-5", f"out={tmp_path / 'run'}"]
+
+    def refuses(*_):
+        raise BadInput("after the charge")
+
+    enter = Entry.enter
+    with monkeypatch.context() as patch:
+
+        def entered(*given):
+            enter(*given)
+            if not read:
+                patch.setattr(AccountFile, "read", refuses)
+            refuses()
+
+        patch.setattr(Entry, "enter", entered)
+        assert run(words) == 2
+    said = capsys.readouterr().err
+    account = tmp_path / "train.csv.account"
+    assert "after the charge" in said
+    if read:
+        assert (
+            f"The account {account} holds its whole plan, for epsilon 0.5 at delta 1e-05. Run the same command" in said
+        )
+    else:
+        assert f"The account {account} cannot be read now, and may hold the fit's whole plan" in said
+    assert run([*words, "resume=true"]) == 0
+    (fit,) = AccountFile(path=account).read().fits
+    assert fit.budget == (0.5, 1e-5)

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from synthdp.files import private_folder
+from synthdp.files import atomic, private_folder
 
 CHILD = """
 import sys
@@ -108,7 +108,7 @@ def test_what_is_made_is_nobody_elses_under_any_umask(tmp_path, no_umask):
         (place / "stays").touch()
     assert [path.name for path in place.iterdir()] == ["stays"]
     (tmp_path / "file").touch(0o666)
-    private_folder.write(tmp_path / "file", "text")
+    atomic.write(tmp_path / "file", "text", private=True)
     assert mode(tmp_path / "file") == 0o600
     assert os.umask(0) == 0  # what it was
 

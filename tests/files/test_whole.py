@@ -2,14 +2,21 @@
 
 import errno
 import os
+import stat
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from synthdp.errors import BadInput
 from synthdp.files import atomic
+from synthdp.schema.columns import Identifier
+from synthdp.schema.schema import Boolean, Image, Integer, Schema
+from synthdp.sets import record_files
 
 OLD, NEW = {"a": b"old", "b": b"old b"}, {"a": b"new" * 1000, "c/d": b"new too"}
 STEPS = ("fsync", "rename", "replace", "mkdir", "rmdir", "unlink")
@@ -94,6 +101,43 @@ def test_a_file_is_the_old_one_or_the_new_one(tmp_path):
     assert steps > 2
 
 
+def test_what_a_killed_writer_of_a_file_left_is_nobody_elses_and_gone_once_it_is_written_again(tmp_path):
+    """It may be records: `split` writes them so."""
+    path = tmp_path / "train.csv"
+
+    def work():
+        with atomic.file(path) as part:
+            part.write_bytes(b"records")
+            os._exit(9)
+
+    assert stopped(work, 100)
+    (left,) = tmp_path.iterdir()
+    assert stat.S_IMODE(left.stat().st_mode) == 0o700
+    with atomic.file(path) as part:
+        assert not left.exists()
+        with atomic.file(path) as other:  # of a writer that lives
+            other.write_bytes(b"first")
+        part.write_bytes(b"last")
+    assert path.read_bytes() == b"last"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("old", "new"), [("=1", "x"), ("x", "=1"), ("=1", "+2"), ("'x", "x")])
+def test_a_csv_file_is_read_as_it_was_written_whenever_its_writer_stopped(tmp_path, old, new):
+    """What was neutralised is listed in a second file, which cannot appear or go at the same moment."""
+    schema = Schema(columns=(Identifier(name="patient"), Boolean(name="b")))
+    seen = set()
+    for steps in range(40):
+        path = tmp_path / f"{steps}.csv"
+        record_files.write(pd.DataFrame({"patient": [old], "b": [True]}), path, schema)
+        frame = pd.DataFrame({"patient": [new], "b": [True]})
+        if not stopped(lambda: record_files.write(frame, path, schema, force=True), steps):  # noqa: B023 - called at once
+            break
+        (found,) = record_files.read(path, schema)["patient"]
+        seen.add(found)
+    assert seen == {old, new}
+
+
 def test_everything_is_synced_before_it_gets_its_name_and_the_name_after(tmp_path, monkeypatch):
     happened = []
     synced, renamed = os.fsync, os.rename
@@ -173,6 +217,48 @@ def test_two_writers_do_not_clear_up_after_each_other(tmp_path):
         fill(new, OLD)
     assert content(path) == OLD
     assert [each.name for each in tmp_path.iterdir()] == ["release"]
+
+
+def test_two_writers_that_end_at_once_do_not_take_each_other_s_folder_for_a_stopped_one_s(tmp_path, monkeypatch):
+    """One was told that its release cannot be written, or both were lost."""
+    path, rename, others = tmp_path / "release", os.rename, []
+    put(path)
+
+    def renamed(old, new):
+        rename(old, new)
+        if Path(new).name == ".release.old":
+            monkeypatch.setattr(os, "rename", rename)
+            others.append(threading.Thread(target=put, args=[path]))
+            others[0].start()
+            others[0].join(0.3)
+
+    monkeypatch.setattr(os, "rename", renamed)
+    with atomic.folder(path) as new:
+        fill(new, OLD)
+    others[0].join()
+    assert content(path) == NEW
+    assert [each.name for each in tmp_path.iterdir()] == ["release"]
+
+
+def test_what_was_complete_when_its_writer_was_stopped_is_not_replaced_unasked(tmp_path):
+    schema = Schema(columns=(Integer(name="day", bounds=(0, 9)), Image(name="scan", height=2, width=2)))
+    frame = pd.DataFrame({"day": [7], "scan": [np.zeros((2, 2, 1), np.uint8)]})
+    seen = set()
+    for steps in range(60):
+        path = tmp_path / str(steps) / "scans"
+        path.parent.mkdir()
+        if not stopped(lambda: record_files.write(frame, path, schema), steps):  # noqa: B023 - called at once
+            break
+        complete = path.exists() or (path.parent / ".scans.new").exists()
+        seen.add((complete, path.exists()))
+        if complete:
+            with pytest.raises(BadInput, match="exists"):
+                record_files.write(frame.assign(day=8), path, schema)
+        else:
+            record_files.write(frame.assign(day=8), path, schema)
+        assert list(record_files.read(path, schema)["day"]) == [7 if complete else 8]
+        assert os.listdir(path.parent) == ["scans"]
+    assert seen == {(False, False), (True, False), (True, True)}
 
 
 def test_a_link_or_a_folder_of_somebody_else_s_stays(tmp_path):

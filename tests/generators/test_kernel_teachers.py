@@ -6,12 +6,14 @@ import torch
 from clinic import make_frame, make_schema, quick
 from stopping import files, same, stopped_after_saving, stopped_before_step
 
-from synthdp import BadInput, Budget, Schema, Synthesizer
+from synthdp import BadInput, Budget, Schema, Synthesizer, api, generators
+from synthdp.api import settings_of as api_settings
 from synthdp.generators.adversarial.pair_kernel import interactions, learnt
 from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
 from synthdp.generators.kernel_teachers import KernelTeachers
 from synthdp.generators.parts.table_networks import Blocks
 from synthdp.ledger.events import Entry, Gaussian, Vote
+from synthdp.ledger.ledger import Ledger
 from synthdp.schema.codec import Codec
 from synthdp.seal.teachers import MeanEmbeddings
 from synthdp.seal.teachers.mean_embeddings import compared
@@ -221,3 +223,20 @@ def test_a_kernels_answer_to_a_query_does_not_depend_on_the_other_queries(seed):
     for few in (63, 57, 40, 17, 3):
         assert torch.equal(compared(space.kernel, codes, codes[:few]), whole[:, :few])
         assert torch.equal(compared(space.kernel, codes[few:], codes[:64]), whole[few:])
+
+
+def test_a_fit_that_began_before_a_setting_was_renamed_goes_on(tmp_path, monkeypatch):
+    """Which fit a checkpoint belongs to is told by the names of its settings, too."""
+    made = Synthesizer(quick(NAME, start="columns", steps=2), schema=make_schema(), budget=BUDGET)
+    names = {"student_weight": "witness_weight"}
+    with monkeypatch.context() as older:
+        older.setattr(generators, "SETTINGS", {})
+        older.setattr(
+            api, "settings_of", lambda of: {names.get(name, name): value for name, value in api_settings(of).items()}
+        )
+        with stopped_after_saving(1):
+            made.fit(make_frame(60), seed=3, **files(tmp_path / "stopped"))
+    charged = Ledger.read(tmp_path / "stopped" / "ledger.jsonl").entries()
+    release = made.fit(make_frame(60), seed=3, resume=True, **files(tmp_path / "stopped"))
+    assert release.ledger.entries()[: len(charged)] == charged
+    same(release, made.fit(make_frame(60), seed=3))
