@@ -27,20 +27,20 @@ def case_of(name, images):
     return worst_pairs.cases(images=images)[name]
 
 
-# Fits that take 15 ms or less are made five hundred times a side here. Others are made a hundred times, which shows a gross leak, and the
-# dearest, which take 0.15 s or more, forty times. `make audit` makes a thousand of each.
+# Here each generator comes through a whole audit, which shows a gross leak. Fits that take 15 ms or less are made 250 times a side, others
+# sixty times, and the dearest, which take 0.15 s or more, twenty times. `make audit` makes a thousand of each.
 CHEAP = {"independent", "privbayes", "classgauss", "dpmerf", "rongauss", "imle"}
 DEAR = {"histories", "histories:linked", "dpdm", "dpdm:unet", "dpdm:gradients"}
 
 
 def audited(name, images=False, epsilon=4.0, **options):
-    runs, tuning = (500, 200) if name in CHEAP else (40, 40) if name in DEAR else (100, 50)
+    runs, tuning = (250, 100) if name in CHEAP else (20, 20) if name in DEAR else (60, 30)
     options = {"runs": runs, "tuning_runs": tuning, "gate_error": GATE_ERROR, "workers": 1, **options}
     options.setdefault("pair", case_of(name, images).pair())
     return black_box.audit(worst_pairs.made(name, images=images), Budget(epsilon, DELTA), **options)
 
 
-# Some twenty seconds each. What they ask is audited at the door in `test_door`, question by question.
+# Some ten seconds each. What they ask is audited at the door in `test_door`, question by question.
 @pytest.mark.heavy
 @pytest.mark.parametrize(("name", "images"), NAMES)
 def test_no_generator_leaks_more_than_it_claims(name, images):
