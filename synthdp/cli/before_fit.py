@@ -283,11 +283,11 @@ def split(config: Config) -> None:
         with suppress(OSError):
             out.rmdir()
         raise
-    whose = "each record" if schema.unit is None else f"all records of one {schema.unit}"
+    whose = "each record by itself" if schema.unit is None else f"all records of one {schema.unit} together"
     print(f"train      {train}: give it to fit and, as data.train=, to evaluate")
     print(f"held out   {held_out}: give it to evaluate as data.test=")
     print(
-        f"split      {whose} together, about {options.share:.0%} held out by a keyed hash; key= splits a later export in the same way"
+        f"split      {whose}, about {options.share:.0%} held out by a keyed hash; key= splits a later export in the same way"
     )
     described, copied = Path(options.schema), True
     if isinstance(schema.units, int):

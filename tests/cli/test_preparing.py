@@ -472,6 +472,16 @@ def test_split_keeps_patients_together_and_every_row_as_it_was(place, capsys, na
     assert set(read(place / "later" / f"held_out{ending}")["patient"]) == set(held["patient"])
 
 
+def test_split_says_what_stays_together(place, capsys):
+    schema = {**FACTS, "columns": COLUMNS}
+    assert run(["split", "path=a.csv", "schema=schema.yaml", "out=parts"]) == 0
+    assert "split      all records of one patient together, about 20% held out" in capsys.readouterr().out
+    apart = {key: value for key, value in schema.items() if key not in ("unit", "max_records_per_unit")}
+    (place / "apart.yaml").write_text(yaml.safe_dump(apart, sort_keys=False))
+    assert run(["split", "path=a.csv", "schema=apart.yaml", "out=apart"]) == 0
+    assert "split      each record by itself, about 20% held out" in capsys.readouterr().out
+
+
 def test_the_schema_that_split_copies_keeps_its_lines_and_knows_of_the_looks_before(place, capsys):
     """The log of looks goes by the file's name, so a copy under another name once counted as not edited after a look."""
     words = ["split", "path=a.csv", "schema=schema.yaml"]
