@@ -402,6 +402,16 @@ def test_a_plan_beyond_the_budget_is_refused(place, capsys):
     assert "budget" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("default:budget.delta")
+def test_a_plan_warns_of_a_delta_that_promises_nothing(place, capsys):
+    """As the fit does, when the budget has been agreed on."""
+    words = ["plan", *DATA, "generator=independent", "account=none"]
+    assert run([*words, "budget.delta=0.02"]) == 0
+    assert "budget.delta=0.02 is not below 1 / units = 1.7e-02" in capsys.readouterr().err
+    assert run([*words, "budget.delta=1e-5"]) == 0
+    assert "not below" not in capsys.readouterr().err
+
+
 def test_a_plan_with_time_makes_the_whole_fit(place, capsys):
     words = ["plan", *DATA, "generator=independent", "budget.delta=1e-5", "account=none", "time=true", "format=json"]
     assert run(words) == 0
