@@ -563,7 +563,7 @@ def settings_of(generator: Any) -> Mapping[str, Any]:
 
 
 def warn_of_large_delta(budget: Budget, schema: Schema) -> None:
-    """Refuse a delta of one over the number of units or more, since it promises nothing."""
+    """Warn of a delta of one over the number of units or more, since it promises nothing."""
     if isinstance(schema.units, int) and budget.delta >= 1 / schema.units:
         warnings.warn(
             f"budget.delta={budget.delta:g} is not below 1 / units = {1 / schema.units:.1e}: such a delta would allow the release "

@@ -41,7 +41,9 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 def listed(names: Sequence[str], most: int = 8, others: str = "more") -> str:
     """The first `most` of the names, and how many others there are."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} {others}" if len(names) > most else "")
+    left = len(names) - most
+    rest = others.removesuffix("s") if left == 1 else others
+    return ", ".join(names[:most]) + (f" and {left} {rest}" if left > 0 else "")
 
 
 class NotEntered(UserWarning):

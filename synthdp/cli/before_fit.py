@@ -218,7 +218,7 @@ def _more(finding: "Finding") -> str:
 
 def plan(config: Config) -> None:
     """What a fit with these arguments would ask, and how much noise its answers would hold. No record is read."""
-    from synthdp.api import Synthesizer
+    from synthdp.api import Synthesizer, warn_of_large_delta
     from synthdp.planning import planned
     from synthdp.tables import database_url
 
@@ -231,6 +231,7 @@ def plan(config: Config) -> None:
     account = account_of(config["account"], config["data"])
     fits.check_account(account, config, schema, Path(options.out))
     fits.warn_of_large(config["budget"])
+    warn_of_large_delta(config["budget"], schema)
     found = planned(synthesizer, time=options.time)
     if options.format == "json":
         print(json.dumps(found.to_json(), allow_nan=False))
@@ -283,11 +284,11 @@ def split(config: Config) -> None:
         with suppress(OSError):
             out.rmdir()
         raise
-    whose = "each record" if schema.unit is None else f"all records of one {schema.unit}"
+    whose = "each record by itself" if schema.unit is None else f"all records of one {schema.unit} together"
     print(f"train      {train}: give it to fit and, as data.train=, to evaluate")
     print(f"held out   {held_out}: give it to evaluate as data.test=")
     print(
-        f"split      {whose} together, about {options.share:.0%} held out by a keyed hash; key= splits a later export in the same way"
+        f"split      {whose}, about {options.share:.0%} held out by a keyed hash; key= splits a later export in the same way"
     )
     described, copied = Path(options.schema), True
     if isinstance(schema.units, int):

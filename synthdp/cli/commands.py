@@ -13,6 +13,8 @@ from synthdp.cli.budgets import account_of, spent_of
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from synthdp.api import Release
     from synthdp.budgets import AccountFile
     from synthdp.report.statement import Statement
@@ -239,8 +241,10 @@ def schema(config: Config) -> None:
     drafted = draft(*picture_draft.drafted(path)) if found is None else draft(found.frame, path, found=found)
     for line in () if found is None else found.lines():
         print(line, file=sys.stderr if out is None else sys.stdout)
-    if path.name.lower().endswith((*record_files.TEXT_ENDINGS, foreign.XLSX)):  # other files name their columns
-        _doubt_header(path, drafted.schema)
+    if found is not None and path.name.lower().endswith(
+        (*record_files.TEXT_ENDINGS, foreign.XLSX)
+    ):  # others name their columns
+        _doubt_header(path, found.frame)
     if out is None or seen is None:
         print(drafted.schema, end="")
         return
@@ -364,17 +368,24 @@ def _from_dictionary(path: Path, out: Path | None) -> None:
     _put(dictionary.schema_text(path), out, f"{said}, and name in declared_by who answers for it")
 
 
-def _doubt_header(path: Path, drafted: str) -> None:
+def _doubt_header(path: Path, frame: "DataFrame") -> None:
     """Warn where names of columns look like a record's cells: of a file without a header they are."""
-    from synthdp.schema import cells, yamlfile
+    from synthdp.schema import cells
 
-    names = list(map(str, yamlfile.parse(drafted, str(path))["columns"]))
+    names = list(map(str, frame.columns))
     form = re.compile(f"{cells.NUMBER}|{cells.INSTANT}")
     found = [name for name in names if form.fullmatch(name) or name.lower() in cells.TRUTHS]
+    what, cause = "numbers, dates or truth values", ""
+    if not found:
+        found = [name for name in names if (frame[name].astype(str) == name).any()]
+        what, cause = (
+            "among the cells of their columns",
+            ". If the header is repeated among the records, take it out there",
+        )
     if found:
         output_paths.warn(
-            f"{path}: is the first line a header? {len(found)} of {len(names)} names of columns are numbers, dates or "
-            "truth values. If it is a record, add a header and draft anew: the draft repeats these names as public"
+            f"{path}: is the first line a header? {len(found)} of {len(names)} names of columns are {what}. If it is a record, "
+            f"add a header and draft anew: the draft repeats these names as public{cause}"
         )
 
 

@@ -195,7 +195,7 @@ def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any
     that lost 0.1 or more. Columns that are constant among training people are left out, and pairs that are not `enough` have 0. None where
     none is left, or where a set has no visit that follows another."""
     from synthdp.evaluate.association import associations, enough
-    from synthdp.evaluate.figures import LEAST_LOST, kept
+    from synthdp.evaluate.figures import is_lost, kept
 
     varied = [axis for axis in axes if len(np.unique(_present(sets["train"].table.column(axis.name)))) > 1]
     tables: dict[str, Table] = {}
@@ -214,11 +214,12 @@ def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any
         for column, present in enumerate(names)
     ]
     same, others = ([pair for pair in pairs if (pair["last"] == pair["present"]) is of] for of in (True, False))
-    lost = sorted(others, key=lambda pair: kept(pair["train"], pair["synthetic"]))[:MOST_LOST]
+    lost = [pair for pair in others if is_lost(pair["train"], pair["synthetic"])]
+    lost = sorted(lost, key=lambda pair: kept(pair["train"], pair["synthetic"]))[:MOST_LOST]
     return {
         "mean": float(np.abs(held["synthetic"] - held["train"]).mean()),
         "real": float(np.abs(held["test"] - held["train"]).mean()),
-        "pairs": [*same, *(pair for pair in lost if kept(pair["train"], pair["synthetic"]) <= -LEAST_LOST)],
+        "pairs": [*same, *lost],
     }
 
 

@@ -76,3 +76,8 @@ def kept(real: float, made: float) -> float:
     """How much stronger an association is among synthetic rows, in the direction that it has among real ones: below 0 it was lost,
     and below minus its strength it has the other sign."""
     return made * (-1.0 if real < 0 else 1.0) - abs(real)
+
+
+def is_lost(real: float, made: float) -> bool:
+    """Whether an association lost `LEAST_LOST` or more of its strength; one that is weaker among real rows had nothing to lose."""
+    return abs(real) >= LEAST_LOST and kept(real, made) <= -LEAST_LOST

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from synthdp.evaluate.figures import LEAST_LOST, kept, said, small
+from synthdp.evaluate.figures import is_lost, kept, said, small
 from synthdp.evaluate.scores import METRIC_LABELS
 
 if TYPE_CHECKING:
@@ -200,9 +200,7 @@ def lost_associations(found: Mapping[str, Any], histories: Mapping[str, Any] | N
     ]
     pairs += [(f"{pair['present']} and the last {pair['last']}", pair["train"], pair["synthetic"]) for pair in onward]
     rows: list[dict[str, Any]] = [
-        {"columns": columns, "train": real, "synthetic": made}
-        for columns, real, made in pairs
-        if kept(real, made) <= -LEAST_LOST
+        {"columns": columns, "train": real, "synthetic": made} for columns, real, made in pairs if is_lost(real, made)
     ]
     return sorted(rows, key=lambda row: kept(row["train"], row["synthetic"]))[:MOST_LOST]
 

@@ -239,6 +239,20 @@ def alone(schema: Schema, counted: Iterable[Counted]) -> tuple[str, ...]:
     return tuple(column.name for column in schema.coded if column.name in schema.names and column.name not in together)
 
 
+def by_target(statement: "Statement") -> list[str]:
+    """The columns that were counted with columns to predict alone, where others could have been counted with them."""
+    company = dict[str, set[str]]()
+    for each in statement.counted or ():
+        for table in each.tables if each.purpose == MODEL else ():
+            for name in table:
+                company.setdefault(name, set()).update(table)
+    targets = set(statement.declared["targets"])
+    others = [str(each["name"]) for each in statement.columns if each["name"] in company.keys() - targets]
+    return (
+        [name for name in others if company[name] - {name} and company[name] - {name} <= targets] if others[1:] else []
+    )
+
+
 def brief(statement: "Statement") -> list[str]:
     """Lines for a terminal."""
     return [f"lost       {sentence}" for sentence in sentences(statement)]
@@ -280,6 +294,11 @@ def sentences(statement: "Statement") -> Iterator[str]:
         yield (
             f"Known only by themselves, without any relation to another column: {closed(_listed(lost.alone))} Synthetic records show no "
             "association of these columns but by chance."
+        )
+    if named := by_target(statement):
+        yield (
+            f"Counted together with {_listed(statement.declared['targets'])} and with no other column: {closed(_listed(named))} Synthetic "
+            "records show no other relations of these columns than those that follow from this one."
         )
     if lost.wide:
         yield (

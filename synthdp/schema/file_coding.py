@@ -539,6 +539,8 @@ class Coded:
         from synthdp.schema import cells
 
         column = self.column
+        if isinstance(column, Categorical) and isinstance(column.categories, str):  # what is learned may be anything
+            return code == column.other
         if isinstance(column, Categorical | Ordinal):
             return code in column.categories or (
                 in_numbers(column) and cells.whole(self._whole(code)) in column.categories

@@ -261,9 +261,15 @@ class Schema:
 
     def check_reading(self) -> None:
         """Raise `BadInput` where what is declared of a column contradicts how its file is written: such a schema is not fitted."""
-        for schema in (self, *(linked_tables.of_table(self, table) for table in self.tables)):
-            if schema.reading is not None:
-                schema.reading.check(schema.columns, values=True)
+        if self.reading is not None:
+            self.reading.check(self.columns, values=True)
+        for table in self.tables:
+            each = linked_tables.of_table(self, table)
+            try:
+                if each.reading is not None:
+                    each.reading.check(each.columns, values=True)
+            except BadInput as error:
+                raise BadInput(f"table {table.name!r}: {error}") from None
 
     def with_targets(self, *targets: str) -> "Schema":
         """The same schema with other targets."""

@@ -217,8 +217,11 @@ class ColumnFormat:
             return True
         if any(A_CODE.match(text) for text in rest.texts):  # codes of somebody's list
             return False
-        if (suffix := _suffix(rest.texts)) is not None:
-            rest = rest.without(suffix)
+        if (suffix := _suffix(rest)) is not None:
+            odd = tuple(text for text in rest.texts if not _has_suffix(text, suffix))
+            if odd:
+                self._note(rest, lambda text: text not in odd, f"a number with {suffix.strip(SPACE)!r} after it")
+            rest = rest.but(odd).without(suffix)
         grouped = rest.matching(GROUPED.fullmatch)
         if grouped and rest.matching(lambda text: _is_number(text) or GROUPED.fullmatch(text)) >= MOST:
             return self._grouped(rest, codes, suffix)
@@ -403,12 +406,19 @@ def _is_number(text: str) -> bool:
     return COMMA.fullmatch(text) is not None or POINT.fullmatch(text) is not None
 
 
-def _suffix(texts: list[str]) -> str | None:
-    """What follows the number in every text, of a public list."""
-    found = {match and match[0] for match in map(SUFFIX.search, texts)}
-    (suffix, *others) = found or {None}
-    bare = [] if others or suffix is None else [text.removesuffix(suffix) for text in texts]
-    return suffix if bare and all(_is_number(text) or GROUPED.fullmatch(text) for text in bare) else None
+def _suffix(values: Values) -> str | None:
+    """What follows the number in every text, or in most of many, of a public list."""
+    found = Counter(match[0] for match in map(SUFFIX.search, values.texts) if match)
+    if not found:
+        return None
+    suffix = found.most_common(1)[0][0]
+    share = values.matching(lambda text: _has_suffix(text, suffix))
+    return suffix if share == 1 or (share >= MOST and len(values.texts) >= FEW) else None
+
+
+def _has_suffix(text: str, suffix: str) -> bool:
+    match, bare = SUFFIX.search(text), text.removesuffix(suffix)
+    return match is not None and match[0] == suffix and (_is_number(bare) or GROUPED.fullmatch(bare) is not None)
 
 
 def _alike(text: str, word: str, other: str) -> str:

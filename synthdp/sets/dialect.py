@@ -239,6 +239,12 @@ def sheet(path: Path, wanted: str | None) -> Found:
     if found.titles:
         rows = "row 1 is" if found.titles == 1 else f"rows 1 to {found.titles} are"
         made = replace(made, mind=(f"{rows} taken as titles above the header", *made.mind))
+    if found.merged:
+        text = (
+            f"cells are merged in {', '.join(map(repr, found.merged))}: only the first cell of a merged range holds its value, and the "
+            "others count as missing; unmerge them, and fill in each cell"
+        )
+        made = replace(made, mind=(*made.mind, text))
     if not found.others:
         return made
     if found.covers:

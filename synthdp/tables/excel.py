@@ -34,7 +34,8 @@ FIRST_DAY = date(1900, 3, 1)  # before it, Excel's calendar has a day that never
 class Sheet:
     """The cells of a sheet: of each column the texts, null where they are blank, and what each cell is (`foreign_parser`). `lines`: the row
     of each record; `others`: further sheets that hold something; `covers`: those of them that come before it and hold no table;
-    `odd`: why each further sheet holds none, if no sheet does; `titles`: rows above the header that are no records."""
+    `odd`: why each further sheet holds none, if no sheet does; `titles`: rows above the header that are no records;
+    `merged`: columns with merged cells."""
 
     name: str
     names: list[str]
@@ -43,6 +44,7 @@ class Sheet:
     lines: NDArray[np.int64]
     others: list[str]
     titles: int = 0
+    merged: tuple[str, ...] = ()
     covers: tuple[str, ...] = ()
     odd: dict[str, str] = field(default_factory=dict)
 
@@ -60,6 +62,7 @@ def opened(path: Path, wanted: str | None) -> Sheet:
         lines=table.column("line").to_numpy(),
         others=facts["others"],
         titles=facts["titles"],
+        merged=tuple(facts["merged"]),
         covers=tuple(facts["covers"]),
         odd=facts["odd"],
     )

@@ -147,8 +147,17 @@ def _table(sheet: Any, others: list[str], covers: list[str], odd: dict[str, str]
             "odd": odd,
             "line": top + 1,
             "titles": titles,
+            "merged": _merged(sheet, top, left, header),
         },
     )
+
+
+def _merged(sheet: Any, top: int, left: int, header: list[str | None]) -> list[str]:
+    """The columns in which cells below the header, in row `top`, are merged with others: only the first of them holds the value."""
+    ranges = [
+        (first, last) for (_, first), (bottom, last) in sheet.merged_cell_ranges or () if bottom > top and last >= left
+    ]
+    return [name for place, name in enumerate(header, left) if name and any(a <= place <= b for a, b in ranges)]
 
 
 def _titles(rows: list[list[Any]]) -> int:

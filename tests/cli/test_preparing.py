@@ -402,6 +402,16 @@ def test_a_plan_beyond_the_budget_is_refused(place, capsys):
     assert "budget" in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("default:budget.delta")
+def test_a_plan_warns_of_a_delta_that_promises_nothing(place, capsys):
+    """As the fit does, when the budget has been agreed on."""
+    words = ["plan", *DATA, "generator=independent", "account=none"]
+    assert run([*words, "budget.delta=0.02"]) == 0
+    assert "budget.delta=0.02 is not below 1 / units = 1.7e-02" in capsys.readouterr().err
+    assert run([*words, "budget.delta=1e-5"]) == 0
+    assert "not below" not in capsys.readouterr().err
+
+
 def test_a_plan_with_time_makes_the_whole_fit(place, capsys):
     words = ["plan", *DATA, "generator=independent", "budget.delta=1e-5", "account=none", "time=true", "format=json"]
     assert run(words) == 0
@@ -470,6 +480,16 @@ def test_split_keeps_patients_together_and_every_row_as_it_was(place, capsys, na
     again = ["split", f"path={name}", "schema=schema.yaml", "out=later", "key=parts/split.key"]
     assert run(again) == 0
     assert set(read(place / "later" / f"held_out{ending}")["patient"]) == set(held["patient"])
+
+
+def test_split_says_what_stays_together(place, capsys):
+    schema = {**FACTS, "columns": COLUMNS}
+    assert run(["split", "path=a.csv", "schema=schema.yaml", "out=parts"]) == 0
+    assert "split      all records of one patient together, about 20% held out" in capsys.readouterr().out
+    apart = {key: value for key, value in schema.items() if key not in ("unit", "max_records_per_unit")}
+    (place / "apart.yaml").write_text(yaml.safe_dump(apart, sort_keys=False))
+    assert run(["split", "path=a.csv", "schema=apart.yaml", "out=apart"]) == 0
+    assert "split      each record by itself, about 20% held out" in capsys.readouterr().out
 
 
 def test_the_schema_that_split_copies_keeps_its_lines_and_knows_of_the_looks_before(place, capsys):

@@ -219,6 +219,18 @@ def test_a_file_without_a_header_is_doubted(files, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_a_file_of_words_without_a_header_is_doubted(files, capsys):
+    """The words of the first record became the names of columns, which are public, and nothing was said."""
+    draft = ["schema", f"path={files / 'bare.csv'}", f"out={files / 'draft.yaml'}", "force=true"]
+    records = "".join(f"Patient {row};{'mw'[row % 2]};{('E11', 'I10')[row // 2 % 2]}\n" for row in range(40))
+    (files / "bare.csv").write_text(records)
+    assert run(draft) == 0
+    assert "is the first line a header? 2 of 3 names of columns are among the cells" in capsys.readouterr().err
+    (files / "bare.csv").write_text("name;sex;code\n" + records)
+    assert run(draft) == 0
+    assert "header" not in capsys.readouterr().err
+
+
 def test_split_says_what_declared_units_are_meant_for_and_not_what_the_table_holds(files, capsys):
     made = replace(make_schema(), units=200)  # for 60 records
     made.save(files / "schema.yaml")

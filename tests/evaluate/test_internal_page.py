@@ -597,8 +597,10 @@ def test_a_lost_association_is_lost_whatever_its_sign(result, page):
     assert figures.kept(-0.5, 0.0) == figures.kept(0.5, 0.0) == -0.5
     assert figures.kept(-0.5, 0.25) == figures.kept(0.5, -0.25) == -0.75, "and one of the other sign is lost more"
     assert figures.kept(-0.25, -0.75) == figures.kept(0.25, 0.75) == 0.5
+    assert figures.is_lost(-0.1, 0.0)
+    assert not figures.is_lost(-0.02, 0.3), "what was not there cannot be lost"
     entry = {"names": ["a", "b", "c"], "train": [[1, -0.6, 0.1], [-0.6, 1, 0.05], [0.1, 0.05, 1]]}
-    entry["synthetic"] = [[1, 0.1, 0.5], [0.1, 1, 0.0], [0.5, 0.0, 1]]
+    entry["synthetic"] = [[1, 0.1, 0.5], [0.1, 1, -0.2], [0.5, -0.2, 1]]
     assert findings.lost_associations({"correlation_difference": entry}) == [
         {"columns": "a and b", "train": -0.6, "synthetic": 0.1}
     ]

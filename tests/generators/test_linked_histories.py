@@ -733,6 +733,23 @@ def test_rows_of_one_table_are_not_drawn_of_linked_ones(release):
         release.sample(10)
 
 
+def test_a_row_for_whose_date_there_is_no_time_is_left_out_and_does_not_stop_a_fit_that_was_paid_for():
+    """Visits go on for years after the last day that the dates below them may have, and rows are in order all the same."""
+    frames = hospital(60, seed=1)
+    frames["lab"] = frames["lab"][frames["lab"]["taken"] < "2020-07-01"]
+    for missing in (False, True):
+        taken = {**LAB["columns"]["taken"], "bounds": ["2020-01-01", "2020-06-30"], "missing": missing}
+        lab = {**LAB, "columns": {**LAB["columns"], "taken": taken}}
+        declared = with_labs(units=60, rules=["lab.taken >= visit.start"], tables={"lab": lab})
+        sample = fitted(BUDGET, frames, declared=declared, seed=1).sample_tables(60, seed=0)
+        declared.validate_tables(sample, "error")
+        rows = sample["lab"].merge(sample["visit"], on="visit_id")
+        assert not (rows["taken"] < rows["start"]).any()
+        after = rows[rows["start"] > "2020-06-30"]
+        assert len(after) > 0 if missing else len(after) == 0
+        assert after["taken"].isna().all()
+
+
 @pytest.mark.heavy
 def test_several_dates_of_a_row_and_dates_before_a_visit_keep_their_orders():
     """Also where a date may be missing or has another resolution; categories that hold all others are looked at in drawn records."""

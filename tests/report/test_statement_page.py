@@ -512,6 +512,27 @@ def test_what_was_lost_is_told():
     assert "No category was merged" in Page(render(make_statement(lost=Lost()))).text
 
 
+def test_columns_that_were_counted_with_the_label_alone_are_told():
+    """A wide table at a small epsilon: the fit asks for pairs of a part of the columns, and a fit says this in a warning only."""
+    names = ["dead", "age", "ward", "urea", "sex"]
+    columns = [{"name": name, "kind": "boolean", "declared": {}, "bought": {}} for name in names]
+    declared = {"by": "me", "units": None, "targets": ["dead"], "name": ""}
+    with_label = Counted(noise=9.0, tables=tuple((name, "dead") for name in names[1:]))
+    pairs = Counted(noise=9.0, tables=(("age", "ward"), ("age",)))
+    told = "Counted together with dead and with no other column: urea, sex."
+    made = make_statement(columns=columns, declared=declared, counted=(with_label, pairs), lost=Lost())
+    assert told in Page(render(made)).text
+    assert any(told in line for line in information_loss.brief(made))
+    for counted in (
+        None,
+        (),
+        (replace(with_label, purpose=FITNESS),),
+        (replace(with_label, tables=(("age", "dead"),)),),
+    ):
+        made = make_statement(columns=columns, declared=declared, counted=counted, lost=Lost())
+        assert "No category was merged" in Page(render(made)).text, "of one column besides there is no other relation"
+
+
 def test_names_with_a_full_stop_of_their_own_end_no_sentence_with_two():
     lost = Lost(
         hidden=(Hidden(column="code", categories=("x", "n.a."), share=0.5),), alone=("no.",), wide=("temp.",), empty=()

@@ -410,6 +410,13 @@ def test_check_says_what_a_larger_number_of_rows_does_to_the_noise_of_histories(
     assert told["diagnosis.visit_id"] == f"{rows}. What is learned of diagnosis.code holds more noise"
 
 
+def test_what_a_reading_may_not_say_of_what_is_declared_names_the_table():
+    """Columns of several tables often have the same name."""
+    table = declared(tables={"lab": {**LAB, "reading": {"columns": {"value": {"numbers": {"<5": 2.5}}}}}}, rules=None)
+    with pytest.raises(BadInput, match=r"table 'lab': reading: column 'value': numbers: .* declare atoms: \[2.5\]"):
+        Schema.from_dict(table).check_declared()
+
+
 def test_columns_that_are_left_out_of_people_and_of_visits_are_not_joined():
     left_out = {
         "person": {"columns": {**DECLARED["tables"]["person"]["columns"], "sex": {"kind": "ignore"}}},

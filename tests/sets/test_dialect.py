@@ -299,6 +299,22 @@ def test_mistakes_in_a_column_of_numbers_or_dates_are_told_by_their_line(tmp_pat
         schema.validate(record_files.read(tmp_path / "t.csv", schema))
 
 
+def test_numbers_without_the_unit_of_the_others_are_told_and_do_not_make_the_column_categories(tmp_path):
+    """Such as 99 for a missing percentage: the draft proposed a category for each percentage, and said nothing."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n" + "".join(f"{'99' if row == 60 else f'{row} %'},{row % 3}\n" for row in range(90)))
+    found = record_files.look(path)
+    made = Schema.from_dict(yamlfile.parse(draft(found.frame, path, found=found).schema, "draft"))
+    assert made.column("a").kind == "integer"
+    assert made.reading.coding("a").suffix == " %"
+    assert any(
+        text.startswith("column 'a': line 62 (record 61): expected a number with '%' after") for text in found.mind
+    )
+    assert found.others == {"a": ("99",)}
+    path.write_text("a,b\n" + "".join(f"{'99' if row % 4 else f'{row} %'},{row % 3}\n" for row in range(90)))
+    assert record_files.look(path).reading is None, "a quarter of the cells decides nothing"
+
+
 def test_mistakes_in_a_table_with_types_are_told_by_their_record(tmp_path):
     """The file was read for its lines, as if it were CSV, and refused as no UTF-8."""
     pd.DataFrame({"n": [*(f"{row},5" for row in range(60)), "CANARY"]}).to_parquet(tmp_path / "t.parquet")

@@ -76,6 +76,9 @@ def test_a_draft_is_for_review_and_nobody_declares_it():
     ):
         schema.check_declared()
     assert max(map(len, text.splitlines())) <= 140
+    nine = replace(schema, columns=tuple(column for column in schema.columns if column.name not in ("day", "time")))
+    with pytest.raises(BadInput, match=r" and 1 other were guessed"):
+        nine.check_declared()
 
 
 def test_one_record_more_changes_nothing_in_a_draft():

@@ -302,6 +302,22 @@ def test_titles_above_the_header_are_skipped_and_told(tmp_path, titles):
     assert not any("titles" in text for text in plain.mind)
 
 
+def test_columns_with_merged_cells_are_told_since_all_but_the_first_cell_are_blank(tmp_path):
+    """A title is often merged as well, and nothing is lost by that."""
+    with xlsxwriter.Workbook(str(tmp_path / "t.xlsx")) as book:
+        sheet = book.add_worksheet("Export")
+        sheet.merge_range(0, 1, 0, 3, "Clinic")
+        sheet.write_row(2, 1, ["patient", "ward", "sex"])
+        for row in range(3, 9):
+            sheet.write_row(row, 1, [f"P{row}", None if row in (5, 6) else "a", "f"])
+        sheet.merge_range(4, 2, 6, 2, "b")
+    found = record_files.look(tmp_path / "t.xlsx")
+    (told,) = [text for text in found.mind if "merged" in text]
+    assert told.startswith("cells are merged in 'ward': only the first cell of a merged range holds its value")
+    assert found.frame["ward"].isna().sum() == 2
+    assert not any("merged" in text for text in record_files.look(workbook(tmp_path / "u.xlsx", UGLY)).mind)
+
+
 def test_a_sheet_that_is_no_table_is_named_with_the_reason(tmp_path):
     wide = [["a", "b"], ["1", "2", "3"]]
     path = workbook(tmp_path / "t.xlsx", [["Clinic"]], Data=wide, Dates=[["a", 1], ["x", 2]], Empty=[["a", "b"], ["x"]])

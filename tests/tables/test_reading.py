@@ -341,6 +341,17 @@ def test_what_a_reading_may_not_say_of_what_is_declared(reading, message):
         Schema.from_dict(values).check_declared()
 
 
+@pytest.mark.parametrize("code", ["", "n", "learn", "NA"])
+def test_any_code_for_missing_values_goes_with_categories_that_are_learned(code):
+    """But for the category of all values that are not kept: what is learned may be anything."""
+    columns = {**COLUMNS, "ward": {"kind": "categorical", "categories": "learn", "missing": True, "other": "rest"}}
+    values = {"declared_by": "the tests", "columns": columns, "reading": {"missing": [code, "-"]}}
+    Schema.from_dict(values).check_declared()
+    values["reading"] = {"columns": {"ward": {"missing": [code, "rest"]}}}
+    with pytest.raises(BadInput, match="'ward': 'rest' is a value that the column may have and a code for missing"):
+        Schema.from_dict(values).check_declared()
+
+
 def test_a_reading_is_kept_with_its_schema(tmp_path):
     whole = schema(review=True)
     whole.save(tmp_path / "schema.yaml")

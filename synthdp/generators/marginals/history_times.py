@@ -252,7 +252,7 @@ def draw_date(
     least, most = starts[None, :] + base[:, None], np.append(starts[1:] - 1, LARGEST)[None, :]
     most = np.where(most < LARGEST, most + base[:, None], LARGEST)
     least[:, 0] = -LARGEST
-    closed = (least > high[:, None]) | (most < low[:, None])
+    closed = np.maximum(least, low[:, None]) > np.minimum(most, high[:, None])  # also where low > high: no time at all
     closed = np.column_stack([closed, np.full(len(visits), name not in below.optional)])
     chances = np.maximum(conditional.probabilities(row, view.sizes), LEAST_CHANCE)
     codes = np.where(closed.all(1), -1, drawn(np.where(closed, 0, chances), rng)) if len(visits) else visits
