@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from gate import DELTA, GATE_ERROR
 from sweeps import sweep
-from test_door import set_the_counter_back
 
 from synthdp import BadInput, Budget, generators
 from synthdp.audit import black_box, worst_pairs
@@ -30,7 +29,8 @@ def case_of(name, images):
 # Here each generator comes through a whole audit, which shows a gross leak. Fits that take 15 ms or less are made 250 times a side, others
 # sixty times, and the dearest, which take 0.15 s or more, twenty times. `make audit` makes a thousand of each.
 CHEAP = {"independent", "privbayes", "classgauss", "dpmerf", "rongauss", "imle"}
-DEAR = {"histories", "histories:linked", "dpdm", "dpdm:unet", "dpdm:gradients"}
+DEAR = {"histories", "histories:linked", "dpdm:gradients"}
+DEAREST = {"dpdm", "dpdm:unet"}  # a second and more: `make audit` alone; `dpdm:gradients` is the same fit, seen from nearer
 
 
 def audited(name, images=False, epsilon=4.0, **options):
@@ -42,7 +42,7 @@ def audited(name, images=False, epsilon=4.0, **options):
 
 # Some ten seconds each. What they ask is audited at the door in `test_door`, question by question.
 @pytest.mark.heavy
-@pytest.mark.parametrize(("name", "images"), NAMES)
+@pytest.mark.parametrize(("name", "images"), [each for each in NAMES if each[0] not in DEAREST])
 def test_no_generator_leaks_more_than_it_claims(name, images):
     found = audited(name, images)
     assert 3.8 <= found.epsilon <= 4.0
@@ -168,16 +168,12 @@ class Loops:
 
 
 @pytest.mark.heavy
-def test_a_generator_of_many_loops_keeps_its_claim_and_coins_that_are_reused_are_found(monkeypatch):
-    """End to end, through the public methods and by the sum of all answers alone.
-
-    3,500 runs found the reuse in 999 of 1,000 simulations of the sum. At rate 0.1 and epsilon 2, 2,000 runs miss it once in three.
-    """
-    claim = (Loops(), Budget(4.4, DELTA))
+def test_a_generator_of_many_loops_keeps_its_claim():
+    """End to end, through the public methods and by the sum of all answers alone. Coins that are reused are found at the door
+    (`test_door`): to find them by this sum takes 4,000 fits a side."""
     terms = {"pair": worst_pairs.worst_case(), "gate_error": GATE_ERROR, "workers": 1}
-    assert not black_box.audit(*claim, runs=300, tuning_runs=100, **terms).verdict.contradicted
-    set_the_counter_back(monkeypatch)
-    assert black_box.audit(*claim, runs=4000, tuning_runs=800, **terms).word == "contradicted"
+    found = black_box.audit(Loops(), Budget(4.4, DELTA), runs=300, tuning_runs=100, **terms)
+    assert not found.verdict.contradicted
 
 
 VOTES = ("kernel_teachers:votes", "pategan_original")  # labels are few, and models that got the same ones are the same

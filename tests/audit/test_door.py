@@ -161,7 +161,8 @@ def test_the_door_draws_other_noise_after_a_stop(attack):
     assert not audited(attack).verdict.contradicted
 
 
-@pytest.mark.parametrize("attack", sweep([*FULL, *SLOW], FULL[: len(KINDS)].__contains__), ids=name_of)
+# Of `SLOW` one stands for all here; `make audit` takes each.
+@pytest.mark.parametrize("attack", sweep([*FULL, SLOW[0]], FULL[: len(KINDS)].__contains__), ids=name_of)
 def test_half_the_noise_is_found_whatever_is_asked(attack):
     more = {} if reach(attack) == 1 else {"runs": 3 * RUNS}
     if (

@@ -210,7 +210,7 @@ def test_the_nearest_component_is_the_nearest_one():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("shape", [(64, 64, 1), (32, 32, 3)])
+@pytest.mark.parametrize("shape", [(48, 48, 1), (32, 32, 3)])
 def test_larger_pictures_and_colour_keep_their_classes(shape):
     """Made-up pictures whose bright half is where their label says: more than half of the difference is there, in each colour."""
     height, width, channels = shape

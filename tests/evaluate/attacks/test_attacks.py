@@ -70,7 +70,7 @@ def test_false_alarms_are_as_rare_as_stated(monkeypatch):
 
 @pytest.mark.heavy
 def test_false_alarms_at_length():
-    alarms, runs = Counter(), 100
+    alarms, runs = Counter(), 60
     for seed in range(runs):
         parts = population(150, (seed, 4)), population(150, (seed, 5)), population(300, (seed, 6))
         alarms.update(x["id"] for x in attacks.run(*parts, targets=["site"])[0] if x["verdict"] == "concern")
