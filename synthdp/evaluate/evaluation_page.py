@@ -105,7 +105,7 @@ def _target(key: str, name: str, entry: Mapping[str, Any], names: Mapping[str, s
         "intervals": any(value.get("interval") is not None for value in cells),
         "groups": groups,
         "plots": [
-            utility_plot(dict(entry), metric, METRIC_LABELS[metric], dict(names), f"{key}-{metric}")
+            utility_plot(entry, metric, METRIC_LABELS[metric], names, f"{key}-{metric}")
             for metric in PLOTTED
             if any(metric in scores for scores in entry["trtr"].values())
         ],
