@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from synthdp import pages
 from synthdp.evaluate.figures import middle, said
 
 if TYPE_CHECKING:
@@ -186,20 +186,10 @@ def svg(draw: Any, size: tuple[float, float], alt: str, key: str) -> str:
     """
     from html import escape
 
-    import matplotlib as mpl
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    settings: dict[Any, Any] = {**STYLE, "svg.hashsalt": key}
-    with mpl.rc_context(settings):
-        figure = Figure(figsize=size, layout="constrained")
-        FigureCanvasSVG(figure)
+    with pages.drawing(size, {**STYLE, "svg.hashsalt": key}) as (figure, buffer):
         draw(figure)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'\bid="', f'id="{key}-', text)
     text = text.replace("url(#", f"url(#{key}-").replace('href="#', f'href="#{key}-').replace(INK, "currentColor")
     box = f"0 0 {size[0] * 72:g} {size[1] * 72:g}"
