@@ -185,21 +185,13 @@ def _contents(result: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _target(place: int, name: str, entry: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    arms = (("Trained on real pictures (ceiling)", "trtr"), ("Trained on synthetic pictures", "tstr"))
-    groups = []
-    for label, arm in arms:
-        rows = [(names[model], [scores.get(metric) for metric in METRICS]) for model, scores in entry[arm].items()]
-        if len(rows) > 1:
-            rows.append(("Mean of these", [entry["average"][arm].get(metric) for metric in METRICS]))
-        if rows:
-            groups.append((label, rows))
-    constant = [entry["floors"]["majority"].get(metric) for metric in METRICS]
-    groups.append(("Floor: always predicting the majority class", [("No model", constant)]))
+    from synthdp.evaluate.evaluation_page import by_arm
+
     return {
         "name": name,
         "key": f"target{place}",
         "entry": entry,
-        "groups": groups,
+        "groups": by_arm(entry, names, METRICS, "pictures"),
         "plots": [
             utility_plot(entry, metric, METRIC_LABELS[metric], names, f"target{place}-{metric}", records="pictures")
             for metric in PLOTTED
