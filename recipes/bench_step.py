@@ -158,7 +158,13 @@ def steps(case: Case) -> dict[str, Step]:
         return sums.finished()
 
     def one_at_a_time(module: nn.Module) -> gradients.Gradients:
-        sums = gradients.per_unit_reference(module, loss, rows, None, CLIP)
+        trained = dict(module.named_parameters())
+        sums = {name: torch.zeros_like(parameter, dtype=torch.float64) for name, parameter in trained.items()}
+        for row in rows.split(1):
+            parts = [part.double() for part in torch.autograd.grad(loss(module, row).sum(), list(trained.values()))]
+            norm = torch.stack([part.square().sum() for part in parts]).sum().sqrt()
+            for total, part in zip(sums.values(), parts, strict=True):
+                total += part * (CLIP / norm.clamp_min(CLIP))
         return gradients.Gradients(torch.cat([value.flatten() for value in sums.values()]), sums)
 
     def noise_alone() -> None:

@@ -2,10 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from synthdp import moved
-
-moved.install()
-
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:

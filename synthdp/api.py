@@ -197,7 +197,7 @@ def _read(folder: Path, public: Path | str | None, *, costly: bool) -> tuple[Rel
                 f"{folder}: the generator {name!s:.80} comes from the package {package}, version {version}, which is not installed here. "
                 f"Install it to read the model; `synthdp epsilon ledger={folder / 'ledger.jsonl'}` computes epsilon without it"
             )
-        generator = generators.make(name, settings, found.schema)
+        generator = generators.make(*generators.renamed(name, settings, found.schema))
         origin = generators.origin(generator)
         verified = found.check(name, settings, package=None if origin is None else origin["package"], costly=costly)
         model = generator.restore(found.schema, found.tensors)
@@ -244,10 +244,7 @@ class Synthesizer:
         if generator is None:
             generator = generators.default(schema)
         if isinstance(generator, str):
-            settings = dict(generators.renamed_settings(generator, settings, warn=True))
-            named, generator = generator, generators.make(generator, settings, schema)
-            if generator.name != named:
-                generators.warn_of_name(named, generator.name)
+            generator = generators.make(generator, settings)
         elif settings:
             raise BadInput("give settings with a generator's name, or a generator that has them already, not both")
         generators.check_trust([generator], trust)

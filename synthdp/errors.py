@@ -1,11 +1,10 @@
-"""The error for input that cannot be used, the warnings that users may want to silence by name, and old names of classes, which warn."""
+"""The error for input that cannot be used, and the warnings that users may want to silence by name."""
 
 import contextlib
 import difflib
 import re
-import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 # `scheme://user:password@host`, also where a path has made one slash of two; a password may hold an @ itself. DuckDB's URLs are paths.
 IN_URL = re.compile(r"(?<![\w+.-])(?!duckdb:)([A-Za-z][\w+.-]*:/+[^\s:/@'\"]*):.{0,500}@")
@@ -61,22 +60,3 @@ def warnings_shown() -> Iterator[None]:
         warnings.filters = [("default" if each[0] in ENDING else each[0], *each[1:]) for each in warnings.filters]
         warnings.simplefilter("default", append=True)  # which also makes Python forget what the earlier filters decided
         yield
-
-
-def renamed(module: str, **names: str) -> Callable[..., object]:
-    """The `__getattr__` of a module whose names changed, old = new: an old one gives what the new one does, and warns for one version.
-
-    Modules that moved are found by `moved`.
-    """
-
-    def named(old: str, caller: int = 2) -> object:
-        if old not in names:
-            raise AttributeError(f"module {module!r} has no attribute {old!r}")
-        warnings.warn(
-            f"{module}.{old} is now {names[old]}; the next version drops the old name",
-            DeprecationWarning,
-            stacklevel=caller,  # the line that imports the name
-        )
-        return getattr(sys.modules[module], names[old])
-
-    return named

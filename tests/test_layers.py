@@ -154,7 +154,7 @@ EDGES = {
     },
 }
 FREE = {"errors"}
-ENTRANCES = ("__init__", "__main__", "moved")  # they stand above all rooms
+ENTRANCES = ("__init__", "__main__")  # they stand above all rooms
 VERSION = {
     "api",
     "cli",
@@ -399,7 +399,6 @@ THROUGH_THE_STORE = {
     "by a string, shorter": "from importlib import import_module as find\n\nstore = find('synthdp.seal.records')",
     "by what is loaded": "import sys\n\nstore = sys.modules['synthdp.seal.records']",
     "by a private field": "def fit(data):\n    return data._sealed",
-    "by the old name": "from synthdp.privacy.store import reading",
 }
 
 

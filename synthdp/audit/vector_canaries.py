@@ -365,8 +365,8 @@ def _towards(codes: Codes, canaries: int) -> Array:
 
 
 def _loss(module: nn.Module, codes: Tensor) -> Tensor:
-    """The product of the weights with `_towards`, whose gradient that is."""
-    width = module.get_parameter("weight").shape[1]
+    """The product of each layer's weights with `_towards`, whose gradient that is."""
+    width = next(module.parameters()).shape[1]
     own = nn.functional.one_hot(codes[:, 0].long(), width + 1)[:, :-1].float()
     values: Tensor = module(FAR * own * (2 * codes[:, 2:3].float() - 1))
     return values.squeeze(1)
@@ -393,17 +393,10 @@ class _Two(nn.Module):
         return found
 
 
-def _loss_of_two(module: nn.Module, codes: Tensor) -> Tensor:
-    width = module.get_parameter("one.weight").shape[1]
-    own = nn.functional.one_hot(codes[:, 0].long(), width + 1)[:, :-1].float()
-    values: Tensor = module(FAR * own * (2 * codes[:, 2:3].float() - 1))
-    return values.squeeze(1)
-
-
 def _in_groups(attack: Vectors, canaries: int, noise: float) -> Gradient:
     """In buckets of float32 where units hold one record; two groups of different clips, with noise of their own."""
     rule = PerGroup(groups=(("one",), ("other",)), shares=PARTS, noise=PARTS)
-    return Gradient(_Two(canaries), _loss_of_two, CLIP, noise, rule, expected=attack.rate * canaries)
+    return Gradient(_Two(canaries), _loss, CLIP, noise, rule, expected=attack.rate * canaries)
 
 
 def _of_groups(attack: Vectors, answer: Any) -> Array:  # noqa: ARG001

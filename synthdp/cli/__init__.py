@@ -58,7 +58,6 @@ ELSEWHERE = {
     "keygen": "releases",
     "sign": "releases",
 }  # commands that are not in commands.py
-RENAMED = {"account": "epsilon"}  # the old name warns, and goes with the next version
 INTERNAL = (
     "check",
     "split",
@@ -143,10 +142,6 @@ def overview() -> str:
 
 
 def _run(command: str, arguments: list[str]) -> int:
-    if command in RENAMED:
-        now = RENAMED[command]
-        warnings.warn(f"`synthdp {command}` is now `synthdp {now}`; the next version drops the old name", stacklevel=2)
-        command = now
     if command not in COMMANDS:
         import difflib
 

@@ -54,7 +54,6 @@ def compose(command: str, words: Sequence[str]) -> list[Config]:
         words = [ACCOUNT + word.removeprefix("account") if word.startswith("account=") else word for word in words]
     if command in FLAT:
         words = [word.removeprefix("data.") for word in words]
-    words = [_renamed(word) for word in words]
     _check_experiment(words, folders)
     _check_groups(command, words)
     overrides = [_readable(_quoted(_escaped(word), command)) for word in words]
@@ -135,17 +134,6 @@ def _flags(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
         else:
             plain.append(word)
     return plain, folders, multirun
-
-
-def _renamed(word: str) -> str:
-    """The word with the name that a generator's setting has now."""
-    group, _, rest = word.partition(".")
-    setting, _, value = rest.partition("=")
-    for generator, names in generators.SETTINGS.items():
-        if group == "generator" and setting in names:
-            (now,) = generators.renamed_settings(generator, {setting: value}, warn=True)
-            return f"generator.{now}={value}"
-    return word
 
 
 def _check_experiment(words: Sequence[str], folders: Sequence[str]) -> None:
@@ -235,29 +223,23 @@ def _one(command: str, overrides: list[str], folders: list[str]) -> Config:
 
 
 def _chosen(command: str, overrides: list[str], folders: Sequence[str]) -> list[str]:
-    """With the generator that the schema gets, where neither a word nor an experiment says so, or where what they say had two halves
-    (`generators.IMAGE_HALVES`)."""
+    """With the generator that the schema gets, where neither a word nor an experiment says so."""
     named = [word for word in overrides if word.startswith("generator=")]
-    if named and named[-1].partition("=")[2] not in (DEFAULT, *generators.IMAGE_HALVES):
+    if named and named[-1] != f"generator={DEFAULT}":
         return overrides
     others = [word for word in overrides if not word.startswith("generator.")]  # settings of a generator not yet known
     plain = _resolved(command, others, _composed(command, others, folders))
-    name = plain["generator"]["name"]
-    if name not in (DEFAULT, *generators.IMAGE_HALVES):
+    if plain["generator"]["name"] != DEFAULT:
         return overrides
     given = plain.get("data", {})
     data = option_values.made(settings.Data, given, "data.") if isinstance(given, Mapping) else settings.Data()
     known = data.name is not None or data.schema is not None  # else no records, or what the command will refuse
     schema = real_records.declared(data) if known else None
-    images = schema is not None and schema.image is not None
-    chosen = generators.IMAGE_HALVES[name] if images and name in generators.IMAGE_HALVES else name
-    if name == DEFAULT and plain.get("histories"):  # of a demo
+    if plain.get("histories"):  # of a demo
         chosen = generators.HISTORIES
-    elif name == DEFAULT:
+    else:
         chosen = generators.DEFAULT[generators.TABLE] if schema is None else generators.default(schema)
-    if name not in (DEFAULT, chosen):
-        generators.warn_of_name(name, chosen)
-    return overrides if chosen == name else [*(word for word in overrides if word not in named), f"generator={chosen}"]
+    return [*(word for word in overrides if word not in named), f"generator={chosen}"]
 
 
 def _composed(command: str, overrides: Sequence[str], folders: Sequence[str]) -> Any:
@@ -341,12 +323,10 @@ def _typed(command: str, plain: Config) -> Config:
     for group in settings.GROUPS.get(command, {}):
         values = _of_group(group, plain.get(group))
         if group == "generator":
-            name = values.pop("name", None) or _nameless()
-            kind: Any = generators.find(name)
-            values = dict(generators.renamed_settings(name, values, warn=True))
-            config[group] = option_values.made(kind, values, "generator.")
+            kind: Any = generators.find(values.pop("name", None) or _nameless())
         else:
-            config[group] = option_values.made(settings.KINDS[group], values, f"{group}.")
+            kind = settings.KINDS[group]
+        config[group] = option_values.made(kind, values, f"{group}.")
     return config
 
 

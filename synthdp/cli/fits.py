@@ -112,7 +112,6 @@ def _candidate(given: Any) -> tuple[str, Mapping[str, Any]]:
         return given, {}
     if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
         raise BadInput(f"a candidate is a generator's name, or a name with settings, as in {FORM}")
-    given = generators.renamed_settings(given["name"], given, warn=True)
     found = option_values.made(
         generators.find(given["name"]), {**option_values.defaults(generators.find(given["name"])), **_known(given)}
     )

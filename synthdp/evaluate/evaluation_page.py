@@ -92,7 +92,7 @@ def _target(key: str, name: str, entry: Mapping[str, Any], names: Mapping[str, s
     from synthdp.evaluate.evaluation_plots import calibration_plot, utility_plot
 
     found = metrics(entry)
-    groups = _groups(entry, names, found)
+    groups = by_arm(entry, names, found)
     cells = [value for _, rows in groups for _, values in rows for value in values if value]
     evaluation_plots = entry.get("calibration")
     return {
@@ -105,7 +105,7 @@ def _target(key: str, name: str, entry: Mapping[str, Any], names: Mapping[str, s
         "intervals": any(value.get("interval") is not None for value in cells),
         "groups": groups,
         "plots": [
-            utility_plot(dict(entry), metric, METRIC_LABELS[metric], dict(names), f"{key}-{metric}")
+            utility_plot(entry, metric, METRIC_LABELS[metric], names, f"{key}-{metric}")
             for metric in PLOTTED
             if any(metric in scores for scores in entry["trtr"].values())
         ],
@@ -122,13 +122,14 @@ def metrics(entry: Mapping[str, Any]) -> list[str]:
     return [metric for metric in ORDER if metric in present]
 
 
-def _groups(
-    entry: Mapping[str, Any], names: Mapping[str, str], found: Sequence[str]
+def by_arm(
+    entry: Mapping[str, Any], names: Mapping[str, str], found: Sequence[str], records: str = "rows"
 ) -> list[tuple[str, list[tuple[str, list[Any]]]]]:
+    """What the models were trained on, with each one's scores by the metrics `found`; then the floors. `records`: what they are called."""
     arms = (
-        ("Trained on real rows (ceiling)", entry["trtr"], "trtr"),
-        ("Trained on synthetic rows", entry["tstr"], "tstr"),
-        ("Floor: unrelated columns", entry["floors"]["independent"], "independent"),
+        (f"Trained on real {records} (ceiling)", entry["trtr"], "trtr"),
+        (f"Trained on synthetic {records}", entry["tstr"], "tstr"),
+        ("Floor: unrelated columns", entry["floors"].get("independent", {}), "independent"),
     )
     groups = []
     for label, arm, key in arms:

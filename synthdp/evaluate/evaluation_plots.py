@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from synthdp import pages
 from synthdp.evaluate.figures import middle, said
 
 if TYPE_CHECKING:
@@ -44,14 +44,17 @@ MOST_LETTERS = 78  # of an attack's name above its bar
 WORST_HEAT = 40  # columns in a heat map
 
 
-def utility_plot(entry: dict[str, Any], metric: str, label: str, names: dict[str, str], key: str) -> str:
-    """One target and metric (at most 1): a row per model with real, synthetic and floor; whiskers are the intervals, or
-    the range over the seeds where there is none."""
-    arms = (
-        ("trained on real rows", entry["trtr"], REAL, "D"),
-        ("trained on synthetic rows", entry["tstr"], SYNTHETIC, "o"),
-        ("floor: unrelated columns", entry["floors"]["independent"], FLOOR, "s"),
-    )
+def utility_plot(
+    entry: Mapping[str, Any], metric: str, label: str, names: Mapping[str, str], key: str, *, records: str = "rows"
+) -> str:
+    """One target and metric (at most 1): a line per model with real, synthetic and, where it was computed, the floor of unrelated
+    columns; whiskers are the intervals, or the range over the seeds where there is none. `records`: what they are called."""
+    arms = [
+        (f"trained on real {records}", entry["trtr"], REAL, "D"),
+        (f"trained on synthetic {records}", entry["tstr"], SYNTHETIC, "o"),
+    ]
+    if "independent" in entry["floors"]:
+        arms.append(("floor: unrelated columns", entry["floors"]["independent"], FLOOR, "s"))
     models = [m for m in names if any(metric in arm.get(m, {}) for _, arm, _, _ in arms)]
     guess = next(key for key in CONSTANT if key in entry["floors"])
     constant, guess = entry["floors"][guess].get(metric), CONSTANT[guess]
@@ -63,7 +66,7 @@ def utility_plot(entry: dict[str, Any], metric: str, label: str, names: dict[str
             found = [(i, arm[m][metric]) for i, m in enumerate(models) if metric in arm.get(m, {})]
             if not found:
                 continue
-            x, y = [v["mean"] for _, v in found], [i + (place - 1) * 0.2 for i, _ in found]
+            x, y = [v["mean"] for _, v in found], [i + (place - (len(arms) - 1) / 2) * 0.2 for i, _ in found]
             ends = [v.get("interval") or (min(v["values"]), max(v["values"])) for _, v in found]
             low = [max(0.0, mean - end[0]) for mean, end in zip(x, ends, strict=True)]  # rounding may go below zero
             high = [max(0.0, end[1] - mean) for mean, end in zip(x, ends, strict=True)]
@@ -86,7 +89,7 @@ def utility_plot(entry: dict[str, Any], metric: str, label: str, names: dict[str
         for arm_label, arm, _, _ in arms
         if metric in arm.get(m, {})
     )
-    return svg(draw, (4.6, 1.5 + step * len(models)), f"{label} on real held-out rows. {said}.", key)
+    return svg(draw, (4.6, 1.5 + step * len(models)), f"{label} on real held-out {records}. {said}.", key)
 
 
 def marginal_plot(name: str, column: dict[str, Any], key: str) -> str:
@@ -115,20 +118,29 @@ def marginal_plot(name: str, column: dict[str, Any], key: str) -> str:
             # Where synthetic rows have most is shown too: it may be what a fit merged, or missing.
             largest = np.argsort(-np.maximum(real, made), kind="stable")[:MOST_BARS]
             shown = cells if len(cells) <= MOST_BARS else np.sort(largest)
-            place = np.arange(len(shown))
-            axes.barh(place - 0.19, [real[i] for i in shown], height=0.36, color=REAL, alpha=0.8)
-            axes.barh(place + 0.19, [made[i] for i in shown], height=0.36, color=SYNTHETIC)
-            axes.set_yticks(place, [short(labels[i], 16) for i in shown])
-            axes.set_ylim(max(len(shown), 3) - 0.4, -0.6)
-            axes.tick_params(axis="y", length=0)
-            _percent(axes, "x")
+            bars(axes, [labels[i] for i in shown], [real[i] for i in shown], [made[i] for i in shown])
 
+    return svg(draw, (3.0, 1.9), f"Distribution of {name}. {largest_difference(labels, real, made, 'rows')}", key)
+
+
+def bars(axes: Axes, labels: Sequence[str], real: Sequence[float], made: Sequence[float]) -> None:
+    """Shares of categories, from the top down: of each the real one above the synthetic one."""
+    place = np.arange(len(labels))
+    axes.barh(place - 0.19, real, height=0.36, color=REAL, alpha=0.8)
+    axes.barh(place + 0.19, made, height=0.36, color=SYNTHETIC)
+    axes.set_yticks(place, [short(label, 16) for label in labels])
+    axes.set_ylim(max(len(labels), 3) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    _percent(axes, "x")
+
+
+def largest_difference(cells: Sequence[str], real: Sequence[float], made: Sequence[float], records: str) -> str:
+    """In words, the cell whose shares of real and synthetic `records` are farthest apart."""
     worst = int(np.argmax(np.abs(np.array(real) - np.array(made))))
-    alt = (
-        f"Distribution of {name}. Largest difference in {labels[worst]}: "
-        f"{100 * real[worst]:.1f} % of real training rows, {100 * made[worst]:.1f} % of synthetic rows."
+    return (
+        f"Largest difference in {cells[worst]}: {100 * real[worst]:.1f} % of real training {records}, "
+        f"{100 * made[worst]:.1f} % of synthetic {records}."
     )
-    return svg(draw, (3.0, 1.9), alt, key)
 
 
 def heat_map(names: Sequence[str], matrix: Sequence[Sequence[float]], label: str, key: str, *, signed: bool) -> str:
@@ -174,20 +186,10 @@ def svg(draw: Any, size: tuple[float, float], alt: str, key: str) -> str:
     """
     from html import escape
 
-    import matplotlib as mpl
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    settings: dict[Any, Any] = {**STYLE, "svg.hashsalt": key}
-    with mpl.rc_context(settings):
-        figure = Figure(figsize=size, layout="constrained")
-        FigureCanvasSVG(figure)
+    with pages.drawing(size, {**STYLE, "svg.hashsalt": key}) as (figure, buffer):
         draw(figure)
-        buffer = io.StringIO()
-        figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'\bid="', f'id="{key}-', text)
     text = text.replace("url(#", f"url(#{key}-").replace('href="#', f'href="#{key}-').replace(INK, "currentColor")
     box = f"0 0 {size[0] * 72:g} {size[1] * 72:g}"

@@ -1,7 +1,9 @@
-"""How wide a table of unknown origin may be, and to how much a packed file may unpack."""
+"""How wide a table of unknown origin may be, to how much a packed file may unpack, and what is said of a file that cannot be read."""
 
 import gzip
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from synthdp.errors import BadInput
@@ -13,6 +15,20 @@ RATIO = 200  # beyond that: so many times its own size. Deflate reaches 1,032 on
 BLOCK = 1 << 20
 MOST_FOOTER = 1 << 25  # bytes of a Parquet footer, which takes 20 times as much once it is read
 BROKEN = (gzip.BadGzipFile, EOFError, zlib.error)
+
+
+@contextmanager
+def faults_of(path: object, broken: type[Exception] | tuple[type[Exception], ...], form: str = "") -> Iterator[None]:
+    """What is `broken` within the block is the fault of the file at `path`, which cannot be read (such as " as Parquet"): a `BadInput` that
+    repeats none of a library's own words, since they may hold cells."""
+    try:
+        yield
+    except BadInput:
+        raise
+    except FileNotFoundError:
+        raise BadInput(f"{path}: no such file") from None
+    except broken as error:
+        raise BadInput(f"{path}: cannot be read{form} ({type(error).__name__})") from None
 
 
 def check_width(where: object, columns: int) -> None:

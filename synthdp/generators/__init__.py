@@ -10,7 +10,6 @@ import importlib
 import importlib.metadata
 import pkgutil
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points, version
@@ -254,39 +253,24 @@ UNREAD_TABLES = {"dpgan": 0.25, "pategan": 0.5}  # defaults of older releases, w
 OLD_START = "label"  # what None stood for in older releases
 
 
-def renamed(name: str, settings: Mapping[str, Any], schema: Schema | None = None) -> tuple[str, Mapping[str, Any]]:
-    """Name and settings as they are called now, of older releases too. A `pategan` with a `mode` is one of the two that it was
+def renamed(name: str, settings: Mapping[str, Any], schema: Schema) -> tuple[str, Mapping[str, Any]]:
+    """Name and settings of an older release, as they are called now. A `pategan` with a `mode` is one of the two that it was
     (`MODES`); what learned images beside tables is, for a schema with an image column, the generator of images (`IMAGE_HALVES`)."""
     if name == "pategan" and "mode" in settings:
         name, settings = _without_mode(settings)
-    settings = renamed_settings(name, settings)
+    now = SETTINGS.get(name, {})
+    settings = {now.get(key, key): value for key, value in settings.items()}
     if settings.get("start") == "none" and settings.get("tables", -1.0) == UNREAD_TABLES.get(name):
         settings = {key: value for key, value in settings.items() if key != "tables"}
     if name not in IMAGE_HALVES:
         return name, {key: value for key, value in settings.items() if (key, value) != ("start", None)}
-    pictures = schema is not None and schema.image is not None
+    pictures = schema.image is not None
     if not pictures and settings.get("start", "") is None:
         settings = {**settings, "start": OLD_START}
     settings = {key: value for key, value in settings.items() if value is not None}  # which stood for a default
     if not pictures:
         return name, settings
     return IMAGE_HALVES[name], _of_images(name, settings)
-
-
-def renamed_settings(name: str, settings: Mapping[str, Any], *, warn: bool = False) -> Mapping[str, Any]:
-    """The settings of a generator by the names that they have now (`SETTINGS`). `warn` says so, for whoever typed the old ones."""
-    names = SETTINGS.get(name, {})
-    for old, new in names.items():
-        if old in settings and new in settings:
-            raise BadInput(f"generator.{old} is now generator.{new}: give only the latter")
-        if warn and old in settings:
-            warnings.warn(f"generator.{old} is now generator.{new}; the next version drops the old name", stacklevel=3)
-    return {names.get(key, key): value for key, value in settings.items()}
-
-
-def warn_of_name(old: str, new: str) -> None:
-    """Say that what was named is called otherwise now."""
-    warnings.warn(f"generator {old} is now {new} for these records; the next version drops the old name", stacklevel=3)
 
 
 def _of_images(name: str, settings: dict[str, Any]) -> dict[str, Any]:
@@ -323,10 +307,8 @@ def _without_mode(settings: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     }
 
 
-def make(name: str, settings: Mapping[str, Any], schema: Schema | None = None) -> Generator:
-    """A generator with these settings, for records of this schema; raises `BadInput` for an unknown setting or a value that it
-    refuses."""
-    name, settings = renamed(name, settings, schema)
+def make(name: str, settings: Mapping[str, Any]) -> Generator:
+    """A generator with these settings. Raises `BadInput` for an unknown setting or a value that it refuses."""
     kind: Any = find(name)
     known = [field.name for field in dataclasses.fields(kind)]
     for given in settings:

@@ -21,7 +21,7 @@ from torch.nn import functional
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, check_distributions, check_tensors, silent
 from synthdp.generators.parts import devices
-from synthdp.generators.parts.gan_model import check_label, label_place
+from synthdp.generators.parts.gan_model import check_label, check_widths, label_place, tensors_of
 from synthdp.generators.parts.record_vectors import Array, Vectors
 from synthdp.generators.parts.table_networks import WIDTH, Blocks, draw_latent, nearest_distribution, random
 from synthdp.generators.parts.training_state import implied, kept_of
@@ -254,11 +254,7 @@ class DPMERF:
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The weights and the label's distribution."""
         vectors = Vectors(Codec(schema), label_place(self.condition, schema))
-        widths = tuple(tensors[f"layers.{place}.weight"].shape[0] for place in range(len(self.hidden)))
-        if widths != self.hidden:  # before anything of these widths is allocated
-            raise BadInput(
-                f"the model's layers have widths {widths}, but its settings give {self.hidden}; the release was altered"
-            )
+        check_widths(tensors, self.hidden)
         shapes = implied(lambda: Sketcher(vectors, self.latent, self.hidden, None))
         check_tensors(tensors, {**shapes, "labels": (vectors.labels,)})
         check_distributions(tensors, ["labels"])
@@ -312,8 +308,7 @@ class Embedded:
 
     def tensors(self) -> Tensors:
         """The weights, and the label's distribution."""
-        weights = {name: value.numpy() for name, value in self.network.state_dict().items()}
-        return {**weights, "labels": self.labels.numpy()}
+        return tensors_of(self.network, self.labels)
 
 
 GENERATOR = DPMERF

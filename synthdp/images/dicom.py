@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
+from synthdp.files import limits
 from synthdp.images import pixels
 from synthdp.schema.columns import Image
 
@@ -75,16 +76,10 @@ def check_keywords(names: Sequence[str], where: Path) -> None:
 def _reading(path: Path) -> Iterator[Any]:
     """pydicom; what it raises within the block, on elements read lazily too, is the file's fault."""
     pydicom = _pydicom(path, "pydicom")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # its warnings may hold values
-            yield pydicom
-    except BadInput:
-        raise
-    except FileNotFoundError:
-        raise BadInput(f"{path}: no such file") from None
-    except (*BROKEN, pydicom.errors.InvalidDicomError, pydicom.errors.BytesLengthException) as error:
-        raise BadInput(f"{path}: cannot be read as DICOM ({type(error).__name__})") from None
+    broken = (*BROKEN, pydicom.errors.InvalidDicomError, pydicom.errors.BytesLengthException)
+    with limits.faults_of(path, broken, " as DICOM"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # its warnings may hold values
+        yield pydicom
 
 
 def _dataset(pydicom: Any, path: Path, keywords: Sequence[str]) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.files.limits import FREE, RATIO
+from synthdp.files.limits import FREE, RATIO, faults_of
 
 Array = NDArray[Any]
 ENDING = ".npy"
@@ -99,13 +99,8 @@ def write(path: Path, arrays: Mapping[str, tuple[Array, IO[bytes] | None]]) -> N
 
 @contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
-    try:
-        with zipfile.ZipFile(path) as packed:
-            yield packed
-    except BROKEN as error:
-        if isinstance(error, FileNotFoundError):
-            raise BadInput(f"{path}: no such file") from None
-        raise BadInput(f"{path}: cannot be read as .npz ({type(error).__name__})") from None
+    with faults_of(path, BROKEN, " as .npz"), zipfile.ZipFile(path) as packed:
+        yield packed
 
 
 def _header(packed: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, path: Path) -> Header:

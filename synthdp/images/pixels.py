@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
+from synthdp.files import limits
 from synthdp.schema.coders import is_picture
 from synthdp.schema.columns import Image
 from synthdp.schema.schema import Schema
@@ -151,20 +152,14 @@ def opened(path: Path) -> "Iterator[Picture]":
     from PIL import Image as Pillow
 
     try:
-        with warnings.catch_warnings():
+        with limits.faults_of(path, BROKEN, " as PNG or JPEG"), warnings.catch_warnings():
             warnings.simplefilter("error", Pillow.DecompressionBombWarning)
             with Pillow.open(path, formats=("PNG", "JPEG")) as picture:
                 if getattr(picture, "n_frames", 1) != 1:
                     raise BadInput(f"{path}: has several pictures; each file must have one")
                 yield picture
-    except BadInput:
-        raise
-    except FileNotFoundError:
-        raise BadInput(f"{path}: no such file") from None
     except (Pillow.DecompressionBombWarning, Pillow.DecompressionBombError):
         raise BadInput(f"{path}: has too many pixels; at most {MAX_SIZE:,} can be read") from None
-    except BROKEN as error:
-        raise BadInput(f"{path}: cannot be read as PNG or JPEG ({type(error).__name__})") from None
 
 
 def write(picture: NDArray[np.uint8], path: Path) -> None:

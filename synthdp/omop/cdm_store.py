@@ -296,7 +296,7 @@ def _parsed(data: bytearray, names: list[str]) -> pa.Table:
 
 def _names(path: Path) -> list[str]:
     if path.name.lower().endswith(".parquet"):
-        with _arrow(path):
+        with record_files.reading_parquet(path):
             names: list[str] = pq.read_schema(path).names
             return names
     return csvfile.header(path)[0]
@@ -310,20 +310,10 @@ def _from_file(path: Path, fields: Sequence[str] | None) -> pa.Table:
         _, delimiter = csvfile.header(path)
         table = csvfile.texts(path, names, delimiter)
         return pa.table({lower[place]: table.column(place) for place in chosen})
-    with _arrow(path):
+    with record_files.reading_parquet(path):
         record_files.check_parquet(path)
         table = pq.read_table(path, columns=[names[place] for place in chosen])
         return pa.table({lower[place]: table.column(names[place]) for place in chosen})
-
-
-@contextmanager
-def _arrow(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (pa.ArrowException, ValueError) as error:
-        if isinstance(error, BadInput):
-            raise
-        raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
 
 
 def _is_integer(name: str, column: str, numbered: Collection[str]) -> bool:
@@ -369,7 +359,7 @@ def _view(connection: Any, path: Path, name: str) -> tuple[str, ...]:
     lower = csvfile.names_of(path, [each.lower() for each in names], None)
     chosen = ", ".join(f"{quoted(written)} AS {quoted(each)}" for written, each in zip(names, lower, strict=False))
     if path.name.lower().endswith(".parquet"):
-        with _arrow(path):
+        with record_files.reading_parquet(path):
             record_files.check_parquet(path)
         read = f"read_parquet({_literal(path)})"
     else:

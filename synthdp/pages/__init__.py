@@ -1,13 +1,16 @@
-"""What all pages share: a policy that lets nothing in, one small script that sorts tables, and the way to PDF."""
+"""What all pages share: a policy that lets nothing in, one small script that sorts tables, figures as SVG, and the way to PDF."""
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping
+import io
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from matplotlib.figure import Figure
 
 SORT = (Path(__file__).parent / "sort.js").read_text(encoding="utf-8")
 """Makes the headings of every `table.sortable` buttons that sort it; a page is whole without it."""
@@ -26,6 +29,23 @@ def environment(*folders: Path, filters: Mapping[str, Callable[..., Any]]) -> "E
     )
     made.filters |= filters
     return made
+
+
+@contextmanager
+def drawing(
+    size: tuple[float, float], style: dict[Any, Any], face: str = "none"
+) -> "Iterator[tuple[Figure, io.StringIO]]":
+    """A fresh figure (inches) to draw on in a style of matplotlib's settings; at the end of the block the text buffer holds its SVG, the
+    same for the same drawing where the style has an `svg.hashsalt`. `face`: the colour behind it; none: transparent."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    text = io.StringIO()
+    with mpl.rc_context(style):
+        figure = Figure(figsize=size, layout="constrained")
+        yield figure, text
+        nothing: dict[str, None] = {"Date": None, "Creator": None, "Format": None, "Type": None}
+        figure.savefig(text, format="svg", facecolor=face, transparent=face == "none", metadata=nothing)
 
 
 def policy(*scripts: str) -> str:

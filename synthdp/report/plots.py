@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from synthdp import pages
 from synthdp.report import promise
 from synthdp.report.words import percent, scientific
 
@@ -32,7 +33,7 @@ def epsilon_curve(points: Sequence[tuple[float, float]], delta: float, epsilon: 
         return ""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    with drawn() as (axes, text):
+    with plotted() as (axes, text):
         axes.plot(*zip(*shown, strict=True), color=ACCENT, marker="o", markersize=3.2, linewidth=1.6)
         axes.plot(
             [delta], [least[delta]], color=ACCENT, marker="o", markersize=9, markerfacecolor="none", markeredgewidth=1.8
@@ -59,7 +60,7 @@ def trade_off(points: Sequence[tuple[float, float]]) -> str:
         return ""
     rates = [*(step / 1000 for step in range(50)), *(step / 100 for step in range(5, 101))]
     most = [promise.detection(points, rate) for rate in rates]
-    with drawn() as (axes, text):
+    with plotted() as (axes, text):
         axes.plot(rates, most, color=ACCENT, linewidth=1.6, label="any attack, at most")
         axes.plot([0, 1], [0, 1], color=INK, linewidth=1.0, linestyle=(0, (3, 3)), label="guessing")
         axes.legend(loc="lower right", frameon=False, labelcolor=INK)
@@ -75,20 +76,10 @@ def trade_off(points: Sequence[tuple[float, float]]) -> str:
 
 
 @contextmanager
-def drawn() -> Iterator[tuple[Any, io.StringIO]]:
+def plotted() -> Iterator[tuple[Any, io.StringIO]]:
     """Axes in the page's style to draw on; at the end of the block the text buffer holds the SVG."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    style: dict[Any, Any] = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "synthdp",
-        "font.family": "sans-serif",
-        "font.size": 10,
-    }
-    text = io.StringIO()
-    with mpl.rc_context(style):
-        figure = Figure(figsize=(5.0, 3.1))
+    with pages.drawing((5.0, 3.1), {**STYLE, "svg.hashsalt": "synthdp", "font.size": 10}) as (figure, text):
+        figure.set_layout_engine("none")
         axes = figure.add_axes((0.115, 0.165, 0.86, 0.805))
         yield axes, text
         axes.grid(color=FAINT, linewidth=0.6)
@@ -96,8 +87,6 @@ def drawn() -> Iterator[tuple[Any, io.StringIO]]:
         for side, spine in axes.spines.items():
             spine.set_visible(side == "bottom")
             spine.set_color(INK)
-        nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
-        figure.savefig(text, format="svg", transparent=True, metadata=nothing)
 
 
 def inline(svg: str, name: str, title: str, description: str) -> str:
@@ -151,23 +140,22 @@ STYLE: dict[Any, Any] = {
 def panel(values: Mapping[str, Any], key: str) -> str:
     """One panel of a comparison as an SVG element for a page; `key` is unique in the page."""
 
-    def draw(figure: "Figure") -> None:
+    with pages.drawing((5.2, 4.4), {**STYLE, "svg.hashsalt": key}) as (figure, text):
         _draw(figure.add_subplot(), values)
         _legend(figure, [values])
-
-    return inline(_saved(draw, (5.2, 4.4), key), f"{key}-plot", escape(values["title"]), escape(spoken(values)))
+    return inline(text.getvalue(), f"{key}-plot", escape(values["title"]), escape(spoken(values)))
 
 
 def together(panels: Sequence[Mapping[str, Any]]) -> str:
     """All panels side by side as an SVG file of its own, on white."""
 
-    def draw(figure: "Figure") -> None:
+    size = 4.6 * len(panels), 4.4
+    with pages.drawing(size, {**STYLE, "svg.hashsalt": "compare"}, "#ffffff") as (figure, drawn):
         for axes, values in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
             _draw(axes, values)
             axes.set_title(values["title"], fontsize=9.5, loc="left", color=INK)
         _legend(figure, panels)
-
-    text = _saved(draw, (4.6 * len(panels), 4.4), "compare", face="#ffffff")
+    text = drawn.getvalue()
     for marker, colour in PLAIN.items():
         text = text.replace(marker, colour)
     said = escape(" ".join(f"{values['title']}. {spoken(values)}" for values in panels))
@@ -268,21 +256,6 @@ def _legend(figure: "Figure", panels: Sequence[Mapping[str, Any]]) -> None:
         list(handles.values()), list(handles), loc="outside lower left", ncols=columns, fontsize=8.5, frameon=False,
         labelcolor=INK, handlelength=2.6,
     )  # fmt: skip
-
-
-def _saved(draw: Any, size: tuple[float, float], key: str, face: str = "none") -> str:
-    import matplotlib as mpl
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context({**STYLE, "svg.hashsalt": key}):
-        figure = Figure(figsize=size, layout="constrained")
-        FigureCanvasSVG(figure)
-        draw(figure)
-        buffer = io.StringIO()
-        nothing: dict[str, None] = {"Date": None, "Creator": None, "Format": None, "Type": None}
-        figure.savefig(buffer, format="svg", facecolor=face, transparent=face == "none", metadata=nothing)
-    return buffer.getvalue()
 
 
 ACCOUNTANTS = {

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from synthdp.errors import BadInput
-from synthdp.files import atomic
+from synthdp.files import atomic, limits
 from synthdp.files.strict_json import DIGITS
 from synthdp.schema.yaml_faults import Refused, told
 
@@ -135,16 +135,12 @@ def read_text(path: Path) -> str:
     """The text of a file; `BadInput` in one line where it cannot be had."""
     if path.is_dir():
         raise BadInput(f"{path}: is a folder; give a YAML file")
-    try:
+    with limits.faults_of(path, (OSError, UnicodeDecodeError)):
         if path.exists() and not path.is_file():
             raise BadInput(f"{path}: is not a plain file")
         if path.stat().st_size > MOST_BYTES:
             raise BadInput(f"{path}: has {path.stat().st_size:,} bytes; at most {MOST_BYTES:,} are read")
         return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise BadInput(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path}: cannot be read ({type(error).__name__})") from None
 
 
 def _text(dumper: _Dumper, text: str) -> yaml.ScalarNode:

@@ -6,8 +6,6 @@ Names are looked up on first use, so that what needs no network does not wait fo
 
 from typing import TYPE_CHECKING, Any
 
-from synthdp.errors import renamed
-
 if TYPE_CHECKING:
     from synthdp.seal.asking import Batch, Safe
     from synthdp.seal.choice import (
@@ -71,7 +69,6 @@ _HOMES = {
     "vectors": ("Group", "GroupMoments", "GroupSums", "Sums"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_renamed = renamed(__name__, Witness="MeanEmbeddings", against="public_embedding")
 
 __all__ = [
     "ALLOCATIONS",
@@ -124,7 +121,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME_OF:
-        return _renamed(name, 3)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
     found = globals()[name] = getattr(importlib.import_module(f"synthdp.seal.{_HOME_OF[name]}"), name)

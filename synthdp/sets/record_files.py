@@ -30,6 +30,7 @@ from synthdp.tables import csvfile, database_url, excel, foreign, statistics_fil
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from pandas import DataFrame
 
@@ -455,17 +456,18 @@ def _check_size(path: Path, unpacked: int) -> None:
         )
 
 
+def reading_parquet(path: Path) -> "AbstractContextManager[None]":
+    """What goes wrong within the block is the fault of the Parquet file: see `limits.faults_of`."""
+    return limits.faults_of(path, (pa.ArrowException, ValueError), " as Parquet")
+
+
 def _parquet(path: Path) -> "DataFrame":
-    try:
+    with reading_parquet(path):
         check_parquet(path)
         with pq.ParquetFile(path) as file:
             table = _in_the_calendar(file.read())
             table.validate(full=True)  # text that is no UTF-8 would be found later, one cell at a time
             return _framed(table)
-    except (pa.ArrowException, ValueError) as error:
-        if isinstance(error, BadInput):
-            raise
-        raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
 
 
 def _framed(table: pa.Table) -> "DataFrame":

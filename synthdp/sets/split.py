@@ -290,23 +290,18 @@ def _split_parquet(path: Path, schema: Schema, parts: "Parts", targets: tuple[Pa
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
+    with record_files.reading_parquet(path), ExitStack() as stack:
         record_files.check_parquet(path)
-        with ExitStack() as stack:
-            file = stack.enter_context(pq.ParquetFile(path))
-            place = _place(path, schema, file.schema_arrow.names)
-            made = [stack.enter_context(atomic.file(target)) for target in targets]
-            writers = [stack.enter_context(pq.ParquetWriter(part, file.schema_arrow)) for part in made]
-            done = 0
-            for batch in file.iter_batches():
-                names = _numbered(done, len(batch)) if place is None else batch.column(place).to_pylist()
-                done += len(batch)
-                for writer, mask in zip(writers, _masks(parts, names), strict=True):
-                    writer.write_batch(batch.filter(pa.array(mask)))
-    except (pa.ArrowException, ValueError) as error:
-        if isinstance(error, BadInput):
-            raise
-        raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
+        file = stack.enter_context(pq.ParquetFile(path))
+        place = _place(path, schema, file.schema_arrow.names)
+        made = [stack.enter_context(atomic.file(target)) for target in targets]
+        writers = [stack.enter_context(pq.ParquetWriter(part, file.schema_arrow)) for part in made]
+        done = 0
+        for batch in file.iter_batches():
+            names = _numbered(done, len(batch)) if place is None else batch.column(place).to_pylist()
+            done += len(batch)
+            for writer, mask in zip(writers, _masks(parts, names), strict=True):
+                writer.write_batch(batch.filter(pa.array(mask)))
 
 
 def _split_sheet(path: Path, schema: Schema, parts: "Parts", targets: tuple[Path, Path]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from synthdp.errors import BadInput
+from synthdp.files import limits
 from synthdp.tables import source
 
 if TYPE_CHECKING:
@@ -75,10 +76,8 @@ def address(url: str, table: str | None = None, query_file: str | None = None) -
         )
     if not query_file:
         return Address(plain, table=given[0])
-    try:
+    with limits.faults_of(query_file, (OSError, UnicodeDecodeError)):
         text = Path(query_file).read_bytes()[: MOST_LETTERS + 1].decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{query_file}: cannot be read ({type(error).__name__})") from None
     query = text.strip().rstrip(";").strip()
     if not query or len(text) > MOST_LETTERS:
         raise BadInput(f"{query_file}: expected one SELECT of at most {MOST_LETTERS:,} characters")

@@ -244,11 +244,9 @@ def _check_parquet(files: list[Path]) -> None:
 
     first: pa.Schema | None = None
     for path in files:
-        try:
+        with limits.faults_of(path, (pa.ArrowException, OSError), " as Parquet"):
             limits.check_footer(path)
             found = pq.read_schema(path).remove_metadata()
-        except (pa.ArrowException, OSError) as error:
-            raise BadInput(f"{path}: cannot be read as Parquet ({type(error).__name__})") from None
         limits.check_width(path, len(found.names))
         odd = [field for field in found if pa.types.is_decimal256(field.type) or pa.types.is_duration(field.type)]
         if odd:

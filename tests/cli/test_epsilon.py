@@ -49,17 +49,6 @@ def test_json_keeps_its_published_form(capsys):
     assert answer(capsys, "epsilon", "noise=0", "accountant=pld", "format=json")["epsilon"] == {"pld": "inf"}
 
 
-@pytest.mark.filterwarnings("default")
-def test_the_old_name_answers_and_warns(capsys):
-    words = ["noise=2", "accountant=rdp", "format=json"]
-    assert run(["account", *words]) == 0
-    old = capsys.readouterr()
-    assert old.err.startswith("synthdp: warning: `synthdp account` is now `synthdp epsilon`")
-    assert json.loads(old.out) == answer(capsys, "epsilon", *words)
-    run(["--help"])
-    assert "\n  account " not in capsys.readouterr().out
-
-
 def test_a_group_of_one_person_s_records(capsys):
     found = answer(capsys, "epsilon", "rate=0.01", "noise=2", "steps=50", "group=3", "accountant=rdp", "format=json")
     assert found["group"] == 3

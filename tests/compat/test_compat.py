@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from clinic import make_schema
 from sklearn.linear_model import LogisticRegression
 
 from synthdp import BadInput, Budget, Schema, Synthesizer, accounting, cli, generators, load, pate
@@ -203,8 +204,9 @@ def test_a_generator_that_was_renamed_is_found_by_its_settings(name, then, now, 
     ],
 )
 def test_older_defaults_of_a_start_are_what_they_were(name, then, now):
-    assert generators.renamed(name, then)[1] == now
-    assert generators.make(name, then).start == now["start"]
+    found = generators.renamed(name, then, make_schema())
+    assert found[1] == now
+    assert generators.make(*found).start == now["start"]
 
 
 @pytest.mark.parametrize(
@@ -217,8 +219,9 @@ def test_older_defaults_of_a_start_are_what_they_were(name, then, now):
     ],
 )
 def test_a_setting_that_was_renamed_is_found_by_its_old_name(name, then, now):
-    assert generators.renamed(name, then)[1] == now
-    made = generators.make(name, then)
+    found = generators.renamed(name, then, make_schema())
+    assert found[1] == now
+    made = generators.make(*found)
     assert {setting: getattr(made, setting) for setting in now} == now
 
 

@@ -4,7 +4,7 @@ import pytest
 from clinic import make_schema
 
 from synthdp import BadInput, Budget, Schema, Synthesizer, generators
-from synthdp.cli import compose, fits, settings
+from synthdp.cli import compose, settings
 from synthdp.options import MOST
 
 BUDGET = Budget(1.0, 1e-5)
@@ -52,53 +52,9 @@ def test_on_the_command_line(command, words, name):
 
 
 @pytest.mark.parametrize("name", ["dpgan", "kernel_teachers"])
-def test_what_learned_images_beside_tables_names_the_generator_of_images(name):
-    """Up to version 0.1 one generator had both halves."""
-    now = f"{name}_images"
-    with pytest.warns(
-        UserWarning, match=f"generator {name} is now {now} for these records; the next version drops the old name"
-    ):
-        assert Synthesizer(name, schema=PICTURES, budget=BUDGET, steps=7, tables=None).generator.name == now
-    with pytest.warns(UserWarning, match=f"generator {name} is now {now} for these records"):
-        (config,) = compose.compose("fit", ["data=digits", f"generator={name}", "generator.steps=7", "out=out"])
-    assert config["generator"] == generators.find(now)(steps=7)
-    with pytest.raises(BadInput, match=f"generator {name} does not learn images, but .* use .*{now}"):
-        Synthesizer(generators.find(name)(), schema=PICTURES, budget=BUDGET)
-
-
-RENAMED = r"generator\.witness_weight is now generator\.student_weight; the next version drops the old name"
-OLD = "generator.witness_weight=2"
-CANDIDATES = "candidates=[{name:kernel_teachers,witness_weight:2}]"
-
-
-def test_the_old_name_of_a_setting_warns_in_python():
-    with pytest.warns(UserWarning, match=RENAMED):
-        made = Synthesizer("kernel_teachers", schema=make_schema(), budget=BUDGET, witness_weight=2.0)
-    assert made.generator.student_weight == 2.0
-    with pytest.raises(BadInput, match=r"generator\.witness_weight is now generator\.student_weight: give only"):
-        Synthesizer("kernel_teachers", schema=make_schema(), budget=BUDGET, witness_weight=2.0, student_weight=2.0)
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["generator=kernel_teachers", OLD],
-        ["generator=mine"],
-        ["data=digits", "generator=kernel_teachers_images", OLD],
-    ],
-)
-def test_the_old_name_of_a_setting_warns_on_the_command_line(words, tmp_path):
-    (tmp_path / "generator").mkdir()
-    (tmp_path / "generator" / "mine.yaml").write_text("name: kernel_teachers\nwitness_weight: 2\n")
-    with pytest.warns(UserWarning, match=RENAMED):
-        (config,) = compose.compose("fit", ["out=out", f"--config-dir={tmp_path}", *words])
-    assert config["generator"].student_weight == 2.0
-
-
-def test_the_old_name_of_a_setting_warns_for_a_candidate():
-    (config,) = compose.compose("fit", ["out=out", "select=private", CANDIDATES])
-    with pytest.warns(UserWarning, match=RENAMED):
-        fits.check(config, make_schema(), 1)
+def test_a_generator_of_tables_is_refused_for_images_and_names_that_of_images(name):
+    with pytest.raises(BadInput, match=f"generator {name} does not learn images, but .* use .*{name}_images"):
+        Synthesizer(name, schema=PICTURES, budget=BUDGET)
 
 
 @pytest.mark.parametrize(
@@ -121,12 +77,21 @@ def test_the_old_name_of_a_setting_warns_for_a_candidate():
 def test_settings_of_images_are_found_by_those_of_the_older_generator(name, then, now):
     """Releases held every default, and None for those that tables and images did not share."""
     older = {"steps": None, "tables": None, "architecture": None, "temperature": 1.0, **then}
-    assert generators.make(name, older, PICTURES) == generators.find(f"{name}_images")(**now)
+    found = generators.make(*generators.renamed(name, older, PICTURES))
+    assert found == generators.find(f"{name}_images")(**now)
 
 
 def test_what_was_for_tables_is_refused_for_images():
     with pytest.raises(BadInput, match="has no setting 'temperature'"):
-        generators.make("dpgan", {"temperature": 0.5}, PICTURES)
+        generators.make(*generators.renamed("dpgan", {"temperature": 0.5}, PICTURES))
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"), [("kernel_teachers", {"witness_weight": 2.0}), ("pategan", {"mode": "shares"})]
+)
+def test_settings_of_older_releases_are_for_releases_alone(name, setting):
+    with pytest.raises(BadInput, match=f"has no setting '{next(iter(setting))}'"):
+        Synthesizer(name, schema=make_schema(), budget=BUDGET, **setting)
 
 
 @pytest.mark.heavy

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from clinic import make_pictures, picture_schema, quick
-from gradient_sums import clipped_gradient_sum
+from gradient_sums import clipped_gradient_sum, per_unit_reference
 from scipy import stats
 
 from synthdp import BadInput, Budget, Synthesizer
@@ -30,7 +30,7 @@ from synthdp.generators.parts.record_vectors import Vectors
 from synthdp.generators.parts.table_networks import random
 from synthdp.ledger.events import Gaussian, Sampled
 from synthdp.schema.codec import Codec
-from synthdp.seal.gradients import bookkeeping, per_unit_reference
+from synthdp.seal.gradients import bookkeeping
 
 CPU = torch.device("cpu")
 BUDGET = Budget(3.0, 1e-5)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from clinic import make_pictures, picture_schema, quick
+from gradient_sums import per_unit_reference
 from stopping import files, play, same, same_tensors, stopped_after_saving
 from sweeps import sweep
 
@@ -19,7 +20,7 @@ from synthdp.ledger.events import Gaussian, Sampled
 from synthdp.ledger.ledger import Ledger
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
-from synthdp.seal.gradients import MARGIN, per_unit_reference
+from synthdp.seal.gradients import MARGIN
 from synthdp.seal.replay import Recorder
 
 BUDGET = Budget(3.0, 1e-5)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from clinic import make_frame, make_schema
-from gradient_sums import clipped_gradient_sum
+from gradient_sums import clipped_gradient_sum, per_unit_reference
 from stopping import play, same_tensors
 from sweeps import heavy, sweep
 
@@ -23,7 +23,7 @@ from synthdp.noise.noise import Noise
 from synthdp.seal.charging import Account
 from synthdp.seal.clipping import Flat, layout
 from synthdp.seal.door import Sensitive
-from synthdp.seal.gradients import MARGIN, Gradients, per_unit_reference
+from synthdp.seal.gradients import MARGIN, Gradients
 from synthdp.seal.gradients.question import Counted
 from synthdp.seal.replay import Recorder
 

@@ -12,9 +12,7 @@ from sweeps import lone, sweep
 from synthdp import BadInput, Budget, Synthesizer, generators
 
 BUDGET = Budget(epsilon=1.0, delta=1e-5)
-TABLES_ONLY = [
-    name for name in generators.names() if name not in contracts("images") and name not in generators.IMAGE_HALVES
-]  # those become the generator of images, with a warning
+TABLES_ONLY = [name for name in generators.names() if name not in contracts("images")]
 IMAGES_ONLY = [name for name in contracts("images") if ":" not in name and name not in contracts()]
 
 

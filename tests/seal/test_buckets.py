@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from elsewhere import DEVICE, elsewhere
-from gradient_sums import clipped_gradient_sum
+from gradient_sums import clipped_gradient_sum, per_unit_reference
 from modules import FOLLOWED, MODULES, gap, loss, make, norm
 from sweeps import heavy
 from torch import nn
@@ -15,7 +15,7 @@ from torch.nn import functional
 from synthdp.errors import BadInput, InFloat64
 from synthdp.noise.noise import Noise
 from synthdp.seal.clipping import Automatic, Flat, PerGroup
-from synthdp.seal.gradients import MARGIN, bookkeeping, buckets, per_unit_reference, sum_and_count
+from synthdp.seal.gradients import MARGIN, bookkeeping, buckets, sum_and_count
 from synthdp.seal.gradients.bound import Bound, Gradients
 from synthdp.seal.gradients.buckets import STEP, Buckets, Moved, mixed, prepared, probed
 from synthdp.seal.gradients.question import Gradient

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from gradient_sums import clipped_gradient_sum
+from gradient_sums import clipped_gradient_sum, per_unit_reference
 from modules import FALLEN_BACK, FOLLOWED, MODULES, gap, loss, make, norm
 
 from synthdp.accounting.charges import combined
@@ -20,7 +20,7 @@ from synthdp.seal.clipping import (
     layout,
     proportional,
 )
-from synthdp.seal.gradients import FLAT, MARGIN, per_unit_reference, sum_and_count
+from synthdp.seal.gradients import FLAT, MARGIN, sum_and_count
 
 RULES = {
     "flat": FLAT,

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from gradient_sums import clipped_gradient_sum
+from gradient_sums import clipped_gradient_sum, per_unit_reference
 from modules import FOLLOWED, MODULES, gap, loss, make, norm
 from torch import nn
 
@@ -19,7 +19,6 @@ from synthdp.seal.gradients import (
     add_noise,
     bookkeeping,
     explicit,
-    per_unit_reference,
 )
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import torch
 from clinic import make_frame, make_schema
+from gradient_sums import per_unit_reference
 from modules import loss as softplus
 from modules import make
 from scipy.stats import kstest, norm
@@ -20,7 +21,7 @@ from synthdp.schema.codec import Codec
 from synthdp.seal.charging import Account
 from synthdp.seal.clipping import Automatic, PerGroup
 from synthdp.seal.door import Sensitive
-from synthdp.seal.gradients import FLAT, per_unit_reference
+from synthdp.seal.gradients import FLAT
 from synthdp.seal.gradients.question import Counted, Gradient, Together, dealt
 from synthdp.seal.learn import Size
 from synthdp.seal.records import Records, seal

@@ -7,13 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import torch
-from gradient_sums import clipped_gradient_sum
+from gradient_sums import clipped_gradient_sum, per_unit_reference
 from torch import nn
 from torch.nn import functional
 
 from synthdp.errors import BadInput
 from synthdp.seal.callbacks import source
-from synthdp.seal.gradients import per_unit_reference
 from synthdp.seal.gradients.buckets import Buckets, probed
 from synthdp.seal.gradients.rows_apart import row_wise
 

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 import torch
 from clinic import make_frame, make_schema
+from gradient_sums import per_unit_reference
 
 from synthdp import BadInput, Budget, Schema, accounting
 from synthdp.ledger.events import Entry, Gaussian, Revealed, Sampled
 from synthdp.ledger.ledger import Ledger
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
-from synthdp.seal.gradients import per_unit_reference
 from synthdp.seal.marginals import Distance, Marginals
 
 LOOSE, NO_NOISE = Budget(epsilon=20.0, delta=1e-5), Budget(epsilon=float("inf"), delta=1e-5)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from synthdp.evaluate.evaluation_plots import INK, REAL, SYNTHETIC, svg
+from synthdp.evaluate.evaluation_plots import (
+    INK,
+    REAL,
+    SYNTHETIC,
+    bars,
+    largest_difference,
+    svg,
+    utility_plot,
+)
 from synthdp.evaluate.findings import found as found_of
 from synthdp.evaluate.images.image_findings import faithful, near, useful
 from synthdp.evaluate.images.image_utility import METRIC_LABELS, METRICS
@@ -22,72 +31,20 @@ if TYPE_CHECKING:
 
 
 MOST_CLASSES = 20
-MOST_LETTERS = 18
-
-
-def accuracy_plot(entry: Mapping[str, Any], metric: str, label: str, names: Mapping[str, str], key: str) -> str:
-    """One target and metric: a row per classifier with real and synthetic, whiskers over the seeds, and the floor."""
-    arms = (("trained on real pictures", "trtr", REAL, "D"), ("trained on synthetic pictures", "tstr", SYNTHETIC, "o"))
-    models = [model for model in names if any(metric in entry[arm].get(model, {}) for _, arm, _, _ in arms)]
-    floor = entry["floors"]["majority"][metric]["mean"]
-
-    def draw(figure: Figure) -> None:
-        axes = figure.add_subplot()
-        for place, (words, arm, colour, marker) in enumerate(arms):
-            found = [(i, entry[arm][m][metric]) for i, m in enumerate(models) if metric in entry[arm].get(m, {})]
-            if not found:
-                continue
-            x, y = [v["mean"] for _, v in found], [i + (place - 0.5) * 0.25 for i, _ in found]
-            low = [max(0.0, v["mean"] - min(v["values"])) for _, v in found]  # rounding may go below zero
-            high = [max(0.0, max(v["values"]) - v["mean"]) for _, v in found]
-            axes.hlines(y, 0, x, color=colour, alpha=0.35, linewidth=6)
-            axes.errorbar(x, y, xerr=[low, high], fmt=marker, color=colour, markersize=6, capsize=3, label=words)
-        axes.axvline(
-            floor, color=INK, linewidth=0.8, linestyle=(0, (2, 2)), label="floor: always predicting the majority class"
-        )
-        axes.set(xlim=(0, 1.02), ylim=(len(models) - 0.5, -0.5), xlabel=label)
-        axes.set_yticks(range(len(models)), [names[m] for m in models])
-        axes.tick_params(axis="y", length=0)
-        handles, labels = axes.get_legend_handles_labels()
-        order = np.argsort([text.startswith("floor") for text in labels], kind="stable")
-        shown = [handles[i] for i in order], [labels[i] for i in order]
-        figure.legend(*shown, loc="outside lower left", ncols=1, fontsize=8.5, handlelength=1.4)
-
-    said = "; ".join(
-        f"{names[m]} {words} {entry[arm][m][metric]['mean']:.3f}"
-        for m in models
-        for words, arm, _, _ in arms
-        if metric in entry[arm].get(m, {})
-    )
-    return svg(draw, (4.6, 1.4 + 0.55 * len(models)), f"{label} on real held-out pictures. {said}.", key)
 
 
 def share_plot(name: str, labels: Sequence[str], real: Sequence[float], made: Sequence[float], key: str) -> str:
     """Bars per class in the schema's order, at most 20: real training records above synthetic ones."""
-    shown = range(min(len(labels), MOST_CLASSES))
+    shown = slice(MOST_CLASSES)
 
     def draw(figure: Figure) -> None:
-        from matplotlib.ticker import MaxNLocator, PercentFormatter
+        bars(figure.add_subplot(), labels[shown], real[shown], made[shown])
 
-        axes = figure.add_subplot()
-        place = np.arange(len(shown))
-        axes.barh(place - 0.19, [real[i] for i in shown], height=0.36, color=REAL, alpha=0.8)
-        axes.barh(place + 0.19, [made[i] for i in shown], height=0.36, color=SYNTHETIC)
-        axes.set_yticks(place, [_short(labels[i]) for i in shown])
-        axes.set_ylim(len(shown) - 0.4, -0.6)
-        axes.tick_params(axis="y", length=0)
-        axes.xaxis.set_major_locator(MaxNLocator(3))
-        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=None))
-
-    worst = int(np.argmax(np.abs(np.array(real) - np.array(made))))
-    alt = (
-        f"Shares of the classes of {name}. Largest difference in {labels[worst]}: {100 * real[worst]:.1f} % of real "
-        f"training records, {100 * made[worst]:.1f} % of synthetic ones."
-    )
-    return svg(draw, (3.6, 0.7 + 0.24 * max(len(shown), 4)), alt, key)
+    alt = f"Shares of the classes of {name}. {largest_difference(labels, real, made, 'records')}"
+    return svg(draw, (3.6, 0.7 + 0.24 * max(len(labels[shown]), 4)), alt, key)
 
 
-def intensity_plot(real: Sequence[float], made: Sequence[float], key: str) -> str:
+def intensity_plot(real: Sequence[float], made: Sequence[float]) -> str:
     """Shares of grey levels, both roots taken, since most medical pictures are mostly black."""
     edges = np.linspace(0, 256, len(real) + 1)
 
@@ -99,12 +56,9 @@ def intensity_plot(real: Sequence[float], made: Sequence[float], key: str) -> st
         axes.set(xlim=(0, 256), xlabel="pixel value (0 black, 255 white)")
         axes.set_xticks([0, 64, 128, 192, 255])
 
-    worst = int(np.argmax(np.abs(np.array(real) - np.array(made))))
-    alt = (
-        f"Shares of pixel values. Largest difference from {edges[worst]:.0f} to {edges[worst + 1] - 1:.0f}: "
-        f"{100 * real[worst]:.1f} % of real training pixels, {100 * made[worst]:.1f} % of synthetic ones."
-    )
-    return svg(draw, (3.6, 2.2), alt, key)
+    levels = [f"values from {low:.0f} to {high - 1:.0f}" for low, high in pairwise(edges)]
+    alt = f"Shares of pixel values. {largest_difference(levels, real, made, 'pixels')}"
+    return svg(draw, (3.6, 2.2), alt, "intensities")
 
 
 def nearness_plot(found: Mapping[str, Any], label: str, key: str) -> str:
@@ -131,10 +85,6 @@ def _root_percent(axes: Axes, top: float) -> None:
     marks = [m for m in (0.01, 0.1, 0.3, 0.6, 1.0) if m <= top * 1.2] or [top]
     axes.set_yticks(np.sqrt([0.0, *marks]), ["0 %", *(f"{100 * m:.3g} %" for m in marks)])
     axes.set_ylim(0, np.sqrt(top * 1.1))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "…"
 
 
 STAMP = "Internal: shows real pictures and contains statistics of real records. Do not release"
@@ -235,23 +185,16 @@ def _contents(result: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _target(place: int, name: str, entry: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    arms = (("Trained on real pictures (ceiling)", "trtr"), ("Trained on synthetic pictures", "tstr"))
-    groups = []
-    for label, arm in arms:
-        rows = [(names[model], [scores.get(metric) for metric in METRICS]) for model, scores in entry[arm].items()]
-        if len(rows) > 1:
-            rows.append(("Mean of these", [entry["average"][arm].get(metric) for metric in METRICS]))
-        if rows:
-            groups.append((label, rows))
-    constant = [entry["floors"]["majority"].get(metric) for metric in METRICS]
-    groups.append(("Floor: always predicting the majority class", [("No model", constant)]))
+    from synthdp.evaluate.evaluation_page import by_arm
+
     return {
         "name": name,
         "key": f"target{place}",
         "entry": entry,
-        "groups": groups,
+        "groups": by_arm(entry, names, METRICS, "pictures"),
         "plots": [
-            accuracy_plot(entry, metric, METRIC_LABELS[metric], names, f"target{place}-{metric}") for metric in PLOTTED
+            utility_plot(entry, metric, METRIC_LABELS[metric], names, f"target{place}-{metric}", records="pictures")
+            for metric in PLOTTED
         ],
         "recall": _recall(entry, names),
     }
@@ -285,7 +228,7 @@ def _shares(result: Mapping[str, Any]) -> list[tuple[str, float, str]]:
     ]
     if "intensities" in result["fidelity"]:
         entry = result["fidelity"]["intensities"]
-        plot = intensity_plot(entry["train"], entry["synthetic"], "intensities")
+        plot = intensity_plot(entry["train"], entry["synthetic"])
         found.append(("Pixel values", entry["mean"], plot))
     return found
 

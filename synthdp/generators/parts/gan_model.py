@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors, check_distributions, check_tensors
@@ -57,8 +57,22 @@ class NetworkModel:
 
     def tensors(self) -> Tensors:
         """The weights, and the label's distribution."""
-        weights = {name: value.numpy() for name, value in self.network.state_dict().items()}
-        return {**weights, "labels": self.labels.numpy()}
+        return tensors_of(self.network, self.labels)
+
+
+def tensors_of(network: nn.Module, labels: Tensor) -> Tensors:
+    """The weights of a network, and the distribution of its label."""
+    weights = {name: value.numpy() for name, value in network.state_dict().items()}
+    return {**weights, "labels": labels.numpy()}
+
+
+def check_widths(tensors: Tensors, hidden: tuple[int, ...]) -> None:
+    """Refuse layers of other widths than the settings say, before anything of these widths is allocated."""
+    widths = tuple(tensors[f"layers.{place}.weight"].shape[0] for place in range(len(hidden)))
+    if widths != hidden:
+        raise BadInput(
+            f"the model's layers have widths {widths}, but its settings give {hidden}; the release was altered"
+        )
 
 
 def check_label(condition: str | None, schema: Schema, *, beside: bool = False) -> None:
@@ -110,11 +124,7 @@ def restored(
     """The model with these `tensors`, among which is a mixture that the network retouches if it is `mixed`. Raises `BadInput` where names
     or shapes do not fit."""
     sizes = Codec(schema).sizes
-    widths = tuple(tensors[f"layers.{place}.weight"].shape[0] for place in range(len(settings.hidden)))
-    if widths != settings.hidden:  # before anything of these widths is allocated
-        raise BadInput(
-            f"the model's layers have widths {widths}, but its settings give {settings.hidden}; the release was altered"
-        )
+    check_widths(tensors, settings.hidden)
     components = len(tensors["logs"]) if mixed and "logs" in tensors and tensors["logs"].ndim == 2 else 0
     if mixed and not components:
         raise BadInput("generator.start=mixture, but the model holds no mixture; the release was altered")

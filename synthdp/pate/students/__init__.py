@@ -9,8 +9,6 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.errors import renamed
-
 Tensors = dict[str, NDArray[Any]]
 Probabilities = NDArray[np.float64]
 
@@ -81,6 +79,3 @@ def margins(probabilities: Probabilities) -> NDArray[np.float64]:
     """(rows,): how far the likeliest class is ahead of the next; small where a student is unsure."""
     highest = np.sort(probabilities, axis=1)
     return highest[:, -1] - highest[:, -2]
-
-
-__getattr__ = renamed(__name__, Lesson="TrainingSet")

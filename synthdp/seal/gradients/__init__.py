@@ -23,7 +23,6 @@ from synthdp.seal.gradients import bookkeeping, explicit
 from synthdp.seal.gradients.bookkeeping import survey
 from synthdp.seal.gradients.bound import FLAT, MARGIN, Batch, Bound, Gradients, Sums, to_step
 from synthdp.seal.gradients.buckets import Prepared, short
-from synthdp.seal.gradients.explicit import per_unit_reference
 from synthdp.seal.gradients.layers import Trained
 from synthdp.seal.gradients.module_state import copied
 from synthdp.seal.gradients.rows_apart import row_wise
@@ -114,7 +113,6 @@ __all__ = [
     "Gradients",
     "add_noise",
     "losses",
-    "per_unit_reference",
     "sum_and_count",
 ]
 
@@ -151,7 +149,7 @@ def sum_and_count(
     `records` is (units, ...), one record each, or with a `mask` (units, R) it is (units, R, ...), and unit u holds the
     records where mask[u]; a unit's loss is the sum over its records, so its *summed* gradient is clipped.
     `loss(module, flat)` maps (n, ...) to n losses, and loss i may depend on record i alone: no statistics of the batch.
-    That cannot be read off a function; compare with `per_unit_reference`, which takes one unit at a time.
+    That cannot be read off a function; compare with a loop that takes one unit at a time.
 
     Without `prepared` (law 47), everything is computed in float64, so one unit more moves the result by at most `clip` (law 12): the
     loss is given the module with float64 parameters, whose layers also take float32 inputs; float records are converted. Rows

@@ -11,8 +11,7 @@ from torch._ops import OperatorBase, OpOverloadPacket
 from torch.func import functional_call, grad, vmap
 
 from synthdp.errors import BadInput
-from synthdp.seal.clipping import Automatic, Rule, layout
-from synthdp.seal.gradients.bound import CHUNK, FLAT, MARGIN, STEP, Batch, Bound, Sums, to_step
+from synthdp.seal.gradients.bound import CHUNK, STEP, Batch, Bound, Sums, to_step
 from synthdp.seal.gradients.module_state import copied
 from synthdp.seal.gradients.rows_apart import READS, Failures
 
@@ -144,45 +143,3 @@ def _add_clipped(gradients: dict[str, Tensor], counts: Tensor | None, bound: Bou
         part = gradient.reshape(len(gradient), -1)
         kept = part if bad is None else part.masked_fill(bad.unsqueeze(1), 0.0)
         sums.add(name, weights[bound.group([name])].to(kept.dtype) @ kept)
-
-
-# ---- The definition, one unit at a time: slow, plain, and what everything else is compared with.
-
-
-def per_unit_reference(
-    module: nn.Module,
-    loss: Callable[[nn.Module, Tensor], Tensor],
-    records: Tensor,
-    mask: Tensor | None,
-    clip: float,
-    rule: Rule = FLAT,
-    counts: Tensor | None = None,
-) -> dict[str, Tensor]:
-    """What `sum_and_count` promises of sums, by a loop over units and ordinary autograd.
-
-    To check that a loss takes each record on its own, compare the two on a few batches.
-    """
-    trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
-    groups = layout(rule, {name: parameter.numel() for name, parameter in trained.items()})
-    sums = {name: torch.zeros_like(parameter, dtype=torch.float64) for name, parameter in trained.items()}
-    for unit in range(len(records)):
-        rows = records[unit : unit + 1] if mask is None else records[unit][mask[unit].bool()]
-        if len(rows) == 0:
-            continue
-        with torch.enable_grad():
-            total = loss(module, rows).sum()
-        parts = torch.autograd.grad(total, list(trained.values()), allow_unused=True)
-        divisor = 1.0 if counts is None else float(counts[unit])
-        gradient = {
-            name: part.double() / divisor for name, part in zip(trained, parts, strict=True) if part is not None
-        }
-        squares = {name: part.square().sum() for name, part in gradient.items()}
-        if not bool(torch.isfinite(torch.stack(list(squares.values())).sum())):
-            continue
-        for name, part in gradient.items():
-            mine = [square for key, square in squares.items() if groups.places[key] == groups.places[name]]
-            norm = torch.stack(mine).sum().sqrt()
-            limit = clip * groups.bounds[groups.places[name]] * (1 - MARGIN)
-            longest = norm + rule.gamma if isinstance(rule, Automatic) else norm.clamp_min(limit)
-            sums[name] += part * (limit / longest)
-    return sums

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from synthdp.errors import BadInput, renamed
+from synthdp.errors import BadInput
 from synthdp.schema.codec import Codec
 from synthdp.seal.records import Codes
 from synthdp.seal.resume import State
@@ -141,6 +141,3 @@ class EmbeddingTeachers:
         """The inverse of `state`."""
         rows = np.asarray(state["public"])
         self._public = rows if len(rows) else None
-
-
-__getattr__ = renamed(__name__, Witness="MeanEmbeddings", against="public_embedding")
