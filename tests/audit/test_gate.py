@@ -4,11 +4,11 @@ import ast
 from pathlib import Path
 
 import gate
-from test_black_box import NAMES
+from test_black_box import JUDGED
 from test_door import FULL, NOTHING, PART
 
 PARAMETERS = {
-    "test_no_generator_leaks_more_than_it_claims": len(NAMES),
+    "test_no_generator_leaks_more_than_it_claims": len(JUDGED),
     "test_the_door_keeps_its_claim_and_the_audit_comes_near_it": len(FULL),
     "test_the_door_keeps_its_claim_and_the_audit_finds_a_part": len(PART) + 1,
     "test_the_door_draws_other_noise_after_a_stop": len(NOTHING),
