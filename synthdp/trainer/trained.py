@@ -153,6 +153,8 @@ def _read(folder: Path | str, public: Path | str | None, *, costly: bool) -> tup
         verified = found.check(NAME, None, partial(limits, found.statement), costly=costly)
         target, named = (found.statement.settings[name] for name in ("target", "architecture"))
         whole = target is None or (target in found.schema.names and isinstance(named, str))
+    except BadInput:
+        raise
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise BadInput(f"{found.folder}: the settings are not those of a training; the release was altered") from error
     if not whole or not all(np.isfinite(value).all() for value in found.tensors.values()):
