@@ -24,7 +24,7 @@ from synthdp.evaluate.findings import (
 from synthdp.evaluate.scores import LOWER_IS_BETTER, METRIC_LABELS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 
 # ---- The sections of the internal page on tables, each from its part of the result; a part that is absent makes none.
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 ORDER = ("auroc", "auprc", "accuracy", "f1", "brier", "ece", "r2", "rmse", "mae")
 PLOTTED = ("auroc", "auprc", "r2")
-MEAN = "Mean of these"
-CONSTANT = {"majority": "Floor: always predicting the majority class", "mean": "Floor: always predicting the mean"}
 FIDELITY = {
     "tvd_1way": ("Single columns (total variation distance)", "0"),
     "tvd_2way": ("Pairs of columns (total variation distance)", "0"),
@@ -92,7 +90,7 @@ def _target(key: str, name: str, entry: Mapping[str, Any], names: Mapping[str, s
     from synthdp.evaluate.evaluation_plots import calibration_plot, utility_plot
 
     found = metrics(entry)
-    groups = by_arm(entry, names, found)
+    groups = figures.by_arm(entry, names, found)
     cells = [value for _, rows in groups for _, values in rows for value in values if value]
     evaluation_plots = entry.get("calibration")
     return {
@@ -120,27 +118,6 @@ def metrics(entry: Mapping[str, Any]) -> list[str]:
     constants = [scores for floor, scores in entry["floors"].items() if floor != "independent"]
     present = {metric for scores in [*(s for arm in arms for s in arm.values()), *constants] for metric in scores}
     return [metric for metric in ORDER if metric in present]
-
-
-def by_arm(
-    entry: Mapping[str, Any], names: Mapping[str, str], found: Sequence[str], records: str = "rows"
-) -> list[tuple[str, list[tuple[str, list[Any]]]]]:
-    """What the models were trained on, with each one's scores by the metrics `found`; then the floors. `records`: what they are called."""
-    arms = (
-        (f"Trained on real {records} (ceiling)", entry["trtr"], "trtr"),
-        (f"Trained on synthetic {records}", entry["tstr"], "tstr"),
-        ("Floor: unrelated columns", entry["floors"].get("independent", {}), "independent"),
-    )
-    groups = []
-    for label, arm, key in arms:
-        rows = [(names[model], [scores.get(metric) for metric in found]) for model, scores in arm.items()]
-        if key in entry["average"] and len(rows) > 1:
-            rows.append((MEAN, [entry["average"][key].get(metric) for metric in found]))
-        groups.append((label, rows))
-    for floor, label in CONSTANT.items():
-        if floor in entry["floors"]:
-            groups.append((label, [("No model", [entry["floors"][floor].get(metric) for metric in found])]))
-    return [group for group in groups if group[1]]
 
 
 def _ranks(found: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:

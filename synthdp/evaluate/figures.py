@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -11,6 +11,8 @@ from markupsafe import Markup
 ABSENT = "not computed"
 DECIMALS = 3
 LEAST_LOST = 0.1  # of an association that is called lost
+MEAN = "Mean of these"
+CONSTANT = {"majority": "Floor: always predicting the majority class", "mean": "Floor: always predicting the mean"}
 
 
 def figure(value: Any) -> Markup:
@@ -81,3 +83,24 @@ def kept(real: float, made: float) -> float:
 def is_lost(real: float, made: float) -> bool:
     """Whether an association lost `LEAST_LOST` or more of its strength; one that is weaker among real rows had nothing to lose."""
     return abs(real) >= LEAST_LOST and kept(real, made) <= -LEAST_LOST
+
+
+def by_arm(
+    entry: Mapping[str, Any], names: Mapping[str, str], found: Sequence[str], records: str = "rows"
+) -> list[tuple[str, list[tuple[str, list[Any]]]]]:
+    """What the models were trained on, with each one's scores by the metrics `found`; then the floors. `records`: what they are called."""
+    arms = (
+        (f"Trained on real {records} (ceiling)", entry["trtr"], "trtr"),
+        (f"Trained on synthetic {records}", entry["tstr"], "tstr"),
+        ("Floor: unrelated columns", entry["floors"].get("independent", {}), "independent"),
+    )
+    groups = []
+    for label, arm, key in arms:
+        rows = [(names[model], [scores.get(metric) for metric in found]) for model, scores in arm.items()]
+        if key in entry["average"] and len(rows) > 1:
+            rows.append((MEAN, [entry["average"][key].get(metric) for metric in found]))
+        groups.append((label, rows))
+    for floor, label in CONSTANT.items():
+        if floor in entry["floors"]:
+            groups.append((label, [("No model", [entry["floors"][floor].get(metric) for metric in found])]))
+    return [group for group in groups if group[1]]

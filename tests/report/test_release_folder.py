@@ -147,10 +147,8 @@ def test_scikit_learn_clones_and_sets_a_synthesizer():
     assert copy.set_params(generator="mixture", generator__components=5).generator.components == 5
     assert made.generator.iterations == 7
     pictures = Synthesizer("classgauss", schema=picture_schema(), budget=Budget(1.0, 1e-5))
-    with pytest.warns(UserWarning, match="dpgan is now dpgan_images"):
-        expected = Synthesizer("dpgan", schema=pictures.schema, budget=pictures.budget, steps=3)
-    with pytest.warns(UserWarning, match="dpgan is now dpgan_images"):
-        pictures.set_params(generator="dpgan", generator__steps=3)
+    expected = Synthesizer("dpgan_images", schema=pictures.schema, budget=pictures.budget, steps=3)
+    pictures.set_params(generator="dpgan_images", generator__steps=3)
     assert pictures == expected
     for wrong, message in (({"budgt": 1}, "did you mean 'budget'"), ({"generator__iterations": -1}, "iterations")):
         with pytest.raises(BadInput, match=message):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from synthdp.evaluate import figures
 from synthdp.evaluate.evaluation_plots import (
     INK,
     REAL,
@@ -185,13 +186,11 @@ def _contents(result: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _target(place: int, name: str, entry: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    from synthdp.evaluate.evaluation_page import by_arm
-
     return {
         "name": name,
         "key": f"target{place}",
         "entry": entry,
-        "groups": by_arm(entry, names, METRICS, "pictures"),
+        "groups": figures.by_arm(entry, names, METRICS, "pictures"),
         "plots": [
             utility_plot(entry, metric, METRIC_LABELS[metric], names, f"target{place}-{metric}", records="pictures")
             for metric in PLOTTED
