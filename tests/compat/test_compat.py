@@ -280,7 +280,6 @@ def test_an_account_counts_on(folder, name, tmp_path):
 
 
 @pytest.mark.heavy
-@pytest.mark.filterwarnings("ignore:generator pategan is now pategan_original")
 @each("checkpoints")
 def test_a_stopped_fit_goes_on_or_is_refused_in_one_line(folder, name, tmp_path):
     """Which of the two is not promised, since a checkpoint belongs to the version that wrote it. Its ledger counts in both cases."""
