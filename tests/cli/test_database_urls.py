@@ -144,7 +144,7 @@ def test_a_generator_that_needs_records_says_how(clinic, run):
         ((f"data.path={URL}#nothing",), "table 'nothing' cannot be read"),
         (("data.path=duckdb:///nothing.db#visits",), "no such database"),
         (("data.path=clinic.csv", "data.table=visits"), "belong to data.path=URL"),
-        ((f"data.path={URL}", "data.query_file=nothing.sql"), "nothing.sql: cannot be read"),
+        ((f"data.path={URL}", "data.query_file=nothing.sql"), "nothing.sql: no such file"),
         (("data.path=postgresql://me:HUSH@host/visits", "data.table=visits"), "PGPASSWORD"),
         (("data.path=postgresql://me@host/db?password=HUSH", "data.table=visits"), "PGPASSWORD"),
         (("data.path=postgresql://me@host/db?options=x", "data.table=visits"), "takes no 'options'"),

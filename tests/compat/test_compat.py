@@ -289,7 +289,8 @@ def test_a_stopped_fit_goes_on_or_is_refused_in_one_line(folder, name, tmp_path)
     account = bound and shutil.copy(folder / "accounts" / f"{bound}.account", tmp_path)
     budget = Budget(**expected["budget"])
     schema = Schema.load(folder / "schemas" / f"{expected['schema']}.yaml")
-    synthesizer = Synthesizer(expected["generator"], schema=schema, budget=budget, **expected["settings"])
+    called_now = generators.renamed(expected["generator"], expected["settings"], schema)
+    synthesizer = Synthesizer(generators.make(*called_now), schema=schema, budget=budget)
     files = {"ledger": tmp_path / "ledger.jsonl", "checkpoint": tmp_path / "checkpoint.safetensors", "account": account}
     release, refusal = None, ""
     try:

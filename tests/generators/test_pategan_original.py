@@ -148,7 +148,7 @@ def test_answers_lost_before_a_checkpoint_count_when_gamma_is_given(lost, tmp_pa
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Checkpoint, "save", save)
             synth = Synthesizer(PATEGANOriginal(**settings), schema=schema, budget=Budget(1.0, 1e-5))
-            return synth.fit(make_frame(60), resume=resume, account=tmp_path / "account", **files)
+            return synth.fit(make_frame(600), resume=resume, account=tmp_path / "account", **files)
 
     for turn in range(lost):
         with pytest.raises(Stop):
