@@ -45,15 +45,14 @@ COMPARED = ("moments", "strong", "naive")  # older theorems, shown beside the cl
 ACCOUNTANTS = CLAIMING + COMPARED
 
 ORDERS = tuple(range(2, 65))  # of `by_order`
-QUICK = "rdp"  # answers in milliseconds, a little high: where the search for the noise begins
 
 Entries = Iterable[Entry]  # a plan or a ledger
+Theorem = Callable[[Charges, float], float]  # an accountant's epsilon at delta
+Cost = Callable[[Any], float]  # epsilon, of what is solved for
 
 
 class Accountant(Protocol):
     """What a file in `accountants/` offers."""
-
-    def __hash__(self) -> int: ...
 
     def epsilon(self, charges: Charges, delta: float) -> float: ...
 
@@ -65,7 +64,7 @@ def epsilon(ledger: Entries, delta: float, accountant: str = "pld") -> float:
 
     Raises `BadInput` for impossible arguments and `Unproven` for an event, sampler or relation without a proof.
     """
-    return _bound(_accountant(accountant), charges(ledger), delta)
+    return _bound(_accountant(accountant).epsilon, charges(ledger), delta)
 
 
 def epsilons(ledger: Entries, delta: float) -> dict[str, float]:
@@ -127,7 +126,7 @@ def group_epsilon(ledger: Entries, delta: float, k: int, accountant: str = "best
 def curve(ledger: Entries, deltas: Iterable[float], accountant: str = "pld") -> list[tuple[float, float]]:
     """(delta, epsilon) for each delta, in the order given."""
     charged = charges(ledger)
-    return [(delta, _bound(_accountant(accountant), charged, delta)) for delta in deltas]
+    return [(delta, _bound(_accountant(accountant).epsilon, charged, delta)) for delta in deltas]
 
 
 def by_order(ledger: Entries, delta: float) -> dict[str, list[tuple[int, float]]]:
@@ -164,8 +163,8 @@ def calibrate(
     if math.isinf(budget.epsilon):
         return 0.0
     cost = _cost(plan, budget, spent)
-    start = _quick(lambda quick: calibrate_to(quick, budget.epsilon), cost, accountant)
-    return calibrate_to(cost(accountant), budget.epsilon, start)
+    start = _guess(lambda rough: calibrate_to(rough, budget.epsilon), cost)
+    return calibrate_to(cost(_accountant(accountant).epsilon), budget.epsilon, start)
 
 
 def calibrate_rate(
@@ -176,8 +175,8 @@ def calibrate_rate(
     if math.isinf(budget.epsilon):
         return 1.0
     cost = _cost(plan, budget, spent)
-    start = _quick(lambda quick: most_rate(quick, budget.epsilon), cost, accountant)
-    return most_rate(cost(accountant), budget.epsilon, start)
+    start = _guess(lambda rough: most_rate(rough, budget.epsilon), cost)
+    return most_rate(cost(_accountant(accountant).epsilon), budget.epsilon, start)
 
 
 def calibrate_steps(
@@ -187,7 +186,7 @@ def calibrate_steps(
     `spent` as in `calibrate`."""
     if math.isinf(budget.epsilon):
         raise BadInput("budget.epsilon is inf, which any number of steps keeps; give the steps instead")
-    return most_steps(_cost(plan, budget, spent)(accountant), budget.epsilon)
+    return most_steps(_cost(plan, budget, spent)(_accountant(accountant).epsilon), budget.epsilon)
 
 
 def provenance() -> dict[str, Any]:
@@ -208,14 +207,14 @@ def _without_replacement(charged: Charges) -> bool:
 
 
 @lru_cache(maxsize=1024)  # a plan is solved before anything is opened, and once more where it is committed
-def _bound(accountant: Accountant, charged: Charges, delta: float) -> float:
+def _bound(theorem: Theorem, charged: Charges, delta: float) -> float:
     """Apply a theorem to what the events' own deltas leave (law 10)."""
     if not 0 < delta < 1:
         raise BadInput(f"delta must lie strictly between 0 and 1, got {delta}")
     left = delta - charged.own_delta
     if left <= 0:
         return math.inf
-    found = float(accountant.epsilon(charged, left)) if charged.entries else 0.0
+    found = float(theorem(charged, left)) if charged.entries else 0.0
     if math.isnan(found) or found < 0:
         raise ArithmeticError(
             f"an accountant returned {found}, which is a fault of synthdp; please report it with the ledger"
@@ -227,35 +226,31 @@ def _group(accountant: Accountant, charged: Charges, delta: float, k: int) -> fl
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise BadInput(f"group must be a whole number of units, 1 or more, got {k!r}")
     if k == 1 or not charged.entries:
-        return _bound(accountant, charged, delta)
+        return _bound(accountant.epsilon, charged, delta)
     from synthdp.accounting import groups
 
-    least = groups.from_profile(lambda own: _bound(accountant, charged, own), delta, k)
+    least = groups.from_profile(lambda own: _bound(accountant.epsilon, charged, own), delta, k)
     with contextlib.suppress(Unproven):
-        least = min(least, _bound(accountant, groups.moved(charged, k), delta))
+        least = min(least, _bound(accountant.epsilon, groups.moved(charged, k), delta))
     return least
 
 
-def _cost(
-    plan: Callable[[Any], Plan], budget: Budget, spent: Iterable[Entry]
-) -> Callable[[str], Callable[[Any], float]]:
-    """For each accountant: epsilon of the plan, beside what was spent, as a function of what is solved for."""
+def _cost(plan: Callable[[Any], Plan], budget: Budget, spent: Iterable[Entry]) -> Callable[[Theorem], Cost]:
+    """For each theorem: epsilon of the plan, beside what was spent, as a function of what is solved for."""
     booked = tuple(spent)
 
-    def by(name: str) -> Callable[[Any], float]:
-        found = _accountant(name)
-        return lambda value: _bound(found, _planned((*booked, *plan(value)), budget), budget.delta)
+    def by(theorem: Theorem) -> Cost:
+        return lambda value: _bound(theorem, _planned((*booked, *plan(value)), budget), budget.delta)
 
     return by
 
 
-def _quick(
-    solve: Callable[[Callable[[float], float]], float], cost: Callable[[str], Callable[[Any], float]], accountant: str
-) -> float | None:
-    """The answer by the quick accountant, near which the search begins; None where it has none."""
-    if accountant != QUICK:
-        with contextlib.suppress(BadInput):  # no proof, or too dear by this accountant alone
-            return solve(cost(QUICK))
+def _guess(solve: Callable[[Cost], float], cost: Callable[[Theorem], Cost]) -> float | None:
+    """About the answer, near which the search begins, in a fraction of the time; None where there is none."""
+    from synthdp.accounting.accountants import rdp
+
+    with contextlib.suppress(BadInput):  # no proof, or too dear by this rough bound alone
+        return solve(cost(rdp.rough))
     return None
 
 

@@ -402,13 +402,66 @@ def test_two_sources_of_the_analytic_moments(rate, noise):
         assert ours[order - 2] / (order - 1) == pytest.approx(divergence, rel=1e-9)
 
 
-@pytest.mark.parametrize(("noise", "grid"), [(0.05, 1e-2), (3.7, 1e-4), (250.0, 1e-6), (1e-2, 10.0)])
-def test_an_unsampled_gaussian_is_that_of_dp_accounting_bit_for_bit(noise, grid):
+SIDES = ("_pmf_remove", "_pmf_add")
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "grid"),
+    [
+        *((0.05, 1.0, 1e-2), (3.7, 1.0, 1e-4), (250.0, 1.0, 1e-6), (1e-2, 1.0, 10.0)),
+        *(
+            (0.06, 1e-12, 1e-2),
+            (0.6, 1e-3, 1e-3),
+            (0.8, 0.01, 1e-4),
+            (2.0, 0.3, 1e-4),
+            (0.8, 0.9999, 1e-2),
+            (1e4, 0.5, 1e-4),
+        ),
+    ],
+)
+def test_a_gaussian_is_that_of_dp_accounting_bit_for_bit(noise, rate, grid):
     from dp_accounting.pld import privacy_loss_distribution
 
-    theirs = privacy_loss_distribution.from_gaussian_mechanism(noise, value_discretization_interval=grid)
-    ours = pld._gaussian(noise)(grid)
-    assert ours._symmetric
-    held, expected = vars(ours._pmf_remove), vars(theirs._pmf_remove)
-    assert held.keys() == expected.keys()
-    assert all(np.array_equal(held[name], expected[name]) for name in held)
+    theirs = privacy_loss_distribution.from_gaussian_mechanism(
+        noise, sampling_prob=rate, value_discretization_interval=grid
+    )
+    ours = pld._gaussian(noise, rate=rate)(grid)
+    assert ours._symmetric == (rate == 1)
+    for side in SIDES:
+        held, expected = vars(getattr(ours, side)), vars(getattr(theirs, side))
+        assert held.keys() == expected.keys()
+        assert all(np.array_equal(held[name], expected[name]) for name in held)
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "grid"),
+    [(2.0, 1.0, 1e-3), (0.6, 1e-3, 1e-3), (0.8, 0.01, 1e-4), (2.0, 0.3, 1e-3), (30.0, 0.9999, 1e-4)],
+)
+def test_a_gaussian_under_replace_one_is_that_of_dp_accounting_but_for_round_off(noise, rate, grid):
+    from dp_accounting.pld import privacy_loss_distribution
+    from dp_accounting.privacy_accountant import NeighboringRelation
+
+    theirs = privacy_loss_distribution.from_gaussian_mechanism(
+        noise,
+        sampling_prob=rate,
+        value_discretization_interval=grid,
+        neighboring_relation=NeighboringRelation.REPLACE_ONE,
+    )
+    ours = pld._gaussian(noise, rate=rate, replace=True)(grid)
+    for loss in (-1.0, 0.0, 0.01, 0.3, 2.0):
+        expected = theirs.get_delta_for_epsilon(loss)
+        assert ours.get_delta_for_epsilon(loss) == pytest.approx(expected, rel=1e-9, abs=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("rate", "noise", "steps"), [(0.001, 0.5, 100), (0.01, 1.0, 1000), (0.3, 5.0, 60), (1.0, 30.0, 9)]
+)
+def test_the_rough_bound_is_one_and_lies_near_the_true_one(rate, noise, steps):
+    charged = charges([Entry(Sampled(rate=rate, queries=(Gaussian(noise=noise),)), steps), Entry(Laplace(noise=20.0))])
+    assert rdp.epsilon(charged, 1e-5) <= rdp.rough(charged, 1e-5) <= 1.2 * rdp.epsilon(charged, 1e-5)
+
+
+def test_the_rough_bound_of_a_sample_under_replace_one_is_a_guess_near_the_answer():
+    event = Sampled(rate=0.01, queries=(Gaussian(noise=1.0, relation="replace_one"),), relation="replace_one")
+    guess = rdp.rough(charges([Entry(event, 1000)]), 1e-5)
+    assert 0.9 <= guess / epsilon([Entry(event, 1000)], 1e-5) <= 2

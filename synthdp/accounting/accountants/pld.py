@@ -41,6 +41,7 @@ MOST_EXPONENT = 700.0  # of which dp-accounting takes the exponential
 LEAST_RATE = 1e-200  # below it dp-accounting's logarithms do; a larger rate is never cheaper
 MOST_SAMPLED_NOISE = 1e6  # above it dp-accounting's squares overflow at last; less noise is never cheaper
 
+Array = np.ndarray
 Loss = Callable[[float], Any]  # grid -> dp_accounting's PrivacyLossDistribution
 
 
@@ -169,33 +170,51 @@ def _bounded_range(epsilon: float, grid: float) -> Any:
 
 
 def _gaussian(noise: float, *, rate: float = 1.0, replace: bool = False) -> Loss:
+    """dp-accounting's `from_gaussian_mechanism`. That inverts the loss point by point, up to two million times; here all points at once,
+    to the same bits under add_remove (a test compares)."""
     from dp_accounting.pld import privacy_loss_distribution as pld
-    from dp_accounting.privacy_accountant import NeighboringRelation as Relation
+    from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 
-    if rate == 1 and not replace:
-        return lambda grid: _whole_gaussian(noise, grid)
-    relation = Relation.REPLACE_ONE if replace else Relation.ADD_OR_REMOVE_ONE
-    return lambda grid: pld.from_gaussian_mechanism(
-        noise, sampling_prob=rate, value_discretization_interval=grid, neighboring_relation=relation
-    )
+    names = ("REPLACE",) if replace else ("REMOVE", "ADD") if rate < 1 else ("REMOVE",)
+    sides = [GaussianPrivacyLoss(noise, sampling_prob=rate, adjacency_type=AdjacencyType[name]) for name in names]
+    return lambda grid: pld.PrivacyLossDistribution(*(_side(each, noise, grid) for each in sides))
 
 
-def _whole_gaussian(noise: float, grid: float) -> Any:
-    """dp-accounting's `from_gaussian_mechanism` without sampling, bit for bit (a test compares). It inverts the loss point by point,
-    up to two million times; here all points at once.
-    """
+def _side(gaussian: Any, noise: float, grid: float) -> Any:
     from dp_accounting.pld import pld_pmf
-    from dp_accounting.pld import privacy_loss_distribution as pld
-    from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 
-    gaussian = GaussianPrivacyLoss(noise)
+    rate, side = gaussian.sampling_prob, gaussian.adjacency_type.name
     bounds = gaussian.connect_dots_bounds()
     low, high = math.floor(bounds.epsilon_lower / grid), math.ceil(bounds.epsilon_upper / grid)
     losses = np.arange(low, high + 1) * grid
-    outcomes = -0.5 - losses * noise**2  # at which the loss is that
-    deltas = gaussian.mu_upper_cdf(outcomes) - np.exp(losses + gaussian.mu_lower_log_cdf(outcomes))
-    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(grid, low, high, np.clip(deltas, 0, 1))
-    return pld.PrivacyLossDistribution(pmf)
+    with np.errstate(all="ignore"):
+        outcomes = _outcomes(losses, noise, rate, side)
+        deltas = gaussian.mu_upper_cdf(outcomes) - np.exp(losses + gaussian.mu_lower_log_cdf(outcomes))
+    if side == "REMOVE" and rate < 1:  # no outcome loses less than log(1 - rate)
+        deltas = np.where(losses > math.log1p(-rate), deltas, -np.expm1(losses))
+    if np.isnan(deltas).any():  # so that no bound is made of it
+        raise OverflowError
+    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(grid, low, high, np.clip(deltas, 0, 1))
+
+
+def _outcomes(losses: Array, noise: float, rate: float, side: str) -> Array:
+    """The largest outcome at which the loss is at least each of `losses`; infinite beyond the loss of no outcome."""
+    if side == "REPLACE":
+        if rate == 1:
+            return -losses * noise**2 / 2
+        most = 0.5 / noise**2 + math.log1p(-rate) - math.log(rate)
+        sinh = most + np.abs(losses) / 2 + np.log1p(-np.exp(-np.abs(losses))) - math.log(2)  # its logarithm
+        asinh = -np.sign(losses) * np.logaddexp(np.logaddexp(0, 2 * sinh) / 2, sinh)
+        return np.where(losses == 0, 0.0, noise**2 * (asinh - losses / 2))
+    if rate == 1:
+        return -0.5 - losses * noise**2
+    sign, edge = (1 if side == "REMOVE" else -1), math.log(1 - rate)
+    losses = sign * losses
+    near = np.abs(losses - edge) <= 1e-9 * np.maximum(np.abs(losses), abs(edge))
+    above = losses + np.log(1 / rate)  # then the loss without sampling, log(1 + (e^loss - 1) / rate)
+    whole = above + np.log1p(-np.exp(np.log(-(1 - 1 / rate)) - above))
+    whole = np.where(losses == 0, 0.0, np.where(near | (losses < edge), -np.inf, whole))
+    return (0 if sign > 0 else 1) + (-0.5 - sign * whole * noise**2)
 
 
 def _mu(event: Event) -> float:
@@ -256,10 +275,12 @@ def _range(mu: float, events: tuple[tuple[Event, int], ...]) -> float:
 
 
 def _composed_range(charges: Charges, delta: float) -> float:
-    """The range of the composed loss, roughly: twice what the cheap accountant says."""
+    """The range of the composed loss, roughly: twice what the cheap accountant says; of a range that every grid affords, an upper bound."""
     known = tuple(Entry(stand_in(entry.event), entry.count) for entry in charges.entries)
+    guessed = Charges(entries=known, own_delta=0.0)
     try:
-        return 2 * rdp.epsilon(Charges(entries=known, own_delta=0.0), delta)
+        roughly = 2 * rdp.rough(guessed, delta)
+        return roughly if roughly / GRID <= MOST_POINTS else 2 * rdp.epsilon(guessed, delta)
     except Unproven:
         return 0.0
 

@@ -29,6 +29,21 @@ ORDERS: tuple[float, ...] = (
     *(float(round(64 * 2 ** (x / 2))) for x in range(11)),
 )
 WIDE_ORDERS: tuple[float, ...] = (*ORDERS, *(float(2**x) for x in range(12, 41)))
+FEW_ORDERS = (
+    2.0,
+    3.0,
+    4.0,
+    6.0,
+    8.0,
+    12.0,
+    16.0,
+    24.0,
+    32.0,
+    48.0,
+    64.0,
+    128.0,
+    256.0,
+)  # whole ones, of which each takes little time
 LEAST_NOISE, MOST_NOISE = 1e-100, 1e100  # outside, dp-accounting's squares overflow; sampling is not used there
 ROUND_OFF = 1e-14  # absolute error of a logarithm of a moment, per unit of order
 
@@ -36,6 +51,20 @@ ROUND_OFF = 1e-14  # absolute error of a logarithm of a moment, per unit of orde
 def epsilon(charges: Charges, delta: float) -> float:
     """Upper bound on epsilon at this delta."""
     return converted(divergences(charges), delta)
+
+
+def rough(charges: Charges, delta: float) -> float:
+    """A larger upper bound in a fiftieth of the time: sampled Gaussians at `FEW_ORDERS` alone. Under replace_one, for which no bound is
+    known, a sample counts as one at twice the rate, so that what comes is a guess."""
+    total = np.zeros(len(WIDE_ORDERS))
+    for entry in charges.entries:
+        event = entry.event
+        if isinstance(event, Sampled) and len(event.queries) == 1 and isinstance(event.queries[0], Gaussian):
+            rate = event.rate if event.relation == "add_remove" else min(1.0, 2 * event.rate)
+            total = total + entry.count * _sampled_gaussian(rate, event.queries[0].noise, FEW_ORDERS)
+        else:
+            total = total + entry.count * rule(event)
+    return math.inf if charges.unbounded else converted(total, delta)
 
 
 def converted(total: Array, delta: float) -> float:
@@ -183,21 +212,21 @@ def _laplace(noise: float) -> Array:
 
 
 @lru_cache(maxsize=256)
-def _sampled_gaussian(rate: float, noise: float) -> Array:
-    """Beyond `ORDERS` an integer order costs one term per unit of order: the unsampled bound stands in."""
+def _sampled_gaussian(rate: float, noise: float, orders: tuple[float, ...] = ORDERS) -> Array:
+    """At other orders the unsampled bound stands in: beyond `ORDERS` a whole order costs one term per unit of order."""
     from dp_accounting import GaussianDpEvent, PoissonSampledDpEvent
 
     mu = 1 / noise
-    unsampled = np.array(WIDE_ORDERS) * (mu * mu / 2)
+    bound: Array = np.array(WIDE_ORDERS) * (mu * mu / 2)
     if not LEAST_NOISE <= noise <= MOST_NOISE:
-        return unsampled
-    orders = np.array(ORDERS)
-    sampled = _divergence(PoissonSampledDpEvent(rate, GaussianDpEvent(noise)), ORDERS)
+        return bound
+    sampled = _divergence(PoissonSampledDpEvent(rate, GaussianDpEvent(noise)), orders)
     # Near order 1 and for tiny rates the series' value is lost in round-off, down to 0: what it may have lost is added.
-    sampled = np.where(sampled >= 0, sampled, math.inf) + ROUND_OFF * (1 + orders) / (orders - 1)
-    bound: Array = np.concatenate([sampled, np.full(len(WIDE_ORDERS) - len(ORDERS), math.inf)])
-    least: Array = np.minimum(unsampled, bound)
-    return least
+    known = np.array(orders)
+    sampled = np.where(sampled >= 0, sampled, math.inf) + ROUND_OFF * (1 + known) / (known - 1)
+    places = np.searchsorted(WIDE_ORDERS, orders)
+    bound[places] = np.minimum(bound[places], sampled)
+    return bound
 
 
 def _divergence(event: Any, orders: tuple[float, ...] = WIDE_ORDERS) -> Array:
