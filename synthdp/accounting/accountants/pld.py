@@ -172,25 +172,28 @@ def _bounded_range(epsilon: float, grid: float) -> Any:
 def _gaussian(noise: float, *, rate: float = 1.0, replace: bool = False) -> Loss:
     """dp-accounting's `from_gaussian_mechanism`. That inverts the loss point by point, up to two million times; here all points at once,
     to the same bits under add_remove (a test compares)."""
-    from dp_accounting.pld import privacy_loss_distribution as pld
+    names = ("REPLACE",) if replace else ("REMOVE", "ADD") if rate < 1 else ("REMOVE",)
+
+    def loss(grid: float) -> Any:
+        from dp_accounting.pld import privacy_loss_distribution as pld
+
+        return pld.PrivacyLossDistribution(*(_side(noise, rate, name, grid) for name in names))
+
+    return loss
+
+
+def _side(noise: float, rate: float, name: str, grid: float) -> Any:
+    from dp_accounting.pld import pld_pmf
     from dp_accounting.pld.privacy_loss_mechanism import AdjacencyType, GaussianPrivacyLoss
 
-    names = ("REPLACE",) if replace else ("REMOVE", "ADD") if rate < 1 else ("REMOVE",)
-    sides = [GaussianPrivacyLoss(noise, sampling_prob=rate, adjacency_type=AdjacencyType[name]) for name in names]
-    return lambda grid: pld.PrivacyLossDistribution(*(_side(each, noise, grid) for each in sides))
-
-
-def _side(gaussian: Any, noise: float, grid: float) -> Any:
-    from dp_accounting.pld import pld_pmf
-
-    rate, side = gaussian.sampling_prob, gaussian.adjacency_type.name
+    gaussian = GaussianPrivacyLoss(noise, sampling_prob=rate, adjacency_type=AdjacencyType[name])
     bounds = gaussian.connect_dots_bounds()
     low, high = math.floor(bounds.epsilon_lower / grid), math.ceil(bounds.epsilon_upper / grid)
     losses = np.arange(low, high + 1) * grid
     with np.errstate(all="ignore"):
-        outcomes = _outcomes(losses, noise, rate, side)
+        outcomes = _outcomes(losses, noise, rate, name)
         deltas = gaussian.mu_upper_cdf(outcomes) - np.exp(losses + gaussian.mu_lower_log_cdf(outcomes))
-    if side == "REMOVE" and rate < 1:  # no outcome loses less than log(1 - rate)
+    if name == "REMOVE" and rate < 1:  # no outcome loses less than log(1 - rate)
         deltas = np.where(losses > math.log1p(-rate), deltas, -np.expm1(losses))
     if np.isnan(deltas).any():  # so that no bound is made of it
         raise OverflowError
