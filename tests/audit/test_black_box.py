@@ -29,7 +29,7 @@ def case_of(name, images):
 # Here each generator comes through a whole audit, which shows a gross leak. Fits that take 15 ms or less are made 250 times a side, others
 # sixty times, and the dearest, which take 0.15 s or more, twenty times. `make audit` makes a thousand of each.
 CHEAP = {"independent", "privbayes", "classgauss", "dpmerf", "rongauss", "imle"}
-DEAR = {"histories", "histories:linked", "dpdm:gradients"}
+DEAR = {"histories", "histories:linked", "dpdm:gradients", "dpgan:gradients", "dpgan_images", "kernel_teachers_images"}
 DEAREST = {"dpdm", "dpdm:unet"}  # a second and more a fit: `make audit` alone takes them
 JUDGED = [each for each in NAMES if each[0] not in DEAREST]
 
