@@ -399,7 +399,7 @@ class Synthesizer:
             counts &= generators.HISTORIES not in self.generator.traits.kinds
             lost = marginal_tables.lost(
                 noisy,
-                model,
+                model if self.generator.traits.draws else None,
                 fine,
                 counts=counts,
                 clamped=invalid == "clamp",

@@ -12,7 +12,7 @@ from torch import Tensor
 from synthdp.errors import BadInput
 from synthdp.pate.code_features import table
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import Categorical, Column, Continuous, Datetime, Image, Integer, Ordinal
+from synthdp.schema.columns import LEARN, Categorical, Column, Continuous, Datetime, Image, Integer, Ordinal
 from synthdp.schema.schema import Schema
 
 BINS = 256  # of a numeric column whose bins the schema leaves open
@@ -81,6 +81,12 @@ def settled(schema: Schema, target: str | None) -> Schema:
     """
     if schema.learned:
         name, item = schema.learned[0]
+        tree = getattr(schema.column(name), "tree", None)
+        if tree is not None and tree.codes != LEARN:
+            raise BadInput(
+                f"column {name!r} has a tree, so a fit would learn which of its codes to keep, but a module is made for inputs that are "
+                "known: take the tree out"
+            )
         raise BadInput(
             f"column {name!r} leaves its {item} to learn, but a module is made for inputs that are known: declare it, or leave the "
             "column out (kind: ignore)"

@@ -80,6 +80,22 @@ def test_what_a_power_cut_left_is_found_by_the_next_fit_and_named_to_a_reader(re
     assert [path.name for path in tmp_path.iterdir()] == ["release"]
 
 
+@pytest.mark.parametrize("name", [".", "..", "/"])
+def test_a_folder_by_a_name_without_a_name_is_said_to_be_no_release(tmp_path, monkeypatch, name):
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    with pytest.raises(BadInput, match="is not a release"):
+        load(name)
+
+
+def test_the_working_folder_is_read_and_replaced_as_by_its_name(release, tmp_path, monkeypatch):
+    monkeypatch.chdir(release.save(tmp_path / "release"))
+    assert load(".").statement == release.statement
+    release.save(".", force=True)
+    assert load(tmp_path / "release").statement == release.statement
+    assert [path.name for path in tmp_path.iterdir()] == ["release"]
+
+
 @pytest.mark.parametrize("chunk", [0, -5, 2.5, "a", True])
 def test_a_chunk_is_a_whole_number_of_one_or_more(release, chunk):
     with pytest.raises(BadInput, match="chunk must be a whole number of 1 or more"):

@@ -23,6 +23,7 @@ from synthdp.ledger.events import scoped
 from synthdp.ledger.ledger import Ledger
 from synthdp.pate.code_features import features
 from synthdp.report.folder import MODULE, RELEASE
+from synthdp.report.information_loss import Lost
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 from synthdp.seal import public_rows
@@ -358,6 +359,30 @@ def test_a_release_is_read_back_and_verified(tmp_path, capsys):
         load(folder, module)
 
 
+@pytest.mark.parametrize("unit", [{}, {"unit": "patient", "max_records_per_unit": 2}], ids=["records", "patients"])
+def test_columns_that_a_table_of_counts_would_show_need_no_synthetic_records(unit):
+    """The share of `other` is read off synthetic records where no table shows it, and a module draws none."""
+    columns = {
+        "patient": {"kind": "identifier"},
+        "ward": {"kind": "categorical", "categories": ["surgery", "medicine", "other"], "other": "other"},
+        "ill": {"kind": "boolean"},
+    }
+    schema = Schema.from_dict(
+        {"name": "stays", "declared_by": "the tests", "units": 200, "targets": ["ill"], "columns": columns, **unit}
+    )
+    rows = np.arange(200)
+    frame = pd.DataFrame(
+        {
+            "patient": [f"P{row // 2}" for row in rows],
+            "ward": np.array(["surgery", "medicine", "dentistry"])[rows % 3],
+            "ill": rows % 3 == 0,
+        }
+    )
+    trained = PrivateTrainer(nn.LazyLinear(2), schema=schema, budget=FREE, epochs=1, batch=200).fit(frame, seed=1)
+    assert trained.statement.lost == Lost()
+    assert len(trained.predict(frame.head(3))) == 3
+
+
 def test_an_altered_statement_is_refused(tmp_path):
     folder = trainer(**WHOLE).fit(arrays(), seed=2).save(tmp_path / "release")
     text = json.loads((folder / RELEASE).read_text(encoding="utf-8"))
@@ -527,6 +552,7 @@ def old(make):
 
 
 WITH_LEARN = {"columns": {"sex": {"kind": "categorical", "categories": "learn"}}}
+WITH_TREE = {"columns": {"sex": {"kind": "categorical", "categories": ["F1", "F2"], "other": "other", "tree": {"prefix": [1]}}}}
 REFUSED = {
     "batch norm": (lambda: trainer(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))), "BatchNorm1d"),
     "dropout": (
@@ -559,6 +585,10 @@ REFUSED = {
     "learn": (
         lambda: trainer(nn.LazyLinear(2), schema=make_schema(**WITH_LEARN)),
         "'sex' leaves its categories to learn",
+    ),
+    "tree": (
+        lambda: trainer(nn.LazyLinear(2), schema=make_schema(**WITH_TREE)),
+        "'sex' has a tree, .* take the tree out",
     ),
     "units": (lambda: trainer(nn.LazyLinear(2), schema=make_schema(units=None)), "declare units"),
     "relation": (lambda: trainer(sampling="without_replacement"), "relation='replace_one'"),
