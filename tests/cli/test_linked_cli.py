@@ -64,6 +64,33 @@ def test_a_plan_leads_to_a_split_where_there_is_one(place, capsys, path, leads):
     assert ("next       synthdp split" in capsys.readouterr().out) == leads
 
 
+def test_a_plan_says_of_each_question_what_it_asks_for(place, capsys):
+    assert run(["plan", *DATA, "generator=histories", "budget.epsilon=3", "budget.delta=1e-5", "account=none"]) == 0
+    asked = [line for line in capsys.readouterr().out.splitlines() if line.startswith("question")]
+    assert len(asked) > 3
+    assert all(" for " in line or " to learn " in line for line in asked)
+    assert any(" of each person_id" in line for line in asked)
+    assert any(" of rows of diagnosis" in line for line in asked)
+
+
+def test_a_draft_lists_rules_that_may_hold_as_comments(place, capsys):
+    frames = read("tables")
+    frames["person"].rename(columns={"birth": "born on"}).to_csv("tables/person.csv", index=False)
+    assert run(["schema", "path=tables", "out=drafted.yaml"]) == 0
+    text = Path("drafted.yaml").read_text(encoding="utf-8")
+    assert Schema.load("drafted.yaml").rules == ()
+    rule = "visit.start >= person.born on"
+    assert f"#   - {rule}  # if born on is before all visits" in text
+    kept = [line for line in text.splitlines() if not line.startswith("#   - ") or rule in line]
+    Path("drafted.yaml").write_text(
+        "\n".join(
+            line.removeprefix("# ") if line.startswith(("# rules:", "#   - ")) else line for line in kept
+        ).replace("categories: [TODO]", "categories: [a]"),
+        encoding="utf-8",
+    )
+    assert [each.text for each in Schema.load("drafted.yaml").rules] == [rule]
+
+
 def test_a_folder_is_checked_fitted_and_sampled(place, capsys):
     with open("tables/visit.csv", "a") as file:
         file.write("V99999,nobody,2021-01-01,a,True\n")

@@ -17,6 +17,7 @@ from sweeps import heavy, sweep
 from torch import nn
 from torch.nn import functional
 
+import synthdp
 from synthdp import BadInput, Budget, PrivateTrainer, accounting
 from synthdp.cli import run
 from synthdp.ledger.events import scoped
@@ -552,7 +553,9 @@ def old(make):
 
 
 WITH_LEARN = {"columns": {"sex": {"kind": "categorical", "categories": "learn"}}}
-WITH_TREE = {"columns": {"sex": {"kind": "categorical", "categories": ["F1", "F2"], "other": "other", "tree": {"prefix": [1]}}}}
+WITH_TREE = {
+    "columns": {"sex": {"kind": "categorical", "categories": ["F1", "F2"], "other": "other", "tree": {"prefix": [1]}}}
+}
 REFUSED = {
     "batch norm": (lambda: trainer(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))), "BatchNorm1d"),
     "dropout": (
@@ -586,6 +589,9 @@ REFUSED = {
         lambda: trainer(nn.LazyLinear(2), schema=make_schema(**WITH_LEARN)),
         "'sex' leaves its categories to learn",
     ),
+    "shape": (lambda: array_schema(8, classes=2, bounds=(-1, 1), units=500), r"shape must list whole numbers .* got 8"),
+    "numbers": (lambda: array_schema((8.0,), classes=2, bounds=(-1, 1), units=500), r"got \(8\.0,\)"),
+    "file": (lambda: trainer().fit("records.csv"), "synthdp.read"),
     "tree": (
         lambda: trainer(nn.LazyLinear(2), schema=make_schema(**WITH_TREE)),
         "'sex' has a tree, .* take the tree out",
@@ -615,6 +621,18 @@ REFUSED = {
         "leave column 'age' out",
     ),
 }
+
+
+def test_tensors_are_arrays_too():
+    x, y = arrays()
+    trained = trainer(**WHOLE).fit((torch.tensor(x), torch.tensor(y)), seed=1)
+    np.testing.assert_array_equal(trained.predict(torch.tensor(x)), trainer(**WHOLE).fit((x, y), seed=1).predict(x))
+
+
+def test_a_folder_of_another_kind_says_what_reads_it(tmp_path):
+    folder = trainer(**WHOLE).fit(arrays(), seed=1).save(tmp_path / "release")
+    with pytest.raises(BadInput, match=r"a trained module, which synthdp\.trainer\.load"):
+        synthdp.load(folder)
 
 
 @pytest.mark.parametrize("case", REFUSED)
