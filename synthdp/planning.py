@@ -178,18 +178,19 @@ def made_up(schema: Schema, units: int = ROWS) -> "pd.DataFrame":
 
 def _parts(plan: Plan, delta: float, unit: str, recorder: _Watch) -> Iterator[Part]:
     asked: dict[Any, Counter[int]] = {}
-    followed: dict[Any, dict[str, None]] = {}
+    followed: dict[Any, list[str]] = {}
     for question in recorder.seen:
         if isinstance(question, HistoryTables):
             for event in question.events:
-                followed.setdefault(replace(event, unit=unit), {})[_asked_of(question, unit)] = None
+                followed.setdefault(replace(event, unit=unit), []).append(_asked_of(question, unit))
         if isinstance(question, Marginals):
             for event in question.events:
                 asked.setdefault(replace(event, unit=unit), Counter()).update(map(len, question.cliques))
     for entry in plan:
         _, epsilon = accounting.best((Entry(entry.event, entry.count),), delta)
         tables = tuple(sorted(asked.get(entry.event, {}).items()))
-        told = tuple(followed.get(entry.event, ()))
+        waiting = followed.get(entry.event, [])  # in the order of the plan
+        told, waiting[: entry.count] = tuple(dict.fromkeys(waiting[: entry.count])), []
         yield Part(event=to_json(entry.event), count=entry.count, epsilon=epsilon, tables=tables, histories=told)
 
 

@@ -19,10 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 from linked_clinic import DECLARED, LAB, clinic, declared, labs, schema, with_labs
 
-from synthdp import Schema, load
+from synthdp import Budget, Schema, Synthesizer, load
 from synthdp.cli import run
 from synthdp.errors import BadInput
 from synthdp.ledger.ledger import Ledger
+from synthdp.planning import planned
 from synthdp.schema import yamlfile
 from synthdp.schema.codec import Codec
 from synthdp.schema.joined_tables import joined
@@ -71,6 +72,17 @@ def test_a_plan_says_of_each_question_what_it_asks_for(place, capsys):
     assert all(" for " in line or " to learn " in line for line in asked)
     assert any(" of each person_id" in line for line in asked)
     assert any(" of rows of diagnosis" in line for line in asked)
+
+
+def test_equal_questions_are_told_apart():
+    """Two tables below visits whose questions hold the same noise: each line of the plan names its own."""
+    values = declared(units=120)
+    values["tables"] |= {"lab": LAB, "test": LAB}
+    made = Synthesizer("histories", schema=Schema.from_dict(values), budget=Budget(3.0, 1e-5))
+    parts = [part for part in planned(made).parts if any(" of rows of " in each for each in part.histories)]
+    assert len(parts) > 1
+    assert all(len(part.histories) <= part.count for part in parts)
+    assert {each.split()[-1] for part in parts for each in part.histories} == {"diagnosis", "lab", "test"}
 
 
 def test_a_draft_lists_rules_that_may_hold_as_comments(place, capsys):

@@ -48,6 +48,17 @@ def test_a_fit_says_so_before_it_asks_anything(tmp_path, monkeypatch, capsys):
     assert not list(tmp_path.glob("*.account"))
 
 
+@pytest.mark.parametrize("name", ["patients.csv", "patients.parquet"])
+def test_the_next_command_writes_such_a_file_as_was_read(tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    frame = make_frame(200)
+    frame.to_csv(name, index=False) if name.endswith(".csv") else frame.to_parquet(name)
+    make_schema().save(tmp_path / "schema.yaml")
+    words = [f"data.path={name}", "data.schema=schema.yaml", "generator=independent", "account=none", "out=out"]
+    assert run(["fit", *words]) == 0, capsys.readouterr().err
+    assert f"out={name.replace('patients', 'synthetic')}\n" in capsys.readouterr().out
+
+
 def test_a_disk_that_is_full_when_a_fit_ends_is_one_line_and_leaves_no_half_of_a_release(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     make_frame(50).to_csv("patients.csv", index=False)

@@ -1,10 +1,12 @@
 """Other spellings of a category, and a total as the last row: a draft and a check tell the steward, and show no cell."""
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from synthdp import BadInput, Schema
+from synthdp import BadInput, Budget, Schema, Synthesizer
 from synthdp.cli import run
+from synthdp.generators.independent import Independent
 from synthdp.schema import odd_cells
 from synthdp.schema.table_review import review
 
@@ -73,6 +75,22 @@ def test_a_draft_says_both(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().out
     assert "column 'sex': some values seem to be other spellings" in said
     assert "the last row seems to be a total" in said
+
+
+def test_a_program_may_write_a_schema_with_numbers_of_numpy():
+    columns = {
+        "age": {"kind": "integer", "bounds": np.array([0, 99])},
+        "ill": {"kind": "boolean", "missing": np.bool_(True)},
+    }
+    values = {"name": "people", "declared_by": "the tests", "units": np.int64(13), "columns": columns}
+    plain = {**columns, "age": {"kind": "integer", "bounds": (0, 99)}, "ill": {"kind": "boolean", "missing": True}}
+    assert Schema.from_dict(values) == Schema.from_dict({**values, "units": 13, "columns": plain})
+
+
+@pytest.mark.parametrize(("made", "got"), [(Independent, "the class Independent"), (5, "int"), ({}, "dict")])
+def test_what_is_no_generator_is_refused(made, got):
+    with pytest.raises(BadInput, match=f"generator must be a name, .* got {got}"):
+        Synthesizer(made, schema=schema(categories=["male"]), budget=Budget(1.0, 1e-6))
 
 
 def test_a_missing_text_is_not_the_category_that_learned_ones_get():

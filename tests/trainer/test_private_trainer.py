@@ -623,6 +623,12 @@ REFUSED = {
 }
 
 
+def test_a_warning_names_the_line_of_the_program():
+    with pytest.warns(synthdp.NotEntered) as caught:
+        trainer(**WHOLE).fit(arrays())
+    assert {each.filename for each in caught} == {__file__}
+
+
 def test_tensors_are_arrays_too():
     x, y = arrays()
     trained = trainer(**WHOLE).fit((torch.tensor(x), torch.tensor(y)), seed=1)
