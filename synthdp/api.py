@@ -18,7 +18,7 @@ import numpy as np
 import synthdp
 from synthdp import generators, marginal_tables, released_tables
 from synthdp.budgets import AccountFile, entered, fingerprint, warn_of_no_account
-from synthdp.errors import BadInput, nearest, warnings_shown
+from synthdp.errors import BadInput, nearest, outside, warnings_shown
 from synthdp.fitness import Purchase, measure
 from synthdp.generators import Generator, Model, Progress
 from synthdp.ledger.budget import Budget
@@ -247,6 +247,10 @@ class Synthesizer:
             generator = generators.make(generator, settings)
         elif settings:
             raise BadInput("give settings with a generator's name, or a generator that has them already, not both")
+        if isinstance(generator, type) or not hasattr(generator, "traits"):
+            raise BadInput(
+                f"generator must be a name, such as mixture, or a generator with its settings, got {_named(generator)}"
+            )
         generators.check_trust([generator], trust)
         generators.check(generator, schema, budget)
         object.__setattr__(self, "generator", generator)
@@ -399,7 +403,7 @@ class Synthesizer:
             counts &= generators.HISTORIES not in self.generator.traits.kinds
             lost = marginal_tables.lost(
                 noisy,
-                model,
+                model if self.generator.traits.draws else None,
                 fine,
                 counts=counts,
                 clamped=invalid == "clamp",
@@ -546,6 +550,10 @@ def check_seed(seed: Any) -> None:
         raise BadInput(f"seed must be a whole number of 0 or more, got {seed!r}")
 
 
+def _named(value: Any) -> str:
+    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
 def _settings_of(generator: Any) -> list[str]:
     """Names of the settings of a generator, or of the one of that name."""
     kind: Any = generators.find(generator) if isinstance(generator, str) else generator
@@ -565,7 +573,7 @@ def warn_of_large_delta(budget: Budget, schema: Schema) -> None:
         warnings.warn(
             f"budget.delta={budget.delta:g} is not below 1 / units = {1 / schema.units:.1e}: such a delta would allow the release "
             "of one whole record, drawn at random. Choose a smaller delta",
-            stacklevel=3,
+            stacklevel=outside(),
         )
 
 
@@ -576,5 +584,5 @@ def warn_of_counted_rules(schema: Schema) -> None:
     if counted and schema.honoured is None:
         warnings.warn(
             f"synthetic records may break these rules; evaluate counts how often: {'; '.join(r.text for r in counted)}",
-            stacklevel=3,
+            stacklevel=outside(),
         )

@@ -3,6 +3,7 @@
 import contextlib
 import difflib
 import re
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -51,6 +52,14 @@ class NotEntered(UserWarning):
 
 class InFloat64(UserWarning):
     """This machine rounds a row by its place in a batch, so a fit computes its gradients in float64: as private, and slower."""
+
+
+def outside() -> int:
+    """The `stacklevel` of a warning that is to name the line of the user's program, however deep in synthdp its caller is."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "synthdp":
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 @contextlib.contextmanager

@@ -115,7 +115,7 @@ class NoisyTables:
 
 def lost(
     noisy: NoisyTables,
-    model: Model,
+    model: Model | None,
     fine: Codec,
     *,
     counts: bool,
@@ -125,7 +125,10 @@ def lost(
 ) -> Lost:
     """What the model cannot show, from noisy answers and public facts. `counts`: the generator learns from tables alone, so that a
     column that is in none with another column is known only by itself. `seed`: of synthetic records, looked at where no table
-    shows a column. `unlinked`: the model draws each record by itself, also where several records of a unit count."""
+    shows a column. `unlinked`: the model draws each record by itself, also where several records of a unit count. `model`: none, if it
+    draws no records; nothing is lost of them then."""
+    if model is None:
+        return Lost()
     single = _most_exact(noisy, fine)
     frame: pd.DataFrame | None = None
     merged, empty, levels, hidden = [], [], [], []

@@ -39,12 +39,14 @@ ROWS, MOST_ROWS = 2_000, 50_000  # made-up records, of which few ask the same as
 @dataclass(frozen=True, kw_only=True)
 class Part:
     """A question of the plan, how often it is asked, and what it would cost alone, at the budget's delta. `tables` says how many tables of
-    one column, of two and so on it asks for, as pairs (columns, tables); nothing of other questions."""
+    one column, of two and so on it asks for, as pairs (columns, tables); `histories` names those that it asks for of histories; both
+    are empty for other questions."""
 
     event: Mapping[str, Any]
     count: int
     epsilon: float
     tables: tuple[tuple[int, int], ...] = ()
+    histories: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,14 +178,34 @@ def made_up(schema: Schema, units: int = ROWS) -> "pd.DataFrame":
 
 def _parts(plan: Plan, delta: float, unit: str, recorder: _Watch) -> Iterator[Part]:
     asked: dict[Any, Counter[int]] = {}
+    followed: dict[Any, list[str]] = {}
     for question in recorder.seen:
+        if isinstance(question, HistoryTables):
+            for event in question.events:
+                followed.setdefault(replace(event, unit=unit), []).append(_asked_of(question, unit))
         if isinstance(question, Marginals):
             for event in question.events:
                 asked.setdefault(replace(event, unit=unit), Counter()).update(map(len, question.cliques))
     for entry in plan:
         _, epsilon = accounting.best((Entry(entry.event, entry.count),), delta)
         tables = tuple(sorted(asked.get(entry.event, {}).items()))
-        yield Part(event=to_json(entry.event), count=entry.count, epsilon=epsilon, tables=tables)
+        waiting = followed.get(entry.event, [])  # in the order of the plan
+        told, waiting[: entry.count] = tuple(dict.fromkeys(waiting[: entry.count])), []
+        yield Part(event=to_json(entry.event), count=entry.count, epsilon=epsilon, tables=tables, histories=told)
+
+
+def _asked_of(question: HistoryTables, unit: str) -> str:
+    """What a question about histories asks for, in words: how many tables, of what, and the largest of them."""
+    number, sizes = len(question.cliques), question.view.sizes
+    largest = " x ".join(max(question.cliques, key=lambda clique: math.prod(sizes[name] for name in clique)))
+    which = f"the table {largest}" if number == 1 else f"{number:,} tables up to {largest}"
+    return f"{which}, of {_counted(question, unit)}"
+
+
+def _counted(question: HistoryTables, unit: str) -> str:
+    if question.rows:
+        return f"rows of {question.rows}"
+    return f"each {unit}" if question.clip is None else "records"
 
 
 def _tables(recorder: _Watch, schema: Schema) -> Iterator[Table]:
@@ -216,13 +238,7 @@ def _tables(recorder: _Watch, schema: Schema) -> Iterator[Table]:
 
 
 def _of_histories(question: HistoryTables, schema: Schema, units: float | None) -> dict[tuple[Any, ...], Table]:
-    what = (
-        f"rows of {question.rows}"
-        if question.rows
-        else "records"
-        if question.clip is not None
-        else f"each {schema.unit}"
-    )
+    what = _counted(question, schema.unit or RECORD)
     found: dict[tuple[Any, ...], Table] = {}
     for clique in question.cliques:
         cells = math.prod(question.view.sizes[name] for name in clique)

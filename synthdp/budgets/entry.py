@@ -14,7 +14,7 @@ from synthdp.budgets.chain import Committed
 from synthdp.budgets.file import AccountFile, overtaken
 from synthdp.budgets.filters import Entered
 from synthdp.budgets.standing import Standing
-from synthdp.errors import BadInput, NotEntered
+from synthdp.errors import BadInput, NotEntered, outside
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Plan
 from synthdp.ledger.ledger import Ledger
@@ -172,7 +172,7 @@ def warn_of_no_account() -> None:
         "this fit is entered in no account, so what it spends is not added to the other fits of these records. Give account=FILE "
         "to keep count of all of them",
         NotEntered,
-        stacklevel=3,
+        stacklevel=outside(),
     )
 
 

@@ -48,6 +48,7 @@ def check(config: Config) -> None:
     if config["data"].format == "omop" and isinstance(frame, dict):
         from synthdp.omop import cdm_tables
 
+        found = cdm_tables.reworded(found)
         found += cdm_tables.findings(str(config["data"].path or config["data"].train), schema, frame)
     elif config["data"].format == "files" and isinstance(frame, dict):
         found += left_out(record_files.further_tables(Path(config["data"].path or config["data"].train), schema))
@@ -365,6 +366,7 @@ def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]
         whose, buying = list(dict.fromkeys(buying[: part.count])), buying[part.count :]
         what = f" to learn {listed(whose)}" if whose else ""
         what += " for " + " and ".join(map(_tables_of, part.tables)) if part.tables else ""
+        what += " for " + "; ".join(part.histories) if part.histories else ""
         lines.append(f"question   {_told(part.event)}, {times}{what}: epsilon {part.epsilon:.3g} by itself")
     lines += foretold
     lines += _of_histories([table for table in found.tables if table.of])

@@ -217,9 +217,15 @@ def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
     for line in cautions(statement, account):
         output_paths.warn(line)
     if release.schema.image is None:
-        file = "synthetic" if release.schema.tables else "synthetic.csv"
+        file = "synthetic" if release.schema.tables else f"synthetic{_ending(config['data'])}"
         form = "omop" if config["data"].format == "omop" else None
         print(output_paths.then("sample", release=out / "release", rows=1000, format=form, out=file))
+
+
+def _ending(data: settings.Data) -> str:
+    """That of the records' file, if a file of synthetic records may have it."""
+    name = str(data.path or data.train or "").lower()
+    return next((each for each in (".parquet", ".xlsx", ".dta", ".sav", ".xpt", ".tsv") if name.endswith(each)), ".csv")
 
 
 def bought_bounds(statement: "Statement") -> list[str]:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.schema.columns import LEARN
-from synthdp.schema.learned import OTHER
+from synthdp.schema.columns import LEARN, OTHER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

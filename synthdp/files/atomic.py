@@ -42,7 +42,7 @@ def write(path: Path, text: str, *, private: bool = False) -> None:
 def folder(path: Path) -> Iterator[Path]:
     """A folder to fill in the place of `path`, which it becomes when the block ends well; an older one is replaced. `BadInput` as
     for a file. Where `path` is a link to a folder, that folder is replaced, and the link stays."""
-    path = path.resolve() if path.is_symlink() else path
+    path = _itself(path)
     with _named(path), private_folder.beside(path) as within:
         recover(path)
         part = within / path.name
@@ -59,7 +59,7 @@ def folder(path: Path) -> Iterator[Path]:
 
 def recover(path: Path) -> None:
     """Give a complete folder its name if the machine stopped before that, and remove what stopped writers left beside `path`."""
-    path = path.resolve() if path.is_symlink() else path
+    path = _itself(path)
     if path.parent.is_dir():
         with _alone(path):
             _recover(path)
@@ -89,8 +89,11 @@ def _recover(path: Path) -> None:
 
 def interrupted(path: Path) -> Path | None:
     """The complete folder that waits for the name `path`, if the machine stopped before it got it."""
-    new = _complete(path.resolve() if path.is_symlink() else path)
-    return new if new.exists() and not path.exists() else None
+    path = path.resolve()  # a folder may be named `.` or `..`
+    if not path.name or path.exists():
+        return None
+    new = _complete(path)
+    return new if new.exists() else None
 
 
 def sync(path: Path) -> None:
@@ -100,6 +103,11 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _itself(path: Path) -> Path:
+    """The folder behind a link, or behind `.` and `..`, which name none that could get a neighbour."""
+    return path.resolve() if path.is_symlink() or path.name in ("", "..") else path
 
 
 def _complete(path: Path) -> Path:

@@ -139,6 +139,8 @@ class Traits:
     """Its models are `Conditional`."""
     chooses: bool = False
     """Its model's shape is itself a charged answer, or follows from one."""
+    draws: bool = True
+    """Its models draw synthetic records."""
 
 
 class Generator(Protocol):

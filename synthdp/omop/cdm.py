@@ -119,6 +119,12 @@ def noted(schema: "Schema") -> "Schema":
     return schema if NOTE in schema.notes else replace(schema, notes=(*schema.notes, NOTE))
 
 
+OPEN_VISITS = (
+    "a visit without visit_end_date is no CDM, so let a copy of the CDM or a view end it, such as on the day of the export; or fit with "
+    "invalid=clamp, which counts it as the lower bound of days"
+)
+
+
 def check(schema: "Schema") -> None:
     """Raise `BadInput` for a schema that is not one of a CDM's tables, and name the table or the column."""
     names = [table.name for table in schema.tables]
@@ -177,4 +183,4 @@ def check(schema: "Schema") -> None:
             raise BadInput(f"table {dated!r}: column {name!r} must be a datetime of whole days")
     stay = schema.column(f"{VISIT}.{DAYS}")
     if stay.kind != "integer" or getattr(stay, "missing", False):
-        raise BadInput(f"table {VISIT!r}: column {DAYS!r} must be an integer without missing cells")
+        raise BadInput(f"table {VISIT!r}: column {DAYS!r} must be an integer without missing cells: {OPEN_VISITS}")

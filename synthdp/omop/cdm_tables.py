@@ -1,6 +1,7 @@
 """A CDM as linked tables, and in two parts: people held out, and people to fit."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from synthdp.files import atomic
 from synthdp.omop import cdm
 from synthdp.omop.cdm_store import Cdm
 from synthdp.schema import cells
+from synthdp.schema.check import MISSING, OUTSIDE
 from synthdp.schema.columns import Categorical, Numeric
 from synthdp.schema.linked_tables import held, keys_of
 from synthdp.schema.table_review import Finding, left_out
@@ -131,6 +133,20 @@ def days_between(start: Any, end: Any) -> Any:
     first, last = cells.instants(start), cells.instants(end)
     gone = first.missing | first.wrong | last.missing | last.wrong
     return pd.Series(last.cells // DAY - first.cells // DAY, dtype="Int64").mask(gone)
+
+
+def reworded(found: list[Finding]) -> list[Finding]:
+    """The findings of a review, with a remedy that a CDM allows for visits that have no end, and for those that end before they start."""
+    days, other = f"{cdm.VISIT}.{cdm.DAYS}", f"some values are {MISSING}"
+    open_, outside = "some visits have no end", f"some values are {OUTSIDE}"
+    return [
+        replace(each, what=open_, remedy=cdm.OPEN_VISITS)
+        if each.column == days and each.what == other
+        else replace(each, remedy=f"{each.remedy}. A visit that ends before it starts has a number of days below 0")
+        if each.column == days and each.what.startswith(outside)
+        else each
+        for each in found
+    ]
 
 
 def findings(where: str, schema: "Schema", frames: "Frames") -> list[Finding]:

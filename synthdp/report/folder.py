@@ -27,6 +27,11 @@ FORMAT = 2
 OLD = 1  # without a manifest
 MODEL, STUDENT, MODULE = "model.safetensors", "student.safetensors", "module.safetensors"
 RELEASE, LEDGER = "release.json", "ledger.jsonl"
+READERS = {
+    MODEL: "it is a release of synthetic data, which synthdp.load(folder) reads",
+    STUDENT: "it is a classifier by PATE, which synthdp.pate.load(folder) reads",
+    MODULE: "it is a trained module, which synthdp.trainer.load(folder, module) reads, and synthdp.trainer.verify(folder) checks",
+}
 PARTS = frozenset({MODEL, STUDENT, MODULE, RELEASE, LEDGER, MANIFEST, SIGNATURE, TABLES})
 OF_TABLES = (".csv", ".parquet", ".csv.neutralised.json")  # endings of what lies in the folder of tables
 LINE = {"count", "event", "previous", "hash"}  # of the canonical copy of a ledger
@@ -170,7 +175,9 @@ def opened(folder: Path, model: str, kind: str | None = None, public: Path | str
         if not (folder / name).is_file():
             if (folder / "release" / name).is_file():
                 raise BadInput(f"{folder} is not {what}, but the folder of a fit; give {folder / 'release'}")
-            raise BadInput(f"{folder} is not {what}: it has no {name}{_waiting(folder)}")
+            raise BadInput(
+                f"{folder} is not {what}: it has no {name}{_waiting(folder)}{_of_another_kind(folder, model)}"
+            )
     bound = manifest.check(folder)
     signer = signature.signer(folder)
     if public is not None:
@@ -216,6 +223,14 @@ def _wrong_format(folder: Path, found: Any) -> str:
     if found == OLD:
         return f"{folder}: {RELEASE} says format {OLD}, which has no {MANIFEST}, but there is one; {facts.ALTERED}"
     return f"{folder}: {MANIFEST} is missing; {facts.ALTERED}"
+
+
+def _of_another_kind(folder: Path, model: str) -> str:
+    """What reads a folder whose tensors are in a file of another name than `model`."""
+    for name, reader in READERS.items():
+        if name != model and (folder / name).is_file():
+            return f"; {reader}"
+    return ""
 
 
 def _waiting(folder: Path) -> str:

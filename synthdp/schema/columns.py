@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from synthdp.schema.trees import Tree
 
 LEARN: Literal["learn"] = "learn"
+OTHER = "other"  # the category of all values that learned ones lack, where none is declared
 TODO = "TODO"  # what a draft leaves to whoever reviews it
 Learn = Literal["learn"]
 Resolution = Literal["day", "hour", "minute", "second", "microsecond"]

@@ -15,6 +15,7 @@ from typing import Any
 from synthdp.errors import BadInput, nearest
 from synthdp.schema.columns import (
     MICROSECONDS,
+    OTHER,
     TODO,
     Boolean,
     Categorical,
@@ -540,7 +541,7 @@ class Coded:
 
         column = self.column
         if isinstance(column, Categorical) and isinstance(column.categories, str):  # what is learned may be anything
-            return code == column.other
+            return code == (column.other or OTHER)
         if isinstance(column, Categorical | Ordinal):
             return code in column.categories or (
                 in_numbers(column) and cells.whole(self._whole(code)) in column.categories

@@ -16,6 +16,7 @@ from synthdp.schema.columns import (
     FAR,
     LEARN,
     MICROSECONDS,
+    OTHER,
     Categorical,
     Column,
     Continuous,
@@ -29,7 +30,6 @@ from synthdp.schema.columns import (
 if TYPE_CHECKING:
     from synthdp.schema.schema import Schema
 
-OTHER = "other"
 CELLS = 512  # of the fine grid that quantiles are read from, at most
 FEWEST = 4  # cells of the fine grid in each interval of the coarse one, at least
 EACH = 2.0  # records in a cell of the fine grid, in deviations of its noise: the noise of many cells adds up

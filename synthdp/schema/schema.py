@@ -374,6 +374,7 @@ class Schema:
         mapping must say `max_records_per_unit`, which decides how many records are left out."""
         if not isinstance(values, Mapping):
             raise BadInput("schema: expected a mapping with the key columns")
+        values = _of_python(values)
         known = [field.name for field in fields(cls) if field.name != "ignored"]
         _refuse_unknown("schema", values, known)
         if values.get("tables") is not None:
@@ -576,3 +577,12 @@ def _listed(names: Iterable[str]) -> str:
 def clamping(*, below: bool) -> str:
     """What invalid=clamp does, where there are tables `below` visits or none."""
     return f"{CLAMPED}; {CLAMPED_BELOW}" if below else CLAMPED
+
+
+def _of_python(value: Any) -> Any:
+    """Numbers and arrays of NumPy and pandas, which programs write schemas with, as Python's own."""
+    if isinstance(value, Mapping):
+        return {key: _of_python(each) for key, each in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_of_python, value))
+    return value.tolist() if hasattr(value, "dtype") and hasattr(value, "tolist") else value

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synthdp.schema import cells, history_view
+from synthdp.schema import cells, history_view, odd_cells
 from synthdp.schema.check import (
     MISSING,
     NO_ORDER,
@@ -116,6 +116,7 @@ def review(schema: Schema, frame: pd.DataFrame, written: pd.DataFrame, *, values
     frame = check(schema, frame, "clamp")
     told = written if values else None
     found = [] if len(frame) else [EMPTY]
+    found += [*_total(written, "record"), *_spellings(schema, frame)]
     found += [finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], told)]
     found += [*_never_empty(schema, frame), *_zeros(schema, written), *_times(schema, frame)]
     found += [each for column in schema.columns for each in _learned(column, frame[column.name])]
@@ -136,7 +137,8 @@ def review_tables(
             for column in own.columns
             for find in _cells(own, column, frame[column.name], told, below=table.below)
         ]
-        several += [*_zeros(own, written[table.name]), *_times(own, frame)]
+        several += [*_zeros(own, written[table.name]), *_times(own, frame), *_spellings(own, frame)]
+        found += _total(written[table.name], f"row of {table.name}")
         found += _never_empty(own, frame, table.name)
         several += [find for column in own.columns for find in _learned(column, frame[column.name])]
         several += _bins(own, frame, below=table.below)
@@ -417,6 +419,39 @@ def _zeros(schema: Schema, written: pd.DataFrame) -> Iterator[Finding]:
                 what="some values have leading zeros, which numbers in synthetic records lack",
                 remedy="if they are codes, such as postcodes, declare the column categorical",
             )
+
+
+def _spellings(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
+    """Cells that may mean a category and are written otherwise: learned as one more, or counted as `other`."""
+    for column in schema.modelled:
+        if not isinstance(column, Categorical) or column.tree is not None:
+            continue
+        if column.categories != LEARN and column.other is None:
+            continue  # whatever is not declared is refused
+        places = odd_cells.respelled(frame[column.name])
+        if column.categories != LEARN:
+            texts = cells.texts(frame[column.name])
+            places = np.array([place for place in places if texts[place] not in column.categories], np.int64)
+        if len(places):
+            counted = "a category of its own" if column.categories == LEARN else repr(column.other)
+            yield Finding(
+                column=column.name,
+                what=odd_cells.RESPELLED,
+                remedy=f"write them alike in the file; as they are, each counts as {counted}",
+                count=len(places),
+                rows=tuple(int(place) + 1 for place in places[:ROWS]),
+            )
+
+
+def _total(written: pd.DataFrame, which: str) -> Iterator[Finding]:
+    if odd_cells.ends_in_total(written):
+        yield Finding(
+            column="",
+            what=f"the last {which} {odd_cells.TOTAL}",
+            remedy="take it out of the file, or it counts like all others, and as a person where rows name persons",
+            rows=(len(written),),
+            count=1,
+        )
 
 
 def _times(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:

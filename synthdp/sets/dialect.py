@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from synthdp.errors import BadInput
 from synthdp.files import limits
-from synthdp.schema import cells
+from synthdp.schema import cells, odd_cells
 from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime, Integer
 from synthdp.schema.file_coding import MOST_TITLE, NEWLINES, SEPARATORS, SPACE, Coding, Reading
 from synthdp.schema.guesses import are_times
@@ -55,7 +55,11 @@ class Found:
             for key, text in each.items()
         ]
         said = [f"reading   {self.said}"] if self.said else []
-        return [*said, *(f"look at   {text}" for text in self.mind), *left]
+        return [
+            *said,
+            *(f"look at   {text}" for text in (*self.mind, *odd_cells.told(self.frame.drop(columns=[*self.left_out])))),
+            *left,
+        ]
 
 
 def look(path: Path) -> Found:

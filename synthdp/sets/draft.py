@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -264,10 +265,36 @@ def draft_tables(found: "dict[str, Found]", folder: str | Path) -> Draft:
             for column, guess in guesses[name].items()
             if len(guess) > 1
         }
+    lines += _rules(guesses, parents, root)
     head = SEEN.format(file=Path(folder).name)
     for name, each in found.items():
         head += "".join(_others(column, texts, guesses[name], f"{name}.") for column, texts in each.others.items())
     return Draft("\n".join(lines) + "\n", head + yamlfile.dump({"tables": seen}, width=math.inf))
+
+
+def _rules(guesses: dict[str, dict[str, dict[str, Any]]], parents: dict[str, str | None], root: str) -> Iterator[str]:
+    """Rules about the order of dates that the tables could have, as comments: which of them hold is for the steward to say."""
+    visits = next((name for name, parent in parents.items() if parent == root), None)
+    order = None if visits is None else _order(guesses[visits])
+    if order is None:
+        return
+    dates = {name: [c for c, guess in held.items() if guess["kind"] == "datetime"] for name, held in guesses.items()}
+    asked = [
+        (
+            f"{visits}.{order} >= {root}.{name}",
+            f"if {name} is before all visits, as birth is; <= if after them, as death is",
+        )
+        for name in dates[root]
+    ]
+    asked += [
+        (f"{table}.{name} >= {visits}.{order}", "if it is never before the visit")
+        for table, parent in parents.items()
+        if parent == visits
+        for name in dates[table]
+    ]
+    if asked:
+        yield "# rules:  # uncomment those that hold by their meaning; synthetic records are made to keep them"
+        yield from (f"#   - {_scalar(rule)}  # {why}" for rule, why in asked)
 
 
 def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str, str | None], dict[str, str | None]]:

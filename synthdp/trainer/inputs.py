@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor
 from synthdp.errors import BadInput
 from synthdp.pate.code_features import table
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import Categorical, Column, Continuous, Datetime, Image, Integer, Ordinal
+from synthdp.schema.columns import LEARN, Categorical, Column, Continuous, Datetime, Image, Integer, Ordinal
 from synthdp.schema.schema import Schema
 
 BINS = 256  # of a numeric column whose bins the schema leaves open
@@ -81,6 +82,12 @@ def settled(schema: Schema, target: str | None) -> Schema:
     """
     if schema.learned:
         name, item = schema.learned[0]
+        tree = getattr(schema.column(name), "tree", None)
+        if tree is not None and tree.codes != LEARN:
+            raise BadInput(
+                f"column {name!r} has a tree, so a fit would learn which of its codes to keep, but a module is made for inputs that are "
+                "known: take the tree out"
+            )
         raise BadInput(
             f"column {name!r} leaves its {item} to learn, but a module is made for inputs that are known: declare it, or leave the "
             "column out (kind: ignore)"
@@ -98,6 +105,10 @@ def settled(schema: Schema, target: str | None) -> Schema:
         for column in schema.columns
     )
     return replace(schema, columns=columns, rules=(), honoured=None)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 1
 
 
 def units_of(schema: Schema) -> int:
@@ -122,6 +133,8 @@ def array_schema(
     (height, width) or (height, width, channels). y holds `classes` classes as 0, 1, ..., or numbers within `target_bounds`;
     without both there is no y. `units` is the number of rows, or a public estimate.
     """
+    if not isinstance(shape, tuple | list) or any(not _is_size(each) for each in shape):
+        raise BadInput(f"shape must list whole numbers of 1 or more, such as (8,) or (28, 28), got {shape!r}")
     if len(shape) == 1 and bounds is None:
         raise BadInput("bounds must be given for rows of numbers: the least and the largest that there may be")
     if len(shape) not in (1, 2, 3) or (classes is not None and target_bounds is not None):
@@ -144,6 +157,8 @@ def framed(data: Any, schema: Schema, target: str | None, *, clamped: bool = Fal
     classes that do not exist, unless `clamped`: then these count as missing."""
     if isinstance(data, pd.DataFrame):
         return data
+    if isinstance(data, str | Path):
+        raise BadInput("fit takes a frame or arrays, not the name of a file: synthdp.read(path, schema) reads it")
     x, y = data if isinstance(data, tuple) else (data, None)
     x = np.asarray(x) if hasattr(x, "__array__") else list(x)  # NumPy gives the cells of lists a type in common
     columns = [column for column in schema.modelled if column.name != target]
@@ -173,6 +188,7 @@ def _labels(y: Any, column: Column, *, clamped: bool) -> Any:
     if not isinstance(column, Categorical | Ordinal):
         return np.asarray(y)
     known: dict[Any, str | None] = dict(enumerate(column.categories))
+    y = np.asarray(y) if isinstance(y, Tensor) else y
     cells: list[Any] = y.tolist() if isinstance(y, np.ndarray) else list(y)
     places = [place for place, cell in enumerate(cells) if isinstance(cell, NUMBERS) and not isinstance(cell, BOOLS)]
     if not clamped and any(cells[place] == cells[place] and cells[place] not in known for place in places):

@@ -49,7 +49,7 @@ class Training:
     """The settings of a training, beside the module and the loss. `fit` is what a generator's is: it sees answers alone."""
 
     name: ClassVar[str] = NAME
-    traits: ClassVar[Traits] = Traits(kinds=("table", "images"))
+    traits: ClassVar[Traits] = Traits(kinds=("table", "images"), draws=False)
 
     module: nn.Module = _code()
     function: Function = _code()

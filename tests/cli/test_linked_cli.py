@@ -19,10 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 from linked_clinic import DECLARED, LAB, clinic, declared, labs, schema, with_labs
 
-from synthdp import Schema, load
+from synthdp import Budget, Schema, Synthesizer, load
 from synthdp.cli import run
 from synthdp.errors import BadInput
 from synthdp.ledger.ledger import Ledger
+from synthdp.planning import planned
 from synthdp.schema import yamlfile
 from synthdp.schema.codec import Codec
 from synthdp.schema.joined_tables import joined
@@ -62,6 +63,44 @@ def test_a_plan_leads_to_a_split_where_there_is_one(place, capsys, path, leads):
     ]
     assert run(words) == 0
     assert ("next       synthdp split" in capsys.readouterr().out) == leads
+
+
+def test_a_plan_says_of_each_question_what_it_asks_for(place, capsys):
+    assert run(["plan", *DATA, "generator=histories", "budget.epsilon=3", "budget.delta=1e-5", "account=none"]) == 0
+    asked = [line for line in capsys.readouterr().out.splitlines() if line.startswith("question")]
+    assert len(asked) > 3
+    assert all(" for " in line or " to learn " in line for line in asked)
+    assert any(" of each person_id" in line for line in asked)
+    assert any(" of rows of diagnosis" in line for line in asked)
+
+
+def test_equal_questions_are_told_apart():
+    """Two tables below visits whose questions hold the same noise: each line of the plan names its own."""
+    values = declared(units=120)
+    values["tables"] |= {"lab": LAB, "test": LAB}
+    made = Synthesizer("histories", schema=Schema.from_dict(values), budget=Budget(3.0, 1e-5))
+    parts = [part for part in planned(made).parts if any(" of rows of " in each for each in part.histories)]
+    assert len(parts) > 1
+    assert all(len(part.histories) <= part.count for part in parts)
+    assert {each.split()[-1] for part in parts for each in part.histories} == {"diagnosis", "lab", "test"}
+
+
+def test_a_draft_lists_rules_that_may_hold_as_comments(place, capsys):
+    frames = read("tables")
+    frames["person"].rename(columns={"birth": "born on"}).to_csv("tables/person.csv", index=False)
+    assert run(["schema", "path=tables", "out=drafted.yaml"]) == 0
+    text = Path("drafted.yaml").read_text(encoding="utf-8")
+    assert Schema.load("drafted.yaml").rules == ()
+    rule = "visit.start >= person.born on"
+    assert f"#   - {rule}  # if born on is before all visits" in text
+    kept = [line for line in text.splitlines() if not line.startswith("#   - ") or rule in line]
+    Path("drafted.yaml").write_text(
+        "\n".join(
+            line.removeprefix("# ") if line.startswith(("# rules:", "#   - ")) else line for line in kept
+        ).replace("categories: [TODO]", "categories: [a]"),
+        encoding="utf-8",
+    )
+    assert [each.text for each in Schema.load("drafted.yaml").rules] == [rule]
 
 
 def test_a_folder_is_checked_fitted_and_sampled(place, capsys):

@@ -62,6 +62,31 @@ def said_of(capsys, *words):
     return said.out
 
 
+def test_a_visit_without_an_end_gets_a_remedy_that_a_cdm_allows(place, capsys):
+    """`missing: true`, the remedy elsewhere, is refused for the days of a visit."""
+    for name in ("cdm", "vocabulary"):
+        (place / name).unlink()
+    omop_hospital.write(place)
+    name = next(path for path in (place / "cdm").iterdir() if path.name.lower() == "visit_occurrence.csv")
+    visits = pd.read_csv(name, dtype=str)
+    visits.loc[0, ["visit_end_date", "visit_end_datetime"]] = None
+    visits.loc[1, ["visit_start_date", "visit_end_date"]] = ["2021-05-05", "2021-05-01"]
+    visits.to_csv(name, index=False)
+    run(["check", *DATA])
+    said = capsys.readouterr().out
+    assert "'visit_occurrence.visit_days': some visits have no end" in said
+    assert "invalid=clamp, which counts it as the lower bound" in said
+    assert "A visit that ends before it starts has a number of days below 0" in said
+    schema = (place / "schema.yaml").read_text()
+    (place / "schema.yaml").unlink()
+    assert "visit_days:" in schema
+    (place / "schema.yaml").write_text(re.sub("(visit_days:.*\n( +)kind: integer)", "\\1\n\\2missing: true", schema))
+    assert run(["check", *DATA]) == 2
+    assert (
+        "must be an integer without missing cells: a visit without visit_end_date is no CDM" in capsys.readouterr().err
+    )
+
+
 @pytest.mark.heavy
 def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     drafted = said_of(capsys, "schema", *DATA[:2], "data.vocabulary=vocabulary", "out=draft.yaml")

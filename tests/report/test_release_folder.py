@@ -48,6 +48,17 @@ def test_a_fit_says_so_before_it_asks_anything(tmp_path, monkeypatch, capsys):
     assert not list(tmp_path.glob("*.account"))
 
 
+@pytest.mark.parametrize("name", ["patients.csv", "patients.parquet"])
+def test_the_next_command_writes_such_a_file_as_was_read(tmp_path, monkeypatch, capsys, name):
+    monkeypatch.chdir(tmp_path)
+    frame = make_frame(200)
+    frame.to_csv(name, index=False) if name.endswith(".csv") else frame.to_parquet(name)
+    make_schema().save(tmp_path / "schema.yaml")
+    words = [f"data.path={name}", "data.schema=schema.yaml", "generator=independent", "account=none", "out=out"]
+    assert run(["fit", *words]) == 0, capsys.readouterr().err
+    assert f"out={name.replace('patients', 'synthetic')}\n" in capsys.readouterr().out
+
+
 def test_a_disk_that_is_full_when_a_fit_ends_is_one_line_and_leaves_no_half_of_a_release(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     make_frame(50).to_csv("patients.csv", index=False)
@@ -76,6 +87,22 @@ def test_what_a_power_cut_left_is_found_by_the_next_fit_and_named_to_a_reader(re
         load(tmp_path / "release")
     with pytest.raises(BadInput, match="exists"):
         release.save(tmp_path / "release")
+    assert load(tmp_path / "release").statement == release.statement
+    assert [path.name for path in tmp_path.iterdir()] == ["release"]
+
+
+@pytest.mark.parametrize("name", [".", "..", "/"])
+def test_a_folder_by_a_name_without_a_name_is_said_to_be_no_release(tmp_path, monkeypatch, name):
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    with pytest.raises(BadInput, match="is not a release"):
+        load(name)
+
+
+def test_the_working_folder_is_read_and_replaced_as_by_its_name(release, tmp_path, monkeypatch):
+    monkeypatch.chdir(release.save(tmp_path / "release"))
+    assert load(".").statement == release.statement
+    release.save(".", force=True)
     assert load(tmp_path / "release").statement == release.statement
     assert [path.name for path in tmp_path.iterdir()] == ["release"]
 

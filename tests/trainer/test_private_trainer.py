@@ -17,12 +17,14 @@ from sweeps import heavy, sweep
 from torch import nn
 from torch.nn import functional
 
+import synthdp
 from synthdp import BadInput, Budget, PrivateTrainer, accounting
 from synthdp.cli import run
 from synthdp.ledger.events import scoped
 from synthdp.ledger.ledger import Ledger
 from synthdp.pate.code_features import features
 from synthdp.report.folder import MODULE, RELEASE
+from synthdp.report.information_loss import Lost
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 from synthdp.seal import public_rows
@@ -358,6 +360,30 @@ def test_a_release_is_read_back_and_verified(tmp_path, capsys):
         load(folder, module)
 
 
+@pytest.mark.parametrize("unit", [{}, {"unit": "patient", "max_records_per_unit": 2}], ids=["records", "patients"])
+def test_columns_that_a_table_of_counts_would_show_need_no_synthetic_records(unit):
+    """The share of `other` is read off synthetic records where no table shows it, and a module draws none."""
+    columns = {
+        "patient": {"kind": "identifier"},
+        "ward": {"kind": "categorical", "categories": ["surgery", "medicine", "other"], "other": "other"},
+        "ill": {"kind": "boolean"},
+    }
+    schema = Schema.from_dict(
+        {"name": "stays", "declared_by": "the tests", "units": 200, "targets": ["ill"], "columns": columns, **unit}
+    )
+    rows = np.arange(200)
+    frame = pd.DataFrame(
+        {
+            "patient": [f"P{row // 2}" for row in rows],
+            "ward": np.array(["surgery", "medicine", "dentistry"])[rows % 3],
+            "ill": rows % 3 == 0,
+        }
+    )
+    trained = PrivateTrainer(nn.LazyLinear(2), schema=schema, budget=FREE, epochs=1, batch=200).fit(frame, seed=1)
+    assert trained.statement.lost == Lost()
+    assert len(trained.predict(frame.head(3))) == 3
+
+
 def test_an_altered_statement_is_refused(tmp_path):
     folder = trainer(**WHOLE).fit(arrays(), seed=2).save(tmp_path / "release")
     text = json.loads((folder / RELEASE).read_text(encoding="utf-8"))
@@ -527,6 +553,9 @@ def old(make):
 
 
 WITH_LEARN = {"columns": {"sex": {"kind": "categorical", "categories": "learn"}}}
+WITH_TREE = {
+    "columns": {"sex": {"kind": "categorical", "categories": ["F1", "F2"], "other": "other", "tree": {"prefix": [1]}}}
+}
 REFUSED = {
     "batch norm": (lambda: trainer(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))), "BatchNorm1d"),
     "dropout": (
@@ -560,6 +589,13 @@ REFUSED = {
         lambda: trainer(nn.LazyLinear(2), schema=make_schema(**WITH_LEARN)),
         "'sex' leaves its categories to learn",
     ),
+    "shape": (lambda: array_schema(8, classes=2, bounds=(-1, 1), units=500), r"shape must list whole numbers .* got 8"),
+    "numbers": (lambda: array_schema((8.0,), classes=2, bounds=(-1, 1), units=500), r"got \(8\.0,\)"),
+    "file": (lambda: trainer().fit("records.csv"), "synthdp.read"),
+    "tree": (
+        lambda: trainer(nn.LazyLinear(2), schema=make_schema(**WITH_TREE)),
+        "'sex' has a tree, .* take the tree out",
+    ),
     "units": (lambda: trainer(nn.LazyLinear(2), schema=make_schema(units=None)), "declare units"),
     "relation": (lambda: trainer(sampling="without_replacement"), "relation='replace_one'"),
     "groups": (lambda: trainer(clipping="per_group", clip_groups=(("0",),)), "'2.weight' is in 0 of the groups"),
@@ -585,6 +621,24 @@ REFUSED = {
         "leave column 'age' out",
     ),
 }
+
+
+def test_a_warning_names_the_line_of_the_program():
+    with pytest.warns(synthdp.NotEntered) as caught:
+        trainer(**WHOLE).fit(arrays())
+    assert {each.filename for each in caught} == {__file__}
+
+
+def test_tensors_are_arrays_too():
+    x, y = arrays()
+    trained = trainer(**WHOLE).fit((torch.tensor(x), torch.tensor(y)), seed=1)
+    np.testing.assert_array_equal(trained.predict(torch.tensor(x)), trainer(**WHOLE).fit((x, y), seed=1).predict(x))
+
+
+def test_a_folder_of_another_kind_says_what_reads_it(tmp_path):
+    folder = trainer(**WHOLE).fit(arrays(), seed=1).save(tmp_path / "release")
+    with pytest.raises(BadInput, match=r"a trained module, which synthdp\.trainer\.load"):
+        synthdp.load(folder)
 
 
 @pytest.mark.parametrize("case", REFUSED)

@@ -1,0 +1,62 @@
+"""What a look at cells finds that no rule of a schema refuses: other spellings of a category, and a last row that is a total.
+
+For the steward's eyes: places are told, and no cell. Nothing is changed, and nothing here reaches a fit.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from synthdp.schema import cells
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST = 200  # different values of a column whose spellings are compared
+WORD = 3  # letters of a word that its first letter may stand for
+TOTALS = frozenset(
+    {"sum", "total", "totals", "grand total", "summe", "gesamt", "gesamtsumme", "insgesamt", "somme", "suma", "totale"}
+)
+RESPELLED = "some values seem to be other spellings of the same category: another case or space, or a first letter in place of a word"
+TOTAL = "seems to be a total: one of its cells is a word such as Total or Summe, which its column has nowhere else"
+
+
+def respelled(series: "pd.Series[Any]") -> NDArray[np.int64]:
+    """Places of the cells that a more frequent spelling stands for. None of columns with more than `MOST` different values."""
+    texts = cells.texts(series)
+    counts = Counter(text for text in texts if text)
+    forms: dict[str, list[str]] = {}
+    for text in counts if len(counts) <= MOST else ():
+        forms.setdefault(_plain(text), []).append(text)
+    usual = {form: max(held, key=lambda text: counts[text]) for form, held in forms.items()}
+    odd = {text for form, held in forms.items() for text in held if text != usual[form]}
+    words = Counter(form[0] for form in forms if len(form) >= WORD and form.isalpha())
+    odd |= {text for form, held in forms.items() if len(form) == 1 and words[form] == 1 for text in held}
+    return np.array([place for place, text in enumerate(texts) if text in odd], np.int64)
+
+
+def ends_in_total(frame: "pd.DataFrame") -> bool:
+    """Whether the last row seems to be a total of those above it."""
+    if len(frame) < 2:
+        return False
+    for name in frame.columns:
+        (text,) = cells.texts(frame[name].iloc[-1:])
+        if text and _plain(text).rstrip(" :") in TOTALS:
+            return sum(each == text for each in cells.texts(frame[name])) == 1
+    return False
+
+
+def told(frame: "pd.DataFrame") -> Iterator[str]:
+    """Both, in words, of a table that is drafted. Columns with a value of its own for most rows are no categories."""
+    for name in frame.columns:
+        if frame[name].dtype.kind in "OUT" and frame[name].nunique() <= len(frame) / 2 and len(respelled(frame[name])):
+            yield f"column {str(name)!r}: {RESPELLED}; write them alike, or each counts as a category of its own"
+    if ends_in_total(frame):
+        yield f"the last row {TOTAL}; take it out, or it counts as a record"
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()

@@ -1,0 +1,99 @@
+"""Other spellings of a category, and a total as the last row: a draft and a check tell the steward, and show no cell."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from synthdp import BadInput, Budget, Schema, Synthesizer
+from synthdp.cli import run
+from synthdp.generators.independent import Independent
+from synthdp.schema import odd_cells
+from synthdp.schema.table_review import review
+
+SEX = ["male"] * 5 + ["Male ", "M"] + ["female"] * 5 + ["f"]
+
+
+def schema(**sex):
+    columns = {"sex": {"kind": "categorical", **sex}, "age": {"kind": "integer", "bounds": [0, 99]}}
+    return Schema.from_dict({"name": "people", "declared_by": "the tests", "units": 13, "columns": columns})
+
+
+@pytest.mark.parametrize(
+    ("cells", "odd"),
+    [
+        (SEX, [5, 6, 12]),
+        (["a", "A", "A"], [0]),
+        (["Köln", "köln", "Köln", None], [1]),
+        (["A", "B", "C"], []),
+        (["A", "A00", "B"], []),  # codes are no words
+        (["m", "mono", "multi"], []),  # it could be either
+        ([1, 2, 1], []),
+    ],
+)
+def test_rarer_spellings_are_found(cells, odd):
+    assert odd_cells.respelled(pd.Series(cells)).tolist() == odd
+
+
+@pytest.mark.parametrize(
+    ("last", "found"), [("Summe", True), ("Total:", True), ("GESAMT", True), ("P3", False), (None, False)]
+)
+def test_a_total_is_found_at_the_end(last, found):
+    assert odd_cells.ends_in_total(pd.DataFrame({"id": ["P1", "P2", last], "n": [1, 2, 3]})) == found
+
+
+def test_a_category_that_is_called_total_is_none():
+    assert not odd_cells.ends_in_total(pd.DataFrame({"knee": ["total", "partial", "total"]}))
+    assert not odd_cells.ends_in_total(pd.DataFrame({"knee": ["total"]}))
+
+
+@pytest.mark.parametrize(
+    ("sex", "counts_as"),
+    [
+        ({"categories": "learn"}, "a category of its own"),
+        ({"categories": ["male", "female", "unknown"], "other": "unknown"}, "'unknown'"),
+    ],
+)
+def test_a_check_names_rows_and_shows_no_cell(sex, counts_as):
+    frame = pd.DataFrame({"sex": SEX, "age": range(13)})
+    (found,) = (each for each in review(schema(**sex), frame, frame) if each.what == odd_cells.RESPELLED)
+    assert (found.column, found.rows, found.count) == ("sex", (6, 7, 13), 3)
+    assert counts_as in found.remedy
+    assert "Male" not in found.what + found.remedy
+
+
+def test_declared_spellings_are_no_finding():
+    frame = pd.DataFrame({"sex": ["m", "M", "m"], "age": [1, 2, 3]})
+    found = review(schema(categories=["m", "M", "x"], other="x"), frame, frame)
+    assert odd_cells.RESPELLED not in {each.what for each in found}
+
+
+def test_a_draft_says_both(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    people = [f"P{place};{cell.strip()};{place}" for place, cell in enumerate(SEX)]
+    (tmp_path / "people.csv").write_text("\n".join(["patient;sex;age", *people, "Summe;;78", ""]))
+    assert run(["schema", "path=people.csv", "out=people.yaml"]) == 0
+    said = capsys.readouterr().out
+    assert "column 'sex': some values seem to be other spellings" in said
+    assert "the last row seems to be a total" in said
+
+
+def test_a_program_may_write_a_schema_with_numbers_of_numpy():
+    columns = {
+        "age": {"kind": "integer", "bounds": np.array([0, 99])},
+        "ill": {"kind": "boolean", "missing": np.bool_(True)},
+    }
+    values = {"name": "people", "declared_by": "the tests", "units": np.int64(13), "columns": columns}
+    plain = {**columns, "age": {"kind": "integer", "bounds": (0, 99)}, "ill": {"kind": "boolean", "missing": True}}
+    assert Schema.from_dict(values) == Schema.from_dict({**values, "units": 13, "columns": plain})
+
+
+@pytest.mark.parametrize(("made", "got"), [(Independent, "the class Independent"), (5, "int"), ({}, "dict")])
+def test_what_is_no_generator_is_refused(made, got):
+    with pytest.raises(BadInput, match=f"generator must be a name, .* got {got}"):
+        Synthesizer(made, schema=schema(categories=["male"]), budget=Budget(1.0, 1e-6))
+
+
+def test_a_missing_text_is_not_the_category_that_learned_ones_get():
+    values = schema(categories="learn", missing=True).to_dict()
+    with pytest.raises(BadInput, match="'other' is a value that the column may have and a code for missing values"):
+        Schema.from_dict({**values, "reading": {"columns": {"sex": {"missing": ["other"]}}}}).check_reading()
