@@ -8,7 +8,7 @@ and no version of Python decides.
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -35,6 +35,7 @@ ZONE = r"Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?"
 INSTANT = rf"{YEAR}(?:-[0-9]{{2}}-[0-9]{{2}}|[0-9]{{4}})(?:[T ]{TIME}(?:{ZONE})?)?"  # of ISO 8601, what files hold
 _NUMBER, _INSTANT = re.compile(NUMBER), re.compile(INSTANT)
 NUMERIC = (int, float, np.integer, np.floating, np.bool_, Decimal)
+COMPLEX = (complex, np.complexfloating)
 TIMES = {"s": 1_000_000, "ms": 1_000, "us": 1}  # microseconds of NumPy's units
 LAST = 2**63 - 1
 TRUTHS = {
@@ -146,11 +147,12 @@ def in_floats(dtype: Any) -> bool:
 
 
 def longest(dtype: Any) -> float:
-    """The largest whole number that a type tells from its neighbours: a larger float may stand for several."""
+    """The largest whole number that a type, read as float64, tells from its neighbours: a larger float may stand for several."""
     held = dtype.categories.dtype if isinstance(dtype, pd.CategoricalDtype) else dtype
     plain = getattr(held, "numpy_dtype", held)
-    floats = isinstance(plain, np.dtype) and plain.kind == "f"
-    return float(2.0 ** (np.finfo(plain if floats else np.float64).nmant + 1) - 1)
+    floats = isinstance(plain, np.dtype) and plain.kind in "fc"
+    most = np.finfo(np.float64).nmant
+    return float(2.0 ** (min(most, np.finfo(plain).nmant if floats else most) + 1) - 1)
 
 
 def missing(series: "Series") -> Mask:
@@ -181,9 +183,13 @@ def numbered(texts: Iterable[str | None]) -> tuple[NDArray[np.int64], NDArray[np
 
 def text(cell: Any, most: float = EXACT - 1) -> str | None:
     """A cell as a category's text: whole numbers without a point (NaN in a column makes floats of integers), and UNREADABLE for a float
-    above `most`, which may stand for several whole numbers."""
+    above `most`, which may stand for several whole numbers.
+
+    NumPy's numbers, instants and durations have the text that they have in a column of their own type: whether a frame has such a
+    column, or one of objects, may be another cell's doing."""
     if isinstance(cell, str):
         return str(cell)
+    cell = _real(cell)
     if _is_missing(cell):
         return None
     if isinstance(cell, bool | np.bool_):
@@ -191,10 +197,14 @@ def text(cell: Any, most: float = EXACT - 1) -> str | None:
     try:
         if isinstance(cell, float | np.floating):
             most = most if isinstance(cell, float) else min(most, longest(cell.dtype))
-            if abs(float(cell)) > most:
+            value = float(cell)
+            if abs(value) > most:
                 return UNREADABLE
-            if np.isfinite(cell) and cell == int(cell):
-                return str(int(cell))
+            return str(int(value)) if value.is_integer() else str(value)
+        if isinstance(cell, np.datetime64):
+            return str(pd.Timestamp(cell))
+        if isinstance(cell, timedelta | np.timedelta64):
+            return str(pd.Timedelta(cell))
         return str(cell)
     except Exception:
         return UNREADABLE
@@ -219,9 +229,17 @@ def _objects(series: "Series") -> NDArray[np.object_]:
         cells: NDArray[np.object_] = series.astype(object).to_numpy()
     except Exception:  # an instant that its time zone carries beyond the last
         return _one_by_one(series)
-    if pd.api.types.is_complex_dtype(series.dtype):  # one complex cell makes complex numbers of all others
-        cells = np.array([cell if cell.imag else cell.real for cell in cells], dtype=object)
+    held = isinstance(series.dtype, np.dtype) and series.dtype.kind in "Oc"
+    if held and any(isinstance(cell, COMPLEX) for cell in cells if type(cell) is not str):
+        made = np.empty(len(cells), object)
+        made[:] = [_real(cell) for cell in cells]
+        return made
     return cells
+
+
+def _real(cell: Any) -> Any:
+    """The real number that a complex one without an imaginary part is: one complex cell makes complex numbers of all others."""
+    return cell.real if isinstance(cell, COMPLEX) and not cell.imag else cell
 
 
 def _one_by_one(series: "Series") -> NDArray[np.object_]:

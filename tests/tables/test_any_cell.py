@@ -22,6 +22,8 @@ from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime, I
 from synthdp.schema.file_coding import Reading
 from synthdp.schema.schema import Schema
 from synthdp.seal.database import CountedTable
+from synthdp.seal.learn import Domain
+from synthdp.seal.records import seal
 from synthdp.sets import record_files
 from synthdp.tables import csv_cells, table_check
 from synthdp.tables import source as tables
@@ -343,6 +345,46 @@ def test_any_object_has_a_code_whatever_stands_beside_it():
     for row, cell in enumerate(OBJECTS):
         frame = pd.DataFrame({name: pd.Series(alone(cell), dtype=object) for name in SCHEMA.names})
         assert CODEC.encode(SCHEMA.validate(frame, "clamp")).tolist() == [together[row].tolist()], type(cell)
+
+
+@pytest.mark.parametrize(
+    ("own", "other"),
+    [
+        (np.array([1.1, 2, 3], np.float16), pd.NaT),
+        (np.array([1.1, 2, 3], np.float32), pd.NA),
+        (np.array([1.1, 2, 3], np.longdouble), "x"),
+        (np.array([1, 2.5, 1j], np.complex128), pd.NA),
+        (np.array([1, 2.5, 1j], np.complex64), "x"),
+        (np.array(["2020-01-05", "2020-06-06"], "datetime64[D]"), "x"),
+        (np.array(["2020-01-05T10:00:00.5", "2020-06-06"], "datetime64[ns]"), "x"),
+        (np.array([1, 3600], "timedelta64[s]"), "x"),
+        (np.array([dt.timedelta(seconds=1), dt.timedelta(days=2)], object), "x"),
+    ],
+    ids=lambda cells: str(getattr(cells, "dtype", "other")),
+)
+def test_a_scalar_has_one_code_in_a_column_of_its_type_and_among_objects(own, other):
+    """pandas makes a column of a type out of scalars of that type, and one of objects as soon as somebody has another cell."""
+    alone, beside = pd.Series(list(own)), pd.Series([*own, other])
+    assert alone.dtype != object, "a column of their own type"
+    assert beside.dtype == object
+    texts = cells.texts(alone)
+    assert cells.texts(beside)[: len(own)] == texts
+    assert cells.keys(beside)[: len(own)] == cells.keys(alone)
+    named = Categorical(name="named", categories=tuple(dict.fromkeys(map(str, texts))), missing=True)
+    columns = [replace(column, name=f"{place}") for place, column in enumerate((named, *LABELS, *VALUES))]
+    codec = Codec(Schema(columns=tuple(columns)))
+    one, other_one = (codec.encode(pd.DataFrame(dict.fromkeys(codec.names, each))) for each in (alone, beside))
+    assert len(set(one[:, 0].tolist())) == len(texts), "each has a category of its own"
+    np.testing.assert_array_equal(other_one[: len(own)], one)
+
+
+def test_one_cell_more_moves_what_is_bought_of_scalars_of_numpy_by_no_more_than_the_sensitivity():
+    """Forty people share a category. One more, whose cell is missing in its own way, must not give it another name."""
+    column = Categorical(name="dose", categories="learn", missing=True)
+    schema, question = Schema(columns=(column,)), Domain("dose", 1.0, 1e-5, 1)
+    shared = [np.float32(1.1)] * 40
+    fewer, more = (seal(pd.DataFrame({"dose": each}), schema, bytes(32)) for each in (shared, [*shared, pd.NA]))
+    assert question.movement(question.bounded(fewer), question.bounded(more)) == 0
 
 
 def test_a_frame_of_any_objects_is_refused_in_one_line_and_not_otherwise():
