@@ -36,11 +36,12 @@ def stopped_after_saving(number):
 
 
 def play(game, steps):
-    """These steps of a DP-GAN's game."""
-    for step in steps:
-        game.discriminator_step(step)
-        if (step + 1) % game.settings.generator_every == 0:
-            game.generator_step(step // game.settings.generator_every)
+    """These steps of a DP-GAN's game, charged in one block."""
+    with game.data.account.charged(game.settings.event(game.terms), len(steps)):
+        for step in steps:
+            game.discriminator_step(step)
+            if (step + 1) % game.settings.generator_every == 0:
+                game.generator_step(step // game.settings.generator_every)
 
 
 @contextmanager
