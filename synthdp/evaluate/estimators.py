@@ -110,17 +110,44 @@ def of_sklearn(path: str, **settings: Any) -> Any:
     return getattr(importlib.import_module(f"sklearn.{module}"), name)(**settings)
 
 
-def boosting(path: str, setting: Setting) -> Any:
+def model(
+    id: str,
+    label: str,
+    form: Form,
+    path: str,
+    note: str = "the library's defaults",
+    *,
+    seeded: bool = False,
+    threads: bool = False,
+    around: Callable[[Any], Any] = lambda inner: inner,
+    **settings: Any,
+) -> Model:
+    """A model of scikit-learn with these settings; one that is `seeded` gets the seed too, one with `threads` their number. `around`: what
+    the estimator is wrapped in."""
+
+    def make(setting: Setting) -> Any:
+        more = {"random_state": setting.seed} if seeded else {}
+        return around(of_sklearn(path, **settings, **more, **({"n_jobs": setting.jobs} if threads else {})))
+
+    return Model(id=id, label=label, form=form, seeded=seeded, make=make, note=note)
+
+
+def boosting(path: str) -> Model:
     """Gradient boosting over histograms, of classes or of numbers."""
-    return of_sklearn(
-        path,
-        max_iter=100,
-        learning_rate=0.1,
-        max_features=0.5,
-        categorical_features=setting.features.nominal,
-        early_stopping=False,  # which splits off rows by class and so refuses a class of one row
-        random_state=setting.seed,
-    )
+
+    def make(setting: Setting) -> Any:
+        return of_sklearn(
+            path,
+            max_iter=100,
+            learning_rate=0.1,
+            max_features=0.5,
+            categorical_features=setting.features.nominal,
+            early_stopping=False,  # which splits off rows by class and so refuses a class of one row
+            random_state=setting.seed,
+        )
+
+    note = "100 trees over histograms, half of the columns per split"
+    return Model(id="hgb", label="Gradient boosting", form="codes", seeded=True, make=make, note=note)
 
 
 class Passes:
@@ -200,37 +227,20 @@ class Margins:
 REGRESSORS: dict[str, Model] = {
     entry.id: entry
     for entry in (
-        Model(
-            id="hgb",
-            label="Gradient boosting",
-            form="codes",
+        boosting("ensemble.HistGradientBoostingRegressor"),
+        model("lr", "Ridge regression", "one_hot", "linear_model.Ridge", "penalty 1", alpha=1.0),
+        # A third of the columns per split (Breiman 2001 for regression), and leaves that keep wide targets quick.
+        model(
+            "rf",
+            "Random forest",
+            "codes",
+            "ensemble.RandomForestRegressor",
+            "100 trees with at least 5 rows a leaf, a third of the columns per split",
             seeded=True,
-            make=lambda setting: boosting("ensemble.HistGradientBoostingRegressor", setting),
-            note="100 trees over histograms, half of the columns per split",
-        ),
-        Model(
-            id="lr",
-            label="Ridge regression",
-            form="one_hot",
-            seeded=False,
-            make=lambda _: of_sklearn("linear_model.Ridge", alpha=1.0),
-            note="penalty 1",
-        ),
-        Model(
-            id="rf",
-            label="Random forest",
-            form="codes",
-            seeded=True,
-            # A third of the columns per split (Breiman 2001 for regression), and leaves that keep wide targets quick.
-            make=lambda setting: of_sklearn(
-                "ensemble.RandomForestRegressor",
-                n_estimators=100,
-                min_samples_leaf=5,
-                max_features=1 / 3,
-                n_jobs=setting.jobs,
-                random_state=setting.seed,
-            ),
-            note="100 trees with at least 5 rows a leaf, a third of the columns per split",
+            threads=True,
+            n_estimators=100,
+            min_samples_leaf=5,
+            max_features=1 / 3,
         ),
     )
 }
