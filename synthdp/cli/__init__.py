@@ -4,6 +4,7 @@ Exit status: 0 done, 2 bad input (one clear line on stderr), 3 an audit contradi
 has gone, as in `| head`.
 """
 
+import difflib
 import importlib
 import io
 import os
@@ -143,8 +144,6 @@ def overview() -> str:
 
 def _run(command: str, arguments: list[str]) -> int:
     if command not in COMMANDS:
-        import difflib
-
         near = difflib.get_close_matches(command, COMMANDS, 1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise BadInput(f"no command {command!r}{hint} Commands: {' '.join(COMMANDS)}")

@@ -1,6 +1,7 @@
 """Commands of a few lines: from a checked configuration to files and a line of text; `demo` is all of them in a row."""
 
 import dataclasses
+import datetime
 import json
 import re
 import sys
@@ -11,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 from synthdp.cli import evaluations, fits, looks, output_paths, settings
 from synthdp.cli.budgets import account_of, spent_of
 from synthdp.errors import BadInput
+from synthdp.files import atomic
+from synthdp.schema.schema import Schema
+from synthdp.tables import database_url
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -18,7 +22,6 @@ if TYPE_CHECKING:
     from synthdp.api import Release
     from synthdp.budgets import AccountFile
     from synthdp.report.statement import Statement
-    from synthdp.schema.schema import Schema
     from synthdp.sets.dialect import Found
     from synthdp.sets.draft import Draft as Drafted
 
@@ -32,7 +35,6 @@ def sample(config: Config) -> None:
     """Draw records from a release into one file, or pictures into a folder."""
     from synthdp.api import check_seed, load
     from synthdp.sets import record_files
-    from synthdp.tables import database_url
 
     options: settings.Sample = config["options"]
     check_seed(options.seed)
@@ -81,7 +83,6 @@ def _lead_to_evaluation(options: settings.Sample) -> None:
 def _tables(release: "Release", options: settings.Sample) -> None:
     """Linked tables, of so many people, into a folder; `rows` are people."""
     from synthdp.sets import record_files
-    from synthdp.tables import database_url
 
     out = Path(options.out)
     ending = out.name[1:] if out.name.startswith("*.") else ".csv"
@@ -109,8 +110,6 @@ def _say(release: "Release", text: str) -> None:
 
 def _cdm(release: "Release", options: settings.Sample) -> None:
     """A CDM of so many people, in parts."""
-    import datetime
-
     from synthdp.omop import cdm, cdm_draft, cdm_files, cdm_store, quality_checks
 
     cdm_files.check_target(options.out)
@@ -163,7 +162,6 @@ def _seen(parts: Any, people: int, step: output_paths.Step) -> Any:
 
 def _into_database(release: "Release", options: settings.Sample) -> None:
     from synthdp.sets import record_files
-    from synthdp.tables import database_url
 
     address = database_url.address(options.out)
     with output_paths.progress("sample") as step:
@@ -257,7 +255,6 @@ def schema(config: Config) -> None:
 def _of_tables(found: "dict[str, Found]", name: Path, given: str, out: Path | None, seen: Path | None) -> None:
     """A draft of the linked tables in a folder or a database."""
     from synthdp.schema import yamlfile
-    from synthdp.schema.schema import Schema
     from synthdp.sets.draft import draft_tables
 
     drafted = draft_tables(found, name)
@@ -278,8 +275,6 @@ def _of_tables(found: "dict[str, Found]", name: Path, given: str, out: Path | No
 
 def _keep(drafted: "Drafted", made: "Callable[[], Schema]", left: list[str], marks: str, out: Path, seen: Path) -> None:
     """Write a draft and what it saw, and say so. `made` gives the draft as a schema, `left` are columns where something is open."""
-    from synthdp.files import atomic
-
     atomic.write(seen, drafted.seen, private=True)
     atomic.write(out, drafted.schema)
     looks.keep(out, looks.DRAFT, made())
@@ -290,8 +285,6 @@ def _keep(drafted: "Drafted", made: "Callable[[], Schema]", left: list[str], mar
 
 def _put(text: str, out: Path | None, said: str) -> None:
     """Print a draft that saw no record, or write it to its file and say so."""
-    from synthdp.files import atomic
-
     if out is None:
         print(text, end="")
         return

@@ -5,8 +5,10 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from synthdp import evaluate as judging
 from synthdp.cli import output_paths, real_records, settings
 from synthdp.errors import BadInput, listed
+from synthdp.evaluate.findings import brief
 from synthdp.evaluate.judging_options import Choices
 
 if TYPE_CHECKING:
@@ -150,8 +152,6 @@ def evaluated(
     pdf: bool = False,
 ) -> Mapping[str, Any]:
     """The judgement, written to `out` as JSON and as a page."""
-    from synthdp import evaluate as judging
-
     if pdf:
         from synthdp.pages.pdf import check
 
@@ -198,8 +198,6 @@ def headline(result: Mapping[str, Any]) -> list[str]:
         if not happened["train"] + happened["test"]:
             apart = f"no real person has this event; synthetic people who have it: {happened['synthetic']:,}"
         lines.append(f"{'until ' + curve['event']:<18}  curves {curve['distance']:.3f} apart; {apart}")
-    from synthdp.evaluate.findings import brief
-
     return lines + [f"{label:<18}  {text}" for label, text in brief(result)]
 
 

@@ -21,6 +21,10 @@ from synthdp.files import atomic
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD
 from synthdp.ledger.ledger import Ledger
+from synthdp.schema.columns import Datetime, has_declared_tree
+from synthdp.schema.linked_tables import column_of
+from synthdp.schema.rules import Order
+from synthdp.schema.schema import clamping
 from synthdp.tables import database_url
 from synthdp.tables.source import Files, Query
 
@@ -179,7 +183,6 @@ def fit(config: Config) -> None:
 def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
     from synthdp.report import fitness_words, information_loss
     from synthdp.report.manifest import TABLES
-    from synthdp.schema.schema import clamping
 
     options: settings.Fit = config["options"]
     if options.resume:
@@ -257,9 +260,6 @@ def warn_of_large(budget: Budget) -> None:
 
 def foretold(schema: "Schema", budget: Budget) -> list[str]:
     """What public facts say of a fit before it is charged."""
-    from synthdp.schema.columns import has_declared_tree
-    from synthdp.schema.linked_tables import column_of
-
     lines = []
     found = generators.findable(schema, budget)
     found = {name: least for name, least in found.items() if not has_declared_tree(column_of(schema, name))}
@@ -279,9 +279,6 @@ def foretold(schema: "Schema", budget: Budget) -> list[str]:
 
 def compared(schema: "Schema") -> list[str]:
     """The rules by which a time may be no later than a day: no time of that day would do."""
-    from synthdp.schema.columns import Datetime
-    from synthdp.schema.rules import Order
-
     lines = []
     for rule in schema.rules:
         if not isinstance(rule, Order):

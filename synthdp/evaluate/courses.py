@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from synthdp.evaluate.association import associations, enough
 from synthdp.evaluate.attacks.case import unit_codes
 from synthdp.evaluate.tables import BOOLEAN, Axis, Table, table_of
 from synthdp.schema.linked_tables import limit, places_of
@@ -182,10 +183,10 @@ def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) ->
     found["types"] = {"column": types.axis.name, "labels": [types.labels[code] for code in used], "coarse": coarse}
     steps, orders = shares[2], shares[3]
     found["steps"] = steps and {
-        **_apart(steps),
+        **apart(*steps.values()),
         "shares": {name: each.reshape(size, size)[np.ix_(used, used)].tolist() for name, each in steps.items()},
     }
-    found["orders"] = orders and {**_apart(orders), "common": list(_common(orders, types.labels))}
+    found["orders"] = orders and {**apart(*orders.values()), "common": list(_common(orders, types.labels))}
     return found
 
 
@@ -194,7 +195,6 @@ def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any
     people over all pairs, and `pairs` {"last", "present", "synthetic", "train", "test"}: each column with itself, then at most five others
     that lost 0.1 or more. Columns that are constant among training people are left out, and pairs that are not `enough` have 0. None where
     none is left, or where a set has no visit that follows another."""
-    from synthdp.evaluate.association import associations, enough
     from synthdp.evaluate.figures import is_lost, kept
 
     varied = [axis for axis in axes if len(np.unique(_present(sets["train"].table.column(axis.name)))) > 1]
@@ -240,11 +240,9 @@ def _shares(
     return found
 
 
-def _apart(shares: Mapping[str, Numbers]) -> dict[str, float]:
-    return {
-        "tvd": float(np.abs(shares["synthetic"] - shares["train"]).sum() / 2),
-        "real": float(np.abs(shares["test"] - shares["train"]).sum() / 2),
-    }
+def apart(synthetic: Numbers, train: Numbers, test: Numbers) -> dict[str, float]:
+    """Total variation distances of shares from those of the training records: of the synthetic and, beside them, of the held-out ones."""
+    return {name: float(np.abs(each - train).sum() / 2) for name, each in (("tvd", synthetic), ("real", test))}
 
 
 def _common(orders: Mapping[str, Numbers], labels: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -184,8 +185,6 @@ def svg(draw: Any, size: tuple[float, float], alt: str, key: str) -> str:
     alt: a first sentence, which becomes the title, and the details after it, which become the description.
     key: prefixes the ids inside, which would clash between several figures of one page.
     """
-    from html import escape
-
     with pages.drawing(size, {**STYLE, "svg.hashsalt": key}) as (figure, buffer):
         draw(figure)
     text = buffer.getvalue()

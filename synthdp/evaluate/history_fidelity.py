@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from synthdp.errors import BadInput
+from synthdp.evaluate.courses import apart
 from synthdp.evaluate.tables import word_of
 from synthdp.schema.cells import instants, numbers
 from synthdp.schema.codec import Codec
@@ -17,8 +19,6 @@ from synthdp.schema.rows_below import PREVIOUS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    import pandas as pd
 
     from synthdp.schema.schema import Schema
 
@@ -83,8 +83,6 @@ def as_seen(schema: Schema, synthetic: pd.DataFrame, train: pd.DataFrame) -> Sch
 
 def cells(frame: pd.DataFrame, schema: Schema, view: View) -> Cells:
     """The columns of every record's history, unit by unit; records of one time as they stand in the frame."""
-    import pandas as pd
-
     if schema.unit is None or schema.unit not in frame:
         raise BadInput(f"histories need the unit column {schema.unit!r}, which tells whose a record is")
     codec = Codec(schema)
@@ -117,10 +115,7 @@ def _apart(parts: Mapping[str, Cells], view: View, names: list[str], where: str)
         for name in names:
             place = place * view.sizes[name] + held[name][chosen]
         shares[part] = np.bincount(place, minlength=int(np.prod([view.sizes[name] for name in names]))) / len(place)
-    return {
-        "tvd": float(np.abs(shares["synthetic"] - shares["train"]).sum() / 2),
-        "real": float(np.abs(shares["test"] - shares["train"]).sum() / 2),
-    }
+    return apart(*shares.values())
 
 
 def _told(parts: Mapping[str, Cells], view: View, target: str, seed: int) -> dict[str, Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from synthdp.evaluate.faithfulness import time_of_day
 from synthdp.evaluate.fidelity import clock, plain
@@ -16,7 +17,6 @@ from synthdp.schema.linked_tables import of_table, places_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from synthdp.schema.coders import Coder
@@ -82,8 +82,6 @@ def said(column: Mapping[str, Any], code: Mapping[str, Any], which: str) -> list
 
 def _held(frame: pd.DataFrame, table: Table, first: str, names: Sequence[str], coder: Coder) -> Held:
     """The rows below these visits that count; NaN where a number is missing."""
-    import pandas as pd
-
     rows = {name: pd.concat([frame[place] for place in places_of(table, name)]) for name in (first, *names)}
     there = rows[first].notna().to_numpy()
     numbers = {}

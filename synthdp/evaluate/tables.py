@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import pandas as pd
 
 from synthdp.errors import BadInput
-from synthdp.schema.columns import LEARN
+from synthdp.schema.columns import LEARN, microseconds
 from synthdp.schema.learned import OTHER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import pandas as pd
     from numpy.typing import NDArray
 
     from synthdp.schema.schema import Column, Schema
@@ -148,8 +148,6 @@ def _range(values: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _days(text: object) -> float:
-    from synthdp.schema.columns import microseconds
-
     return microseconds(text) / 1e6 / SECONDS_PER_DAY
 
 
@@ -168,8 +166,6 @@ def word_of(value: object) -> str:
 
 
 def _codes(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
-    import pandas as pd
-
     place = {level: float(code) for code, level in enumerate(axis.levels)}
     unknown = float(len(axis.levels)) if axis.kind == "category" else np.nan
     if UNLISTED in place and role != SYNTHETIC:
@@ -193,8 +189,6 @@ def _codes(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
 
 
 def _numbers(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
-    import pandas as pd
-
     missing = series.isna().to_numpy()
     if axis.date:
         parsed = pd.to_datetime(series, errors="coerce", format="ISO8601")

@@ -127,8 +127,6 @@ def read(folder: Path, schema: Schema) -> "pd.DataFrame":
 
     Pictures that no line names are left out, with a warning that says how many. Raises `BadInput` that names the file.
     """
-    import pandas as pd
-
     column, found = column_of(schema), listed(folder, schema)
     tagged = [other for other in _others(schema) if other.name not in found.table]
     if tagged:
@@ -151,8 +149,6 @@ def read(folder: Path, schema: Schema) -> "pd.DataFrame":
 
 def listed(folder: Path, schema: Schema) -> Listed:
     """Which pictures count; each is there, inside the folder, and named once."""
-    import pandas as pd
-
     held = pictures(folder)
     path = list_of(folder)
     if path is None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
@@ -25,8 +26,6 @@ from synthdp.tables import csvfile, database_url, source
 from synthdp.tables.database_url import quoted
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from synthdp.schema.schema import Schema
 
     Frames = Mapping[str, pd.DataFrame]
@@ -113,8 +112,6 @@ class _Parts:
 
     def tables(self, frames: "Frames") -> Iterator[tuple[str, pa.Table]]:
         """Every table but `cdm_source`."""
-        import pandas as pd
-
         person, visit = frames[cdm.PERSON], frames[cdm.VISIT]
         people = self.fresh(cdm.PERSON, len(person))
         born, died = _day(person[cdm.BIRTH]), _day(person.get(cdm.DEATH_DATE, pd.Series(None, index=person.index)))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
@@ -19,8 +20,6 @@ from synthdp.schema.linked_tables import held, keys_of
 from synthdp.schema.table_review import Finding, left_out
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from synthdp.schema.linked_tables import Table
     from synthdp.schema.schema import Schema
 
@@ -77,8 +76,6 @@ def _fields(schema: "Schema", table: "Table") -> tuple[str, ...]:
 
 def framed(table: pa.Table, keys: Collection[str]) -> "pd.DataFrame":
     """Keys as text, and other texts as categories, which hold each text once; missing where a cell is blank."""
-    import pandas as pd
-
     texts: Any = pd.StringDtype(na_value=np.nan)
     columns = {name: table.column(name) for name in table.column_names}
     return pd.DataFrame(
@@ -87,8 +84,6 @@ def framed(table: pa.Table, keys: Collection[str]) -> "pd.DataFrame":
 
 
 def _categories(texts: pa.ChunkedArray) -> "pd.Categorical":
-    import pandas as pd
-
     coded = texts.combine_chunks().dictionary_encode()
     codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     return pd.Categorical.from_codes(codes, pd.Index(coded.dictionary.to_pylist(), dtype=object))
@@ -96,8 +91,6 @@ def _categories(texts: pa.ChunkedArray) -> "pd.Categorical":
 
 def _births(person: "pd.DataFrame", where: str) -> Any:
     """Dates of birth as text, of whole days."""
-    import pandas as pd
-
     if cdm.BIRTH not in person and "year_of_birth" not in person:
         raise BadInput(f"{where}: table 'person' has neither birth_datetime nor year_of_birth; one is needed")
     nothing = pd.Series(None, index=person.index, dtype=object)
@@ -115,8 +108,6 @@ def _deaths(death: "pd.DataFrame", people: Any) -> Any:
 def numbers(texts: Any, *, strict: bool = True) -> Any:
     """Text as numbers; what is none stays text, for the check to tell, or (not `strict`) is missing. Floats in any case: with whole
     numbers pandas would round the cells of some people where another one's is missing."""
-    import pandas as pd
-
     texts = texts.astype(object)
     found = pd.to_numeric(texts, errors="coerce").astype("float64")
     return (
@@ -126,8 +117,6 @@ def numbers(texts: Any, *, strict: bool = True) -> Any:
 
 def days_between(start: Any, end: Any) -> Any:
     """Whole days from the first date to the second; missing where one of them is none."""
-    import pandas as pd
-
     first, last = cells.instants(start), cells.instants(end)
     gone = first.missing | first.wrong | last.missing | last.wrong
     return pd.Series(last.cells // DAY - first.cells // DAY, dtype="Int64").mask(gone)

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from synthdp.errors import BadInput
 from synthdp.omop.cdm_store import Cdm
 from synthdp.omop.cdm_tables import days_between, framed, numbers
@@ -17,8 +19,6 @@ from synthdp.schema.columns import Boolean, Datetime, Numeric
 from synthdp.schema.linked_tables import held, keys_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from synthdp.schema.columns import Column, Ignored
     from synthdp.schema.schema import Schema
 
@@ -168,8 +168,6 @@ def _lines(kind: str, files: Mapping[str, File]) -> Iterator[str]:
 
 def _typed(texts: "pd.Series[Any]", column: "Column | Ignored", *, strict: bool) -> Any:
     """Numbers, dates and truth values of text, cell by cell; a date or truth value that cannot be read is missing."""
-    import pandas as pd
-
     if isinstance(column, Datetime):
         read = cells.instants(texts)
         return pd.Series(read.cells.astype("datetime64[us]")).mask(read.missing | read.wrong)

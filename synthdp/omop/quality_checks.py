@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import pyarrow as pa
 
 from synthdp.errors import BadInput
 from synthdp.omop import cdm
 from synthdp.omop.cdm_store import Cdm, Stored, duck
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 NAMES = (
     "cdmTable", "cdmField", "cdmDatatype", "isRequired", "isPrimaryKey", "isForeignKey", "fkDomain", "fkClass", "isStandardValidConcept",
@@ -443,8 +442,6 @@ def _near(day: str) -> str:
 
 def _counted(rows: Sequence[tuple[Any, ...]]) -> "pa.Table":
     """Numbers of rows by concept."""
-    import pyarrow as pa
-
     ids, counts = ([int(row[place]) for row in rows] for place in (0, 1))
     return pa.table({"id": pa.array(ids, pa.int64()), "n": pa.array(counts, pa.int64())})
 

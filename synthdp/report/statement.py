@@ -8,6 +8,7 @@ import platform
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +24,7 @@ from synthdp.ledger.events import Plan, Sampled, Selection, canonical, to_json
 from synthdp.ledger.ledger import Ledger
 from synthdp.report.fitness_words import Fitness
 from synthdp.report.information_loss import Counted, Lost
+from synthdp.report.words import upper
 from synthdp.schema import linked_tables
 from synthdp.schema.schema import CLAMPED as CLAMPED_CELLS
 from synthdp.schema.schema import CLAMPED_BELOW, Schema, clamping, facts_of
@@ -120,10 +122,6 @@ class Statement:
 
     def _repr_html_(self) -> str:
         """For notebooks: the guarantee in a few rows."""
-        from html import escape
-
-        from synthdp.report.words import upper
-
         rows = {
             "guarantee": f"epsilon {upper(self.epsilon)} at delta {self.delta:g} per {self.unit}, by {self.accountant}",
             "generator": self.generator,

@@ -70,7 +70,7 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
             (column.name, rule) for column in schema.columns for rule, _ in broken(schema, column, frame[column.name])
         ]
         if schema.reading is not None and any(_is_unread(schema, frame[name], name) for name, _ in found):
-            names = _listed(list(dict.fromkeys(name for name, _ in found)))
+            names = ", ".join(map(repr, dict.fromkeys(name for name, _ in found)))
             raise BadInput(
                 f"{UNFIT}: the cells of {names} are written in the way that `reading` declares for files, but frames must have "
                 f"plain cells: {ONE_FILE} by its schema"
@@ -86,7 +86,7 @@ def check_tables(schema: Schema, frames: Mapping[str, pd.DataFrame], invalid: st
         raise BadInput("the schema describes one table: give its frame, or declare linked tables under tables")
     if set(frames) != set(wanted):
         raise BadInput(
-            f"{UNFIT}: it describes the tables {_listed(wanted)}, and those given are {_listed(list(frames))}"
+            f"{UNFIT}: it describes the tables {', '.join(map(repr, wanted))}, and those given are {', '.join(map(repr, frames))}"
         )
     found = {}
     for table in schema.tables:
@@ -157,14 +157,15 @@ def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
         return
     lacking = [name for name in schema.names if name not in held]
     if lacking:
-        yield f"missing columns: {_listed(lacking)} (add them, or take them out of the schema)"
+        yield f"missing columns: {', '.join(map(repr, lacking))} (add them, or take them out of the schema)"
     known = {*schema.names, *(column.name for column in schema.ignored)}
     extra = [name for name in dict.fromkeys(held) if name not in known]
     if extra:
-        yield f"columns that the schema does not know: {_listed(extra)} (drop them from the file, or declare them, such as kind: ignore)"
+        names = ", ".join(map(repr, extra))
+        yield f"columns that the schema does not know: {names} (drop them from the file, or declare them, such as kind: ignore)"
     repeated = [name for name in dict.fromkeys(held) if held.count(name) > 1]
     if repeated:
-        yield f"duplicate columns: {_listed(repeated)} (keep one of each)"
+        yield f"duplicate columns: {', '.join(map(repr, repeated))} (keep one of each)"
 
 
 def unit(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
@@ -270,7 +271,3 @@ def between(column: Integer) -> str:
 def outside(column: Integer | Continuous | Datetime) -> str:
     """The rule that bounds are."""
     return f"{OUTSIDE} [{column.bounds[0]}, {column.bounds[1]}]"
-
-
-def _listed(names: list[Any]) -> str:
-    return ", ".join(repr(name) for name in names)

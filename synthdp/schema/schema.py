@@ -3,12 +3,13 @@
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.errors import BadInput, listed, nearest
+from synthdp.errors import BadInput, check_keys, listed, nearest
 from synthdp.files.limits import check_width
 from synthdp.schema import linked_tables
 from synthdp.schema.columns import (
@@ -124,7 +125,7 @@ class Schema:
             raise BadInput("schema: every column needs a name that is text; put quotes around numbers")
         repeated = sorted(name for name, times in Counter(names).items() if times > 1)
         if repeated:
-            raise BadInput(f"schema: columns declared twice: {_listed(repeated)}; keep one of each")
+            raise BadInput(f"schema: columns declared twice: {', '.join(map(repr, repeated))}; keep one of each")
         if self.unit == "record":
             raise BadInput(
                 "schema: a unit column named 'record' would be confused with the unit record; rename the column"
@@ -358,8 +359,6 @@ class Schema:
 
     def _repr_html_(self) -> str:
         """For notebooks: a row for each column, with its facts."""
-        from html import escape
-
         rows = []
         for column in (*self.columns, *self.ignored):
             facts = {key: value for key, value in facts_of(column).items() if key != "kind"}
@@ -375,7 +374,7 @@ class Schema:
         if not isinstance(values, Mapping):
             raise BadInput("schema: expected a mapping with the key columns")
         known = [field.name for field in fields(cls) if field.name != "ignored"]
-        _refuse_unknown("schema", values, known)
+        check_keys("schema", values, known)
         if values.get("tables") is not None:
             values = linked_tables.flattened(values)
         given = values.get("columns")
@@ -482,11 +481,11 @@ def _column(name: Any, values: Any) -> Column | Ignored:
         raise BadInput(f"column {name!r}: unknown kind {kind!r}{nearest(str(kind), KINDS)}; kinds: {', '.join(KINDS)}")
     made = KINDS[kind]
     known = [field for field in _in_order(made) if field.name not in ("name", "numbers")]
-    _refuse_unknown(f"column {name!r} ({kind})", values, ["kind", *(field.name for field in known)])
+    check_keys(f"column {name!r} ({kind})", values, ["kind", *(field.name for field in known)])
     lacking = [field.name for field in known if field.default is MISSING and values.get(field.name) is None]
     if lacking:
         raise BadInput(
-            f"column {name!r} ({kind}): {_listed(lacking)} must be declared, or be learn where that is allowed"
+            f"column {name!r} ({kind}): {', '.join(map(repr, lacking))} must be declared, or be learn where that is allowed"
         )
     items = {k: _item(name, k, v) for k, v in values.items() if k != "kind" and v is not None}
     if "tree" in items:
@@ -561,16 +560,6 @@ def _places(given: Any, count: int) -> tuple[int, ...]:
 def _check_count(key: str, value: Any) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST:
         raise BadInput(f"schema: {key} must be a whole number of at least 1 and at most {MOST:,}")
-
-
-def _refuse_unknown(where: str, values: Mapping[Any, Any], known: list[str]) -> None:
-    for key in values:
-        if key not in known:
-            raise BadInput(f"{where}: unknown key {key!r}{nearest(str(key), known)}; known keys: {', '.join(known)}")
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(repr(name) for name in names)
 
 
 def clamping(*, below: bool) -> str:

@@ -10,7 +10,7 @@ import pandas as pd
 from synthdp.errors import BadInput
 from synthdp.schema import cells, yamlfile
 from synthdp.schema.columns import LEARN, MAX_PIXELS, TODO
-from synthdp.schema.file_coding import TIMES_OF_DAY
+from synthdp.schema.file_coding import NUMBERS, OF_KINDS, TIMES_OF_DAY
 from synthdp.schema.guesses import LISTED, are_times, guessed, names_codes, outward, proposed
 
 if TYPE_CHECKING:
@@ -98,12 +98,11 @@ LABELLED = (
     "from the value labels of the file. Where a program made these of the cells (encode, AUTORECODE, factors), they are facts of the "
     "records: take them from a code book, or add observed: true"
 )
-CODINGS = {"date": ("datetime",), "latest": ("datetime",), "words": ("boolean",), "decimal": ("integer", "continuous")}
-CODINGS["labels"] = ("categorical", "ordinal")
-CODINGS["width"] = ("categorical", "ordinal", "boolean", "identifier")
-CODINGS |= dict.fromkeys(
-    ("places", "thousands", "suffix", "numbers", "time"), CODINGS["decimal"]
-)  # which kinds have what of a column's coding
+CODINGS = {
+    **OF_KINDS,
+    **dict.fromkeys(("decimal", "time"), NUMBERS),
+    "width": ("categorical", "ordinal", "boolean", "identifier"),
+}  # which kinds have what of a column's coding
 
 
 def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None, found: "Found | None" = None) -> Draft:

@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from synthdp.errors import BadInput
 from synthdp.files import atomic, limits
@@ -27,7 +30,6 @@ from synthdp.sets import record_files
 from synthdp.tables import csv_lines, csvfile, database_url, excel, foreign, statistics_files
 
 if TYPE_CHECKING:
-    import pandas as pd
     from numpy.typing import NDArray
 
     Mask = NDArray[np.bool_]
@@ -163,8 +165,6 @@ def _masks_of(frames: "Mapping[str, pd.DataFrame]", schema: Schema, side: "_Side
 
 def _dated(frame: "pd.DataFrame", schema: Schema, table: Table) -> "pd.DataFrame":
     """The frame, with days that a database or Parquet stored as dates turned into points in time, as typed formats need them."""
-    import pandas as pd
-
     found = frame.copy()
     for name, column in linked_tables.held(schema, table):
         if isinstance(column, Datetime) and any(isinstance(cell, date) for cell in frame[name]):
@@ -287,9 +287,6 @@ def _opened(path: Path, mode: str, encoding: str, *, packed: bool) -> IO[Any]:
 
 
 def _split_parquet(path: Path, schema: Schema, parts: "Parts", targets: tuple[Path, Path]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     with record_files.reading_parquet(path), ExitStack() as stack:
         record_files.check_parquet(path)
         file = stack.enter_context(pq.ParquetFile(path))
@@ -318,8 +315,6 @@ def _split_sheet(path: Path, schema: Schema, parts: "Parts", targets: tuple[Path
 
 
 def _split_statistics(path: Path, schema: Schema, parts: "Parts", targets: tuple[Path, Path]) -> None:
-    import pyarrow.parquet as pq
-
     ending = path.suffix.lower()
     found = foreign.parsed(path, ending, "coded")
     place = _place(path, schema, found.table.column_names)
@@ -342,8 +337,6 @@ def _split_statistics(path: Path, schema: Schema, parts: "Parts", targets: tuple
 
 
 def _split_database(address: database_url.Address, schema: Schema, side: _Side, out: Path) -> tuple[Path, Path]:
-    import pyarrow.parquet as pq
-
     table = database_url.read(address)
     place = _place(Path(address.name), schema, table.column_names)
     names = _numbered(0, len(table)) if place is None else table.column(place).to_pylist()

@@ -4,6 +4,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from synthdp.schema import cells
@@ -12,8 +13,6 @@ from synthdp.schema.file_coding import is_stored
 from synthdp.tables import database_url
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from synthdp.schema.columns import Column
     from synthdp.schema.file_coding import Coded
 
@@ -119,8 +118,6 @@ def _holds_numbers(coded: "Coded", kind: pa.DataType) -> bool:
 def within(series: "pd.Series[Any]", kind: pa.DataType, column: "Column | None" = None) -> Any:
     """Numbers that a type holds, the nearest of them where noise has drawn one beyond: what is stored so never is. Rounding takes none out
     of its column's bounds. Of a decimal type exact ones, None where they are missing."""
-    import pandas as pd
-
     if pa.types.is_integer(kind) and kind.bit_width < pa.int64().bit_width:
         return series.clip(*_ends(kind))
     if kind != pa.float32() and not pa.types.is_decimal(kind):

@@ -12,8 +12,10 @@ from synthdp.evaluate.evaluation_plots import (
     INK,
     REAL,
     SYNTHETIC,
+    attack_plot,
     bars,
     largest_difference,
+    marginal_plot,
     svg,
     utility_plot,
 )
@@ -110,8 +112,6 @@ SPACES = {"pixels": "distance in pixels (Euclidean, values 0 to 255)", "features
 
 def context(result: Mapping[str, Any]) -> dict[str, Any]:
     """What the template `images.html` needs besides stamp, title and filters."""
-    from synthdp.evaluate.evaluation_plots import attack_plot, marginal_plot
-
     found, names, attacks = result["fidelity"], result["about"]["models"], result.get("attacks") or []
     return {
         "contents": _contents(result),

@@ -6,8 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from synthdp import __version__
 from synthdp.errors import BadInput
+from synthdp.evaluate import fidelity
+from synthdp.evaluate.attacks.membership import of_vectors
 from synthdp.evaluate.estimators import limited
+from synthdp.evaluate.fidelity import columns
 from synthdp.evaluate.images import clouds, image_classifiers, image_utility, neighbours, pictures, samples
 from synthdp.evaluate.images.image_classifiers import MODELS
 from synthdp.evaluate.judging_options import Steps
@@ -127,9 +131,6 @@ def _judged(
 
 def _marginals(axes: Sequence[Axis], wanted: Sequence[Axis], parts: Parts, result: dict[str, Any]) -> None:
     """Columns beside the image as in tables; intensities and mean pictures; the samples that the page shows."""
-    from synthdp.evaluate import fidelity
-    from synthdp.evaluate.fidelity import columns
-
     first = next((axis for axis in wanted if axis.is_classes), None)
     beside = [part.beside for part in parts]
     s, t, v = beside
@@ -196,8 +197,6 @@ def _clouds(space: Features | None, parts: Parts, tell: Steps, result: dict[str,
 def _attack(parts: Parts, units: Codes | None, claim: Mapping[str, Any] | None, result: dict[str, Any]) -> None:
     """By pixels: the features are learned from the training records, which alone moves the attack's AUROC on a release that
     knows nothing (by 0.03 to 0.05 on 599 digits of 8 x 8)."""
-    from synthdp.evaluate.attacks.membership import of_vectors
-
     s, t, v = (_flat(part.pixels) for part in parts)
     result["attacks"], lacking = of_vectors(s, t, v, claim=claim, units=units)
     result["not_computed"] += lacking
@@ -229,11 +228,8 @@ def _judge_target(
 
 
 def _about(schema: Schema, parts: Parts, chosen: tuple[Classifier, ...], seeds: int) -> dict[str, Any]:
-    import numpy
     import sklearn
     import torch
-
-    from synthdp import __version__
 
     column = schema.image
     versions = {"synthdp": __version__, "torch": torch.__version__}
@@ -244,7 +240,7 @@ def _about(schema: Schema, parts: Parts, chosen: tuple[Classifier, ...], seeds: 
         "training_rows_at_most": image_classifiers.most_rows(parts[0].pixels.shape[1:]),
         "seeds": list(range(seeds)),
         "models": {model.id: model.label for model in chosen},
-        "versions": {**versions, "scikit-learn": sklearn.__version__, "numpy": numpy.__version__},
+        "versions": {**versions, "scikit-learn": sklearn.__version__, "numpy": np.__version__},
     }
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from synthdp.evaluate.images.pictures import drawn
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -47,8 +49,6 @@ def distances(
     training records than of the population; ties count half. Its standard error allows for pictures that share their
     nearest real record: they stand or fall together.
     """
-    from synthdp.evaluate.images.pictures import drawn
-
     made, held = (part[drawn(len(part), MOST_ROWS, rng)] for part in (synthetic, test))
     rows = min(len(train), len(test))
     near_train, to_train = nearest(made, train[drawn(len(train), rows, rng)])
