@@ -18,6 +18,7 @@ from synthdp.files import atomic
 from synthdp.ledger.budget import Budget
 from synthdp.schema.columns import LEARN, Numeric
 from synthdp.schema.history_view import hindrance
+from synthdp.schema.learned import asked_for
 from synthdp.schema.schema import Schema
 from synthdp.tables import database_url
 
@@ -338,8 +339,6 @@ def _copied(path: Path, schema: "Schema", copy: Path, units: int) -> tuple[bool,
 
 
 def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]:
-    from synthdp.schema.learned import asked_for
-
     unit, units = schema.unit or "record", schema.units
     singles = [table for table in found.tables if len(table.columns) == 1]
     larger = [table for table in found.tables if len(table.columns) > 1]

@@ -13,7 +13,11 @@ from synthdp.cli import evaluations, fits, looks, output_paths, settings
 from synthdp.cli.budgets import account_of, spent_of
 from synthdp.errors import BadInput
 from synthdp.files import atomic
+from synthdp.report.promise import sharing
+from synthdp.schema import yamlfile
+from synthdp.schema.code_lists import MOST_CODES
 from synthdp.schema.schema import Schema
+from synthdp.sets import named
 from synthdp.tables import database_url
 
 if TYPE_CHECKING:
@@ -254,7 +258,6 @@ def schema(config: Config) -> None:
 
 def _of_tables(found: "dict[str, Found]", name: Path, given: str, out: Path | None, seen: Path | None) -> None:
     """A draft of the linked tables in a folder or a database."""
-    from synthdp.schema import yamlfile
     from synthdp.sets.draft import draft_tables
 
     drafted = draft_tables(found, name)
@@ -300,7 +303,6 @@ UNREAD = (
 def _of_cdm(options: settings.Draft, out: Path | None) -> None:
     """A draft for a CDM: no record is read."""
     from synthdp.omop import cdm_draft
-    from synthdp.schema.code_lists import MOST_CODES
 
     if options.vocabulary is not None:
         cdm_draft.check_apart(options.vocabulary, options.path)
@@ -384,8 +386,6 @@ def _doubt_header(path: Path, frame: "DataFrame") -> None:
 
 def data(config: Config) -> None:
     """List the named data sets."""
-    from synthdp.sets import named
-
     rows = named.describe()
     if config["options"].format == "json":
         print(json.dumps([dataclasses.asdict(row) for row in rows]))
@@ -486,7 +486,6 @@ def _demo_of_tables(config: Config, out: Path) -> Demonstrated:
 def _answers(statement: "Statement", result: Mapping[str, Any], out: Path) -> list[str]:
     """The steward's two questions as the pages answer them, and how to open the pages."""
     from synthdp.evaluate.evaluation_page import answers
-    from synthdp.report.promise import sharing
 
     share, (use, *_) = sharing(statement), answers(result)
     pages = [(out / name).resolve().as_uri() for name in ("report/statement.html", "evaluation/evaluation.html")]

@@ -10,6 +10,8 @@ from synthdp.cli import output_paths, real_records, settings
 from synthdp.errors import BadInput, listed
 from synthdp.evaluate.findings import brief
 from synthdp.evaluate.judging_options import Choices
+from synthdp.schema.linked_tables import once
+from synthdp.tables import database_url
 
 if TYPE_CHECKING:
     from synthdp.cli.real_records import Records
@@ -59,8 +61,6 @@ def samples_of(
 def check_same(schema: "Schema", released: "Schema", release: str) -> None:
     """Refuse a release of other columns than the schema's: what it promises is no promise about these records. What a fit learns, such as
     categories, may differ, and so may the number of units, caps, and columns that the schema leaves out."""
-    from synthdp.schema.linked_tables import once
-
     own, theirs = (
         [column.name for column, _ in once(each) if column.kind != "identifier"] for each in (schema, released)
     )
@@ -107,7 +107,6 @@ Config = Mapping[str, Any]
 def evaluate(config: Config) -> None:
     """Judge synthetic records; what it writes is internal."""
     from synthdp.sets import record_files
-    from synthdp.tables import database_url
 
     options: settings.Evaluate = config["options"]
     out = output_paths.folder(options.out, force=options.force)
@@ -166,7 +165,7 @@ def evaluated(
 def headline(result: Mapping[str, Any]) -> list[str]:
     """What matters, a line each: utility beside its ceiling, fidelity, the subgroup that loses most, the attacks' verdicts."""
     if result.get("kind") == "images":
-        from synthdp.evaluate.images.image_findings import headline as told
+        from synthdp.evaluate.images.image_page import headline as told
 
         return told(result)
     lines = []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
-from synthdp import generators
+from synthdp import accounting, generators
 from synthdp.budgets import AccountFile
 from synthdp.cli import audits, looks, option_values, output_paths, real_records, settings
 from synthdp.cli.budgets import account_of, brief
@@ -21,6 +21,10 @@ from synthdp.files import atomic
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD
 from synthdp.ledger.ledger import Ledger
+from synthdp.report import fitness_words, information_loss, words
+from synthdp.report.manifest import TABLES
+from synthdp.report.statement import edited, read_off
+from synthdp.report.words import upper
 from synthdp.schema.columns import Datetime, has_declared_tree
 from synthdp.schema.linked_tables import column_of
 from synthdp.schema.rules import Order
@@ -181,9 +185,6 @@ def fit(config: Config) -> None:
 
 
 def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
-    from synthdp.report import fitness_words, information_loss
-    from synthdp.report.manifest import TABLES
-
     options: settings.Fit = config["options"]
     if options.resume:
         output_paths.check_unfinished(out)
@@ -227,8 +228,6 @@ def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
 
 def bought_bounds(statement: "Statement") -> list[str]:
     """The closing line that lists the learned bounds of each column."""
-    from synthdp.report import words
-
     found = [(each["name"], each["bought"]["bounds"]) for each in statement.columns if "bounds" in each["bought"]]
     listed = [f"{name} {words.plain(low)} to {words.plain(high)}" for name, (low, high) in found[:MOST_BOUNDS]]
     more = [f"and {len(found) - MOST_BOUNDS} more, see the statement"] * (len(found) > MOST_BOUNDS)
@@ -237,8 +236,6 @@ def bought_bounds(statement: "Statement") -> list[str]:
 
 def cautions(statement: "Statement", account: AccountFile | None) -> Iterator[str]:
     """What speaks against a release, or for a second look at its schema or its account."""
-    from synthdp.report.statement import edited, read_off
-
     if math.isinf(statement.epsilon):
         yield "epsilon is infinite, so nothing protects the records. Do not release this"
     if statement.rehearsal:
@@ -399,9 +396,6 @@ def fitted(
 
 def say_what_was_charged(ledger: Path, budget: Budget, next_step: str, account: AccountFile | None) -> None:
     """Say what a fit that ended without a release has cost, if anything, and what can be done."""
-    from synthdp import accounting
-    from synthdp.report.words import upper
-
     if not ledger.exists():
         return
     held = Ledger.read(ledger)
@@ -428,6 +422,4 @@ def _entered(account: AccountFile | None, held: Ledger) -> str:
 
 
 def guarantee(epsilon: float, delta: float, unit: str, accountant: str) -> str:
-    from synthdp.report.words import upper
-
     return f"epsilon {upper(epsilon)} at delta {delta:g} per {unit} (by {accountant})"

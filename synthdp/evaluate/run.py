@@ -10,7 +10,17 @@ import pandas as pd
 
 from synthdp import __version__
 from synthdp.errors import BadInput
-from synthdp.evaluate import attacks, classifiers, courses, faithfulness, history_fidelity, reading, survival, utility
+from synthdp.evaluate import (
+    attacks,
+    classifiers,
+    courses,
+    faithfulness,
+    history_fidelity,
+    images,
+    reading,
+    survival,
+    utility,
+)
 from synthdp.evaluate.attacks import whole_histories
 from synthdp.evaluate.classifiers import absent
 from synthdp.evaluate.courses import Histories
@@ -63,8 +73,6 @@ def evaluate(
         raise BadInput("synthetic: the list of samples is empty; give a frame or a list of frames.")
     how = JudgingOptions(**options)
     if schema.image is not None:
-        from synthdp.evaluate import images
-
         return images.evaluate(samples, train, test, schema, how, progress)
     return judge(samples, train, test, schema, how, progress)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from synthdp.errors import BadInput
 from synthdp.omop import cdm
 from synthdp.omop.cdm_store import Cdm, duck
+from synthdp.omop.cdm_tables import is_local
 from synthdp.schema.columns import TODO
 
 if TYPE_CHECKING:
@@ -256,8 +257,6 @@ def _write(path: Path, rows: "Sequence[tuple[Any, ...]]") -> None:
 
 def check_known(schema: Any, vocabulary: str) -> None:
     """Raise `BadInput` for a concept that a schema declares, that is not a hospital's own, and that the vocabulary does not have."""
-    from synthdp.omop.cdm_tables import is_local
-
     declared: dict[str, str] = {}
     for column in schema.columns:
         codes = getattr(column, "categories", ())

@@ -28,7 +28,9 @@ from synthdp.schema.columns import (
     Ordinal,
 )
 from synthdp.schema.file_coding import Reading
+from synthdp.schema.learned import settle
 from synthdp.schema.linked_tables import Table
+from synthdp.schema.rule_text import parse
 from synthdp.schema.rules import Rule
 from synthdp.schema.trees import Tree
 
@@ -149,8 +151,6 @@ class Schema:
         if self.tables:
             linked_tables.check(self)
         if self.rules != ():
-            from synthdp.schema.rule_text import parse
-
             object.__setattr__(self, "rules", parse(self.rules, self.columns, linked_tables.named(self)))
         if self.honoured is not None:
             object.__setattr__(self, "honoured", _places(self.honoured, len(self.rules)))
@@ -306,8 +306,6 @@ class Schema:
 
         Total, since a charged fit never refuses on content: see `learn.settle`.
         """
-        from synthdp.schema.learned import settle
-
         columns = tuple(
             settle(c, items, self._sayable(c)) if name in (c.name, linked_tables.whole(self, c.name)) else c
             for c in self.columns

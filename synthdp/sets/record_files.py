@@ -22,12 +22,13 @@ import pyarrow.parquet as pq
 
 from synthdp.errors import BadInput
 from synthdp.files import atomic, limits
+from synthdp.images import arrays, picture_folder
 from synthdp.schema import cells
 from synthdp.schema.columns import LEARN, Categorical, Identifier, Ordinal, in_numbers
 from synthdp.schema.file_coding import PLAIN
 from synthdp.schema.linked_tables import of_table
 from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
-from synthdp.sets import stored_types
+from synthdp.sets import dialect, stored_types
 from synthdp.tables import csvfile, database_url, excel, foreign, statistics_files
 
 if TYPE_CHECKING:
@@ -201,16 +202,12 @@ def tables_from_database(address: "Address", schema: Schema) -> "dict[str, pd.Da
 
 def look_into(address: "Address") -> "Found":
     """The same as `look`, of a database's table."""
-    from synthdp.sets import dialect
-
     table = database_url.read(address)
     return dialect.typed(Path(address.name), _of_arrow(table, str(address)), stored_types.facts(table.schema))
 
 
 def look_into_tables(address: "Address") -> "dict[str, Found]":
     """The same of all tables of a database's schema, by name; empty where the address names a table or a query."""
-    from synthdp.sets import dialect
-
     found = {} if address.query is not None else database_url.tables_in(address)
     return {name: dialect.typed(Path(name), _of_arrow(table, f"{address}.{name}")) for name, table in found.items()}
 
@@ -239,8 +236,6 @@ def _decimal(text: str) -> Decimal | str:
 def look(path: str | Path, sheet: str | None = None) -> "Found":
     """The records in a file that no schema describes, and how it seems to be written; of a workbook those of the named
     sheet. Raises as `read`."""
-    from synthdp.sets import dialect
-
     where = Path(path)
     with _reading(where) as ending:
         if sheet is not None and ending != foreign.XLSX:
@@ -390,8 +385,6 @@ def _ending(path: Path) -> str:
 
 
 def _pictures(where: Path, schema: Schema) -> pd.DataFrame:
-    from synthdp.images import arrays, picture_folder
-
     try:
         packed = picture_ending(where) == NPZ
         if not where.exists():
@@ -406,8 +399,6 @@ def _pictures(where: Path, schema: Schema) -> pd.DataFrame:
 
 
 def _write_pictures(chunks: "Iterable[pd.DataFrame]", where: Path, schema: Schema, *, force: bool) -> int:
-    from synthdp.images import arrays, picture_folder
-
     packed = picture_ending(where) == NPZ
     if packed and where.is_dir():
         raise BadInput(f"{where}: is a folder, expected the name of a {NPZ} file")
