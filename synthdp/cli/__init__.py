@@ -42,6 +42,7 @@ COMMANDS = {
     "demo": "run the whole job on the embedded data set",
     "completion": "write the script that completes commands and options in a shell: completion bash, or completion zsh",
 }
+# Commands that are not in commands.py.
 ELSEWHERE = {
     "check": "before_fit",
     "plan": "before_fit",
@@ -58,14 +59,9 @@ ELSEWHERE = {
     "verify": "releases",
     "keygen": "releases",
     "sign": "releases",
-}  # commands that are not in commands.py
-INTERNAL = (
-    "check",
-    "split",
-    "evaluate",
-    "compare",
-    "audit",
-)  # what they write is about real records: nobody else's to read
+}
+# What they write is about real records: nobody else's to read.
+INTERNAL = ("check", "split", "evaluate", "compare", "audit")
 ANSWERING = ("plan", "verify", "budget", "epsilon", "calibrate", "data", "completion")  # with an answer, and no file
 ANSWERING_UNLESS = ("check", "audit", "schema")  # the same, where no file is given for the answer
 BAD_INPUT, INTERRUPTED, UNHEARD = 2, 130, 141

@@ -237,9 +237,8 @@ def plan(config: Config) -> None:
     print(f"account    {spent_of(account)}")
     data = config["data"]
     whole = data.path is not None and data.test is None and not (Path(data.path).parent / KEY).exists()
-    linked = (
-        bool(schema.tables) and data.path is not None and database_url.is_url(data.path)
-    )  # which split does not read
+    # Split does not read linked tables of a database.
+    linked = bool(schema.tables) and data.path is not None and database_url.is_url(data.path)
     if whole and data.query_file is None and not linked:
         path = data.path if data.table is None else f"{data.path}#{data.table}"
         form = None if data.format == "files" else data.format

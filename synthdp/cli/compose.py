@@ -30,11 +30,8 @@ from synthdp.sets.named import NAMES, conf_dir
 MULTIRUN, CONFIG_DIR = "--multirun", "--config-dir"
 MOST_LETTERS = 50_000  # of a word
 MOST_RUNS = 10_000  # of one --multirun
-UNREADABLE = (
-    YAMLError,
-    RecursionError,
-    UnicodeDecodeError,
-)  # what reading a file of a group may raise besides Hydra's own
+# What reading a file of a group may raise besides Hydra's own.
+UNREADABLE = (YAMLError, RecursionError, UnicodeDecodeError)
 WHERE = "where"  # of sample: a mapping whose names are columns
 ACCOUNT = "account.path"  # account=FILE is short for it
 DEFAULT = "default"  # of the group generator: nobody chose one
@@ -155,9 +152,8 @@ def _check_groups(command: str, words: Sequence[str]) -> None:
 
 def _quoted(word: str, command: str) -> str:
     key, _, value = word.partition("=")
-    number = isinstance(
-        option_values.defaults(settings.OPTIONS[command]).get(key), int
-    )  # audit's runs, not compare's folder
+    # Audit's runs, not compare's folder.
+    number = isinstance(option_values.defaults(settings.OPTIONS[command]).get(key), int)
     if number or key.lstrip("+") not in settings.TEXT or value in ("", "null") or value[0] in "'\"":
         return word
     escaped = re.sub(r"(\\*)'", lambda match: match[1] * 2 + "\\'", value)

@@ -103,9 +103,8 @@ def records(name: str, schema: "Schema", *, force: bool) -> Path:
 NEW, LEDGER, RELEASE = "ledger.new.jsonl", "ledger.jsonl", "release"
 CHECKPOINT = "checkpoint.safetensors"
 ANSWERS = f"{CHECKPOINT}.answers"
-SAVED = tuple(
-    f"{name}{ending}" for name in (CHECKPOINT, ANSWERS) for ending in ("", ".next")
-)  # of a fit that may go on
+# Of a fit that may go on.
+SAVED = tuple(f"{name}{ending}" for name in (CHECKPOINT, ANSWERS) for ending in ("", ".next"))
 CANARIES = "canaries.json"
 
 

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 # ---- Which files are counted where they are, by DuckDB, and which are read into memory.
 
 
-LARGE = (
-    1 << 30
-)  # bytes of a file from which on the steward says where it is counted, if the generator asks for counts alone
+# Bytes of a file from which on the steward says where it is counted, if the generator asks for counts alone.
+LARGE = 1 << 30
 
 
 def address_of(options: settings.Data) -> "Address | None":

@@ -15,11 +15,8 @@ if TYPE_CHECKING:
     from synthdp.evaluate.run import evaluate
 
 __all__ = ["Combined", "combine", "evaluate", "evaluate_tables", "write"]
-_HOMES = {
-    "evaluate": "run",
-    "evaluate_tables": "linked",
-    "write": "evaluation_page",
-}  # with pandas, for which nobody else waits
+# With pandas, for which nobody else waits.
+_HOMES = {"evaluate": "run", "evaluate_tables": "linked", "write": "evaluation_page"}
 
 
 def __getattr__(name: str) -> Any:

@@ -134,10 +134,8 @@ UNTOLD, FARTHEST = "Cannot be told", "Far from the real rows"
 MOST_LOST = 10  # associations in a table
 BRIEFLY = 3  # associations for a terminal
 FAR = 1.0  # real ranges by which the quantiles of a code's numbers are farther off than held-out ones where it is named
-STRONG, MUCH = (
-    0.3,
-    0.5,
-)  # an association whose loss a verdict names if so much of it is gone; histories, if they differ by so much
+# An association whose loss a verdict names if so much of it is gone; histories, if they differ by so much.
+STRONG, MUCH = 0.3, 0.5
 NOTHING = {"verdict": "Not computed", "text": "See the list of what was not computed, below."}
 
 

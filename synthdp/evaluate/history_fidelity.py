@@ -122,9 +122,8 @@ def _told(parts: Mapping[str, Cells], view: View, target: str, seed: int) -> dic
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.metrics import roc_auc_score
 
-    past = [
-        name for name in view.before(target) if name not in (NUMBER, LEFT, ALIKE)
-    ]  # two tell what is still to come; one, others
+    # Two tell what is still to come; one, others.
+    past = [name for name in view.before(target) if name not in (NUMBER, LEFT, ALIKE)]
     alone = [name for name in past if name in (*view.unit, *view.own, view.order)]
     truth, later = parts["test"][target], parts["test"][PLACE] > 0
     if (

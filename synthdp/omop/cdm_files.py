@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 
     Frames = Mapping[str, pd.DataFrame]
 
-Gendered = Mapping[
-    tuple[str, int], Collection[int]
-]  # concepts by their table and the gender of those who may have them
+# Concepts by their table and the gender of those who may have them.
+Gendered = Mapping[tuple[str, int], Collection[int]]
 SYNTHETIC = "synthetic"
 MARKED = tuple(f"{name}_source_value" for name in ("person", "visit", "condition", "procedure", "drug", "measurement"))
 README = "README.txt"
@@ -123,9 +122,8 @@ class _Parts:
         whose = pd.Index(person["person_id"]).get_indexer(pd.Index(visit["person_id"]))
         start = _day(visit[cdm.START[cdm.VISIT]])
         end = start + visit[cdm.DAYS].to_numpy(np.int64).astype("timedelta64[D]")
-        end = np.where(
-            np.isnat(died[whose]), end, np.maximum(start, np.minimum(end, died[whose]))
-        )  # a visit ends with life
+        # A visit ends with life.
+        end = np.where(np.isnat(died[whose]), end, np.maximum(start, np.minimum(end, died[whose])))
         visits = self.fresh(cdm.VISIT, len(visit))
         dates = {
             "visit_start_date": start,

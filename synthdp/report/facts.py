@@ -25,10 +25,8 @@ from synthdp.schema.columns import LEARN, Categorical
 from synthdp.schema.linked_tables import once
 from synthdp.schema.schema import Schema, facts_of
 
-SAME, OTHER = (
-    1e-9,
-    1e-3,
-)  # how near epsilon comes with the recorded versions and grid of its accountant, and with others (law 34)
+# How near epsilon comes with the recorded versions and grid of its accountant, and with others (law 34).
+SAME, OTHER = 1e-9, 1e-3
 BOUGHT = {"categories", "other", "bounds", "bins", "atoms"}  # items that can be: see `seal.learn`
 ALTERED = "the release was altered or damaged: take a fresh copy"
 

@@ -32,13 +32,8 @@ from synthdp.schema.schema import CLAMPED_BELOW, Schema, clamping, facts_of
 Read = TypeVar("Read")
 SCHEMA_VERSION = 1
 CLASSIFIER = "pate"  # in the place of a generator: the statement is of a classifier
-LATER = {
-    "release_id",
-    "fitness",
-    "counted",
-    "lost",
-    "answers",
-}  # what a statement of this version may lack, since it was added later
+# What a statement of this version may lack, since it was added later.
+LATER = {"release_id", "fitness", "counted", "lost", "answers"}
 # Small deltas are for promises; the large ones give the tighter bounds on an attacker (`meaning.advantage`).
 ROUNDED = (
     "Where gradients of records were computed: that a row is rounded alike wherever it lies, and whoever else is there. In float32 this "

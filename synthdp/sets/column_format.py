@@ -25,9 +25,8 @@ TEXTS = (
     "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "(null)", "<NA>", "#N/A", "#NV", "\\N", ".", "-", "--", "?", "k. A.", "k.A.",
     "n. b.", "n.b.", "n. v.", "n.v.", "n. d.", "n.d.", "o. A.", "o.A.", "n. a.", "n.a.",
 )  # fmt: skip
-WORDS = frozenset(
-    {"unknown", "missing", "unbekannt", "fehlt", "keine Angabe", "inconnu", "ND", "nd", "NR", "nr"}
-)  # among numbers and dates
+# Among numbers and dates.
+WORDS = frozenset({"unknown", "missing", "unbekannt", "fehlt", "keine Angabe", "inconnu", "ND", "nd", "NR", "nr"})
 NUMBERS = re.compile(r"-(9{1,4}|8{1,4}|7{1,4})([.,]0*)?")  # codes where nothing else is negative
 LONE = re.compile(r"(-1|9{2,6})([.,]0*)?")  # codes where all other values are far from them
 FAR = 3  # times the largest other value
@@ -45,9 +44,8 @@ THOUSAND = re.compile(r"[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}")
 GROUPED = re.compile(
     "[+-]?[0-9]{1,3}(([.][0-9]{3})+,[0-9]+|(,[0-9]{3})+[.][0-9]+|([.,][0-9]{3}){2,}|(['\u2019 \u00a0\u202f][0-9]{3})+([.,][0-9]+)?)"
 )
-LIMIT = re.compile(
-    r"([<>]=?|[\u2264\u2265])[ ]?([0-9]+([.,][0-9]+)?)"
-)  # a result that a laboratory gives no number for
+# A result that a laboratory gives no number for.
+LIMIT = re.compile(r"([<>]=?|[\u2264\u2265])[ ]?([0-9]+([.,][0-9]+)?)")
 MOST_LIMITS = 20  # different ones in a column
 REMEDY = (
     "; the internal file (out=) has such texts: list those that mean a missing value under reading, as missing of the column, and correct "
@@ -70,9 +68,8 @@ MONTH_FIRST = tuple(
 )
 NAMED = tuple(f"{d}{sign}mmm{sign}{y}" for y in ("yyyy", "yy") for d in ("dd", "d") for sign in ("", "-", " "))
 TIMES = ("", " HH:MM:SS", " HH:MM", "THH:MM:SS", "THH:MM", " HH", ":HH:MM:SS", " HHhMM")
-FORMATS = tuple(
-    f"{day}{time}" for time in TIMES for day in (*YEAR_FIRST, *DAY_FIRST, *MONTH_FIRST, *NAMED)
-)  # the stricter (dd) before the looser (d)
+# The stricter (dd) before the looser (d).
+FORMATS = tuple(f"{day}{time}" for time in TIMES for day in (*YEAR_FIRST, *DAY_FIRST, *MONTH_FIRST, *NAMED))
 MOST = 0.95  # of a column's values are numbers, or dates: then the others are mistakes, and not the kind of the column
 FEW = 20  # values by which that can be told
 CENTURY = 2026  # where years of two digits may end, as an example

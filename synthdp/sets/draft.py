@@ -98,11 +98,12 @@ LABELLED = (
     "from the value labels of the file. Where a program made these of the cells (encode, AUTORECODE, factors), they are facts of the "
     "records: take them from a code book, or add observed: true"
 )
+# Which kinds have what of a column's coding.
 CODINGS = {
     **OF_KINDS,
     **dict.fromkeys(("decimal", "time"), NUMBERS),
     "width": ("categorical", "ordinal", "boolean", "identifier"),
-}  # which kinds have what of a column's coding
+}
 
 
 def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None, found: "Found | None" = None) -> Draft:

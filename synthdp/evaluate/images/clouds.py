@@ -29,9 +29,8 @@ BLOCK = 500
 
 def radii(points: NDArray[np.float64], k: int) -> NDArray[np.float64]:
     """(rows,): the distance from each point to its k-th nearest other point; more than k points."""
-    found = [
-        np.partition(block, k, axis=1)[:, k] for block in _distances(points, points)
-    ]  # place 0 is the point itself
+    # Place 0 is the point itself.
+    found = [np.partition(block, k, axis=1)[:, k] for block in _distances(points, points)]
     return np.concatenate(found)
 
 
