@@ -5,7 +5,7 @@ import datetime
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,9 +139,8 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
     )
     gendered = None if options.vocabulary is None else quality_checks.gendered(options.vocabulary)
     with output_paths.progress("sample") as step:
-        parts = _seen(
-            release.stream_tables(options.rows, where=options.where, seed=options.seed, chunk=PART), options.rows, step
-        )
+        drawn = release.stream_tables(options.rows, where=options.where, seed=options.seed, chunk=PART)
+        parts = _told(drawn, options.rows, step, lambda _: PART)
         rows = cdm_files.write(parts, release.schema, options.out, told, gendered)
     print(
         f"{options.rows} synthetic people in {options.out}: {', '.join(f'{count} rows of {name}' for name, count in rows.items())}"
@@ -154,14 +153,6 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
         output_paths.warn(REHEARSAL)
     place = options.out if cdm_files.is_server(options.out) else path.parent if path.name.startswith("*.") else path
     print(output_paths.then("check", data__format="omop", data__path=place, data__vocabulary=options.vocabulary))
-
-
-def _seen(parts: Any, people: int, step: output_paths.Step) -> Any:
-    done = 0
-    for frames in parts:
-        yield frames
-        done = min(people, done + PART)
-        step(done, people)
 
 
 def _into_database(release: "Release", options: settings.Sample) -> None:
@@ -499,8 +490,12 @@ def _answers(statement: "Statement", result: Mapping[str, Any], out: Path) -> li
 
 
 def _counted(release: "Release", options: settings.Sample, step: output_paths.Step) -> Any:
+    return _told(release.stream(options.rows, where=options.where, seed=options.seed), options.rows, step, len)
+
+
+def _told(parts: Iterable[Any], rows: int, step: output_paths.Step, size: Callable[[Any], int]) -> Iterator[Any]:
     done = 0
-    for frame in release.stream(options.rows, where=options.where, seed=options.seed):
-        done += len(frame)
-        step(done, options.rows)
-        yield frame
+    for part in parts:
+        done = min(rows, done + size(part))
+        step(done, rows)
+        yield part

@@ -457,14 +457,7 @@ class Draft:
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """Options of `synthdp data`."""
-
-    format: Format = option("text", "text or json")
-
-
-@dataclass(frozen=True, kw_only=True)
-class BudgetOf:
-    """Options of `synthdp budget`."""
+    """Options of `synthdp data` and `synthdp budget`."""
 
     format: Format = option("text", "text or json")
 
@@ -504,7 +497,7 @@ OPTIONS: dict[str, Any] = {
     "calibrate": Calibrate,
     "schema": Draft,
     "data": Listing,
-    "budget": BudgetOf,
+    "budget": Listing,
     "audit": Audit,
     "demo": Demo,
     "completion": Completion,

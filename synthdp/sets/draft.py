@@ -123,8 +123,7 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
         guesses[frame.columns[-1]] = {"kind": "categorical", "categories": LEARN}
     file, name = Path(path).name, Path(path).name.split(".")[0]
     lines = [HEAD.format(file=file)]
-    top: dict[str, Any] = {"name": name, "declared_by": None, "unit": None, "units": LEARN, "targets": [], "rules": []}
-    lines += [_line(0, key, value, WHY[key]) for key, value in top.items()]
+    lines += [*_top(name, None, WHY["unit"]), _line(0, "rules", [], WHY["rules"])]
     patterns = {column: _pattern(frame[column]) for column, guess in guesses.items() if guess["kind"] == "identifier"}
     counted = [column for column, pattern in patterns.items() if pattern == "#"]
     if found is not None and (found.reading is not None or counted):
@@ -157,11 +156,7 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
         ):
             why["kind"] = BY_NAME
         lines += [_line(4, key, value, why[key]) for key, value in entry.items()]
-    seen = {
-        str(column): {**guess, **({"observed": True} if _read_off(guess) else {})}
-        for column, guess in guesses.items()
-        if len(guess) > 1 and column not in days
-    }
+    seen = _shown({column: guess for column, guess in guesses.items() if column not in days})
     head = SEEN.format(file=file)
     if pictures is not None:
         head += f"# Of the pictures, {pictures.looked} of {pictures.count} were looked at.\n"
@@ -172,6 +167,18 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
         _others(column, texts, guesses) for column, texts in ({} if found is None else found.others).items()
     )
     return Draft("\n".join(lines) + "\n", head + yamlfile.dump({"columns": seen}, width=math.inf))
+
+
+def _top(name: str, unit: str | None, why: str) -> list[str]:
+    """The first lines of a draft."""
+    top: dict[str, Any] = {"name": name, "declared_by": None, "unit": unit, "units": LEARN, "targets": []}
+    return [_line(0, key, value, why if key == "unit" else WHY[key]) for key, value in top.items()]
+
+
+def _shown(guesses: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What is told of the columns of which more was seen than their kinds; a fact of the records is marked as one."""
+    told = {str(column): guess for column, guess in guesses.items() if len(guess) > 1}
+    return {column: {**guess, **({"observed": True} if _read_off(guess) else {})} for column, guess in told.items()}
 
 
 def _others(column: str, texts: tuple[str, ...], guesses: dict[str, dict[str, Any]], table: str = "") -> str:
@@ -244,26 +251,12 @@ def draft_tables(found: "dict[str, Found]", folder: str | Path) -> Draft:
     keys, parents = _links({name: list(map(str, each.frame.columns)) for name, each in found.items()}, folder)
     root = next(name for name, parent in parents.items() if parent is None)
     lines = [HEAD_OF_TABLES.format(folder=Path(folder).name)]
-    top: dict[str, Any] = {
-        "name": Path(folder).name,
-        "declared_by": None,
-        "unit": keys[root],
-        "units": LEARN,
-        "targets": [],
-    }
-    lines += [
-        _line(0, key, value, WHY[key] if key != "unit" else "whose rows are protected together")
-        for key, value in top.items()
-    ]
+    lines += _top(Path(folder).name, keys[root], "whose rows are protected together")
     lines.append("tables:")
     seen, guesses = {}, {name: _guesses(each.frame, each) for name, each in found.items()}
     for name in sorted(found, key=lambda name: (parents[name] is not None, parents[name] != root)):
         lines += _table(name, found[name], guesses, keys, parents, root)
-        seen[name] = {
-            column: {**guess, **({"observed": True} if _read_off(guess) else {})}
-            for column, guess in guesses[name].items()
-            if len(guess) > 1
-        }
+        seen[name] = _shown(guesses[name])
     head = SEEN.format(file=Path(folder).name)
     for name, each in found.items():
         head += "".join(_others(column, texts, guesses[name], f"{name}.") for column, texts in each.others.items())

@@ -294,7 +294,7 @@ def write(
     if where.is_dir():
         raise BadInput(f"{where}: is a folder, expected the name of a {ending} file")
     _check_new(where, force=force)
-    try:
+    with _writing(where):
         if ending in TEXT_ENDINGS:
             return csvfile.write(chunks, where, schema)
         with atomic.file(where) as part:
@@ -303,19 +303,22 @@ def write(
             if ending == foreign.XLSX:
                 return excel.write(chunks, part, schema, where)
             return _write_statistics(chunks, part, schema, where, ending)
+
+
+@contextmanager
+def _writing(where: Path) -> "Iterator[None]":
+    """What goes wrong within the block is told of the file or folder that is written."""
+    try:
+        yield
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise _unfit(where, error) from None
+        # Arrow's first argument may hold a cell.
+        found = re.fullmatch("Conversion failed for column (.+) with type [^ ]+", str(error.args[-1]))
+        column = f"column {found[1]!r} is" if found else "the records are"
+        raise BadInput(
+            f"{where}: not written, since {column} not of the schema's kind; schema.validate(frame) names what is wrong"
+        ) from None
     except OSError as error:
         raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
-
-
-def _unfit(where: Path, error: pa.ArrowException) -> BadInput:
-    # Arrow's first argument may hold a cell.
-    found = re.fullmatch("Conversion failed for column (.+) with type [^ ]+", str(error.args[-1]))
-    column = f"column {found[1]!r} is" if found else "the records are"
-    return BadInput(
-        f"{where}: not written, since {column} not of the schema's kind; schema.validate(frame) names what is wrong"
-    )
 
 
 def _check_new(path: Path, *, force: bool) -> None:
@@ -405,16 +408,12 @@ def _write_pictures(chunks: "Iterable[pd.DataFrame]", where: Path, schema: Schem
     if not packed and where.is_dir():
         picture_folder.check_replaced(where)
     _check_new(where, force=force)
-    try:
+    with _writing(where):
         if packed:
             with atomic.file(where) as part:
                 return arrays.write(chunks, part, schema)
         with atomic.folder(where) as part:
             return picture_folder.write(chunks, part, schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise _unfit(where, error) from None
-    except OSError as error:
-        raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
 
 
 def check_parquet(path: Path) -> None:
