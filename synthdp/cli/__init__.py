@@ -201,7 +201,6 @@ class Both(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """The stream's."""
         if self._stream is not None:
             self._stream.flush()
 

@@ -128,7 +128,6 @@ def _releases(folder: Path) -> Iterator[Path]:
 
 
 def _stopped(folder: Path) -> Iterator[Path]:
-    """Runs that were charged."""
     for path in folder.rglob(LEDGERS):
         if path.parent.name == "internal":
             yield path.parent.parent

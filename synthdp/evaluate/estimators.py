@@ -165,7 +165,6 @@ class Passes:
         return codes
 
     def fit(self, X: Any, y: NDArray[np.int64]) -> Passes:
-        """Train."""
         passes = min(max(self.ROWS_SEEN // len(y), self.LEAST), self.MOST)
         self._inner.set_params(max_iter=passes).fit(X, y)
         return self

@@ -36,7 +36,6 @@ class Header:
 
     @property
     def bytes(self) -> int:
-        """Of its values."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
@@ -71,7 +70,6 @@ def blocks(path: Path, header: Header) -> Iterator[Array]:
 
 
 def array(path: Path, header: Header) -> Array:
-    """The whole array."""
     with _opened(path) as packed, packed.open(header.name + ENDING) as stream:
         _skip(stream, header.start)
         if header.fortran:

@@ -52,7 +52,6 @@ class Told:
 
     @property
     def sentence(self) -> str:
-        """In one line."""
         return f"{SYNTHETIC}: made by synthdp, {self.guarantee}; no row is of a real person"
 
 

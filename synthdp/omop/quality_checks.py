@@ -79,7 +79,6 @@ class Check:
         return f"{self.table}.{self.field}" if self.field else self.table
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
         return {name: value for name, value in asdict(self).items() if value != ""}
 
 
@@ -225,7 +224,6 @@ class _Checking:
         self.made.add(name)
 
     def run(self) -> Iterator[Check]:
-        """All checks."""
         for name in CHECKED:
             if name not in self.there:
                 if name not in OPTIONAL:

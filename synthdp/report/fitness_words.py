@@ -133,7 +133,6 @@ def _from(interval: Interval) -> str:
 
 
 def brief(fitness: Fitness | None) -> list[str]:
-    """Lines for a terminal."""
     if fitness is None:
         return []
     if fitness.reason is not None:

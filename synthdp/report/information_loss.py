@@ -65,7 +65,6 @@ class Merged:
 
     @property
     def text(self) -> str:
-        """The share in words."""
         if self.error is None:
             return f"{self.column} {self.share:.1%} of synthetic records"
         if 2 * self.error > VAGUE:
@@ -89,7 +88,6 @@ class Hidden:
 
     @property
     def text(self) -> str:
-        """The categories in words."""
         told = f"{self.column} {_listed(list(self.categories))}"
         each = "each " * (len(self.categories) > 1)
         return told if self.share > VAGUE else f"{told} ({each}probably under {self.share:.1%} of records)"
@@ -154,7 +152,6 @@ class Bare:
 
     @property
     def text(self) -> str:
-        """In words."""
         return f"{self.table} ({self.share:.1%})"
 
 
@@ -219,7 +216,6 @@ def by_target(statement: "Statement") -> list[str]:
 
 
 def brief(statement: "Statement") -> list[str]:
-    """Lines for a terminal."""
     return [f"lost       {sentence}" for sentence in sentences(statement)]
 
 

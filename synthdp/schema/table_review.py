@@ -88,7 +88,6 @@ class Finding:
     cells: tuple[str, ...] = field(default=(), repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, without what is empty."""
         return {name: value for name, value in asdict(self).items() if value not in ((), None, False)}
 
 
