@@ -35,14 +35,9 @@ def holds_pictures(path: Path) -> bool:
 
 
 def drafted(path: Path) -> "tuple[pd.DataFrame, Path, Seen]":
-    """What `draft` needs to know of pictures."""
-    labels, seen = look(path)
+    """What `draft` needs to know of pictures: the labels beside them, where they are, and what they are like."""
+    labels, seen = _folder(path) if path.is_dir() else _arrays(path)
     return labels, path.resolve(), seen
-
-
-def look(path: Path) -> "tuple[pd.DataFrame, Seen]":
-    """The labels beside the pictures, and what the pictures are like."""
-    return _folder(path) if path.is_dir() else _arrays(path)
 
 
 def _arrays(path: Path) -> "tuple[pd.DataFrame, Seen]":

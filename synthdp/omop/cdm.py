@@ -7,10 +7,10 @@ person has `birth_datetime` (of year, month and day where it is empty) and `deat
 """
 
 import csv
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from synthdp.errors import BadInput
 from synthdp.schema.columns import LEARN, Categorical
@@ -84,22 +84,15 @@ def tables() -> "Mapping[str, tuple[Field, ...]]":
     text = files("synthdp.omop").joinpath("cdm_5_4.csv").read_text(encoding="utf-8")
     found: dict[str, list[Field]] = {}
     for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
-        made = Field(
-            table=row["table"],
-            name=row["field"],
-            type=row["type"],
-            required=row["required"] == "yes",
-            key=row["key"] == "yes",
-            refers=row["refers"],
-            domain=row["domain"],
-            concept_class=row["class"],
-            standard=row["standard"] == "yes",
-            zeros=float(row["zeros"]) if row["zeros"] else None,
-            low=row["low"],
-            high=row["high"],
-            until=row["until"],
-            near=tuple(row["near"].split()),
-        )
+        told: dict[str, Any] = {
+            **row,
+            "name": row["field"],
+            "concept_class": row["class"],
+            "near": tuple(row["near"].split()),
+        }
+        told |= {name: row[name] == "yes" for name in ("required", "key", "standard")}
+        told["zeros"] = float(row["zeros"]) if row["zeros"] else None
+        made = Field(**{each.name: told[each.name] for each in fields(Field)})
         found.setdefault(made.table, []).append(made)
     return {name: tuple(each) for name, each in found.items()}
 
