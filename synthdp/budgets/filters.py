@@ -10,14 +10,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from synthdp.errors import BadInput
+from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Plan
 from synthdp.options import option
-
-if TYPE_CHECKING:
-    from synthdp.ledger.budget import Budget
 
 FilterName = Literal["additive", "renyi"]
 FILTERS: tuple[str, ...] = get_args(FilterName)
@@ -85,7 +83,7 @@ class Filter(Protocol):
     @property
     def order(self) -> float | None: ...
 
-    def price(self, plan: Plan, budget: "Budget") -> Price:
+    def price(self, plan: Plan, budget: Budget) -> Price:
         """What a fit with this plan and this budget adds."""
         ...
 
@@ -103,7 +101,7 @@ class Additive:
     name: FilterName = "additive"
     order: None = None
 
-    def price(self, plan: Plan, budget: "Budget") -> Price:  # noqa: ARG002
+    def price(self, plan: Plan, budget: Budget) -> Price:  # noqa: ARG002
         """The budget: a fit's plan never costs more."""
         return Price(loss=budget.epsilon, delta=budget.delta)
 
@@ -132,7 +130,7 @@ class Renyi:
 
         return cls(max(ORDERS, key=lambda order: cls(order).limit(cap).loss / order))
 
-    def price(self, plan: Plan, budget: "Budget") -> Price:
+    def price(self, plan: Plan, budget: Budget) -> Price:
         """The plan's divergence at the order; raises `Unproven` for an event without a bound there."""
         from synthdp.accounting.accountants import rdp
         from synthdp.accounting.charges import charges

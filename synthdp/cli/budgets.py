@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from synthdp.budgets import AccountFile, Cap, Standing, registry
 from synthdp.budgets.filters import Price
@@ -18,9 +18,7 @@ from synthdp.ledger.events import Plan, canonical
 from synthdp.ledger.ledger import Ledger
 from synthdp.report.statement import Statement, plain
 from synthdp.tables import database_url
-
-if TYPE_CHECKING:
-    from synthdp.tables.source import Query
+from synthdp.tables.source import Query
 
 # ---- Which account a command means: the one that is named, or the data set's own; and what accounts know of a ledger.
 
@@ -70,7 +68,7 @@ def _warn_of_passed_over(source: settings.Data) -> None:
             )
 
 
-def _source(options: settings.Data, file: str) -> "Path | Query | None":
+def _source(options: settings.Data, file: str) -> Path | Query | None:
     address = real_records.address_of(options)
     if address is None:
         return None if database_url.is_url(file) else Path(file)

@@ -1,19 +1,13 @@
 """Pairwise association of columns of any kind, and how far synthetic rows are from real ones in it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthdp.evaluate.fidelity import no_rows, over_sets
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.tables import Axis, Table
-
+from synthdp.evaluate.tables import Axis, Table
 
 LEAST_ROWS = 50  # with both values, for an association of two columns; or all rows, if there are fewer
 MEASURES = {

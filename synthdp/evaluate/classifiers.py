@@ -4,24 +4,17 @@ The twelve of the PATE-GAN paper (Jordon, Yoon & van der Schaar 2019, section 5)
 gradient boosting, which it repeats in a twentieth of the time.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.evaluate.estimators import QUIET, Margins, Model, Passes, Setting, boosting, limited, model
 from synthdp.evaluate.features import Features
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.tables import Table
+from synthdp.evaluate.tables import Table
 
 Classifier = Model
 XGBOOST = Model(

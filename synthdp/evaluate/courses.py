@@ -4,30 +4,25 @@ A visit is a record of the table that has an `order`, and a person its unit. The
 the schema alone (`Types.of`), so that the figures of several releases can be compared.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from synthdp.evaluate.association import associations, enough
 from synthdp.evaluate.attacks.case import unit_codes
 from synthdp.evaluate.tables import BOOLEAN, Axis, Table, table_of
+from synthdp.schema.linked_tables import Table as Linked
 from synthdp.schema.linked_tables import limit, places_of
+from synthdp.schema.schema import Schema
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+Whole = NDArray[np.int64]
+Numbers = NDArray[np.float64]
 
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from synthdp.schema.linked_tables import Table as Linked
-    from synthdp.schema.schema import Schema
-
-    Whole = NDArray[np.int64]
-    Numbers = NDArray[np.float64]
 
 MOST_TYPES = 8  # of more codes, neighbours in the order of their declaration are one type
 TIMELINES = 10
@@ -54,7 +49,7 @@ class Histories:
     @classmethod
     def of(
         cls, frame: pd.DataFrame, there: NDArray[np.bool_], schema: Schema, axes: Sequence[Axis], role: str
-    ) -> Histories:
+    ) -> "Histories":
         """`there` tells which rows are visits; the others stand for people without any. The axes hold the order column."""
         order = str(schema.order)
         owner = np.unique(unit_codes(frame, frame.iloc[:0], str(schema.unit))[0], return_inverse=True)[1]
@@ -98,7 +93,7 @@ class Types:
     labels: tuple[str, ...]
 
     @classmethod
-    def of(cls, schema: Schema, axes: Sequence[Axis]) -> Types | None:
+    def of(cls, schema: Schema, axes: Sequence[Axis]) -> "Types | None":
         """The first categorical column of visits that is no target, else the first ordinal or boolean one, else a target; None where there
         is none. More than 8 codes are joined into 8 runs in the declared order."""
         found = [axis for axis in own_axes(schema, axes) if axis.is_classes]

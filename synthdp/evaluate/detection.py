@@ -1,20 +1,16 @@
 """Can synthetic rows be told from real ones? The classifier two-sample test (Lopez-Paz & Oquab 2017), and pMSE."""
 
-from __future__ import annotations
-
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthdp.evaluate.classifiers import CLASSIFIERS, chances
 from synthdp.evaluate.estimators import limited
 from synthdp.evaluate.features import Features
 from synthdp.evaluate.scores import summary
 from synthdp.evaluate.tables import Table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FOLDS = 3
 # Per side: more rows only sharpen a figure that is read to two digits.

@@ -1,29 +1,20 @@
 """The models themselves, made from a setting: scikit-learn's (and XGBoost's) with what time and awkward rows ask for."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 import threading
 import warnings
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
-from synthdp.evaluate.features import Features
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.features import Form
-    from synthdp.evaluate.tables import Table
-
+from synthdp.evaluate.features import Features, Form
+from synthdp.evaluate.tables import Table
 
 # ---- One OpenMP and BLAS thread and no remarks of convergence while models are fitted, also from several threads.
 
@@ -164,7 +155,7 @@ class Passes:
         codes: NDArray[np.int64] = self._inner.classes_
         return codes
 
-    def fit(self, X: Any, y: NDArray[np.int64]) -> Passes:
+    def fit(self, X: Any, y: NDArray[np.int64]) -> "Passes":
         passes = min(max(self.ROWS_SEEN // len(y), self.LEAST), self.MOST)
         self._inner.set_params(max_iter=passes).fit(X, y)
         return self
@@ -190,7 +181,7 @@ class Margins:
         codes: NDArray[np.int64] = self._inner.classes_
         return codes
 
-    def fit(self, X: Any, y: NDArray[np.int64]) -> Margins:
+    def fit(self, X: Any, y: NDArray[np.int64]) -> "Margins":
         """Train, then fit the curves."""
         from sklearn.linear_model import LogisticRegression
 

@@ -1,12 +1,11 @@
 """The internal page: evaluation.json, and evaluation.html (and .pdf) with every figure of it in words, plots and tables."""
 
-from __future__ import annotations
-
 import json
 import os
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -32,10 +31,6 @@ from synthdp.evaluate.images.image_page import asks as image_asks
 from synthdp.evaluate.images.image_page import cloud, context
 from synthdp.evaluate.scores import LOWER_IS_BETTER, METRIC_LABELS
 from synthdp.pages.pdf import write_pdf
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 # ---- The sections of the internal page on tables, each from its part of the result; a part that is absent makes none.
 

@@ -4,30 +4,23 @@ The metrics of columns are in files of their own; here are those of the schema: 
 (`schema.trees`), whose shares are compared at every level, however finely the fit kept them.
 """
 
-from __future__ import annotations
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+import pandas as pd
 
 from synthdp.errors import BadInput
 from synthdp.evaluate import association, detection, fidelity, manifold
 from synthdp.evaluate.detection import MIN_ROWS, detection_auc
+from synthdp.evaluate.judging_options import Steps
 from synthdp.evaluate.scores import summary
-from synthdp.evaluate.tables import word_of
+from synthdp.evaluate.tables import Axis, Table, word_of
 from synthdp.schema.columns import Categorical
 from synthdp.schema.rule_rows import broken
+from synthdp.schema.schema import Schema
+from synthdp.schema.trees import Tree
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import pandas as pd
-
-    from synthdp.evaluate.judging_options import Steps
-    from synthdp.evaluate.tables import Axis, Table
-    from synthdp.schema.schema import Schema
-    from synthdp.schema.trees import Tree
-
-
-Three = tuple["Table", "Table", "Table"]
+Three = tuple[Table, Table, Table]
 Outcome = tuple["dict[str, Any] | None", "str | None"]
 
 

@@ -1,21 +1,16 @@
 """Total variation distance of low-way marginals in fixed public cells."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from synthdp.evaluate.tables import Axis, Table
 
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.tables import Axis, Table
-
-    Values = Sequence[float] | NDArray[np.float64]
+Values = Sequence[float] | NDArray[np.float64]
 
 
 BINS = 20

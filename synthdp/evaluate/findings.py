@@ -1,15 +1,10 @@
 """What the figures say, in a sentence or two each: the page's first screen, and `answers` of evaluation.json."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from synthdp.evaluate.figures import is_lost, kept, said, small
 from synthdp.evaluate.scores import METRIC_LABELS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 # ---- Could someone be found? What the attacks say, in the light of the guarantee: the second half of the first screen.
 

@@ -1,9 +1,8 @@
 """Are synthetic histories like real ones: how many records a unit has, how far apart, what follows what, and does the past tell as much?"""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,13 +15,10 @@ from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN, Categorical, Datetime, Numeric
 from synthdp.schema.history_view import ALIKE, GAP, LEFT, NUMBER, PLACE, View
 from synthdp.schema.rows_below import PREVIOUS
+from synthdp.schema.schema import Schema
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+Cells = dict[str, np.ndarray[Any, np.dtype[np.int64]]]
 
-    from synthdp.schema.schema import Schema
-
-    Cells = dict[str, np.ndarray[Any, np.dtype[np.int64]]]
 
 MOST_CLASSES = 8  # of a target whose transitions are counted
 LEAST_RECORDS = 50  # of each class, and of later records, that are worth a figure

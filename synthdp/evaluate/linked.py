@@ -1,8 +1,7 @@
 """Are synthetic linked tables like real ones: visits as a table of histories, people, numbers of rows, and links?"""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,7 @@ from synthdp.errors import BadInput
 from synthdp.evaluate import history_fidelity
 from synthdp.evaluate.courses import apart, rows_below
 from synthdp.evaluate.faithfulness import by_level
-from synthdp.evaluate.judging_options import JudgingOptions
+from synthdp.evaluate.judging_options import JudgingOptions, Progress
 from synthdp.evaluate.numbers_by_code import numbers_by_code
 from synthdp.evaluate.run import judge
 from synthdp.schema import cells
@@ -19,19 +18,14 @@ from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Categorical, Continuous, Datetime, Integer
 from synthdp.schema.history_view import DAY
 from synthdp.schema.joined_tables import joined
-from synthdp.schema.linked_tables import alone, held, keys_of, of_table, once, places_of
+from synthdp.schema.linked_tables import Table, alone, held, keys_of, of_table, once, places_of
 from synthdp.schema.rule_rows import broken
 from synthdp.schema.rules import Order
 from synthdp.schema.schema import Schema
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+Frames = Mapping[str, pd.DataFrame]
+Shares = np.ndarray[Any, np.dtype[np.float64]]
 
-    from synthdp.evaluate.judging_options import Progress
-    from synthdp.schema.linked_tables import Table
-
-    Frames = Mapping[str, pd.DataFrame]
-    Shares = np.ndarray[Any, np.dtype[np.float64]]
 
 LATE = (0, 1, 2, 8, 32)  # days after a visit, from which on a date of its rows has another code
 ROUNDING = 1e-9  # of ranks, which are shares

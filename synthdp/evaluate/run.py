@@ -1,9 +1,8 @@
 """`evaluate`: every metric over one set of tables, in the frozen JSON form (schema_version 2)."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,20 +23,14 @@ from synthdp.evaluate import (
 from synthdp.evaluate.attacks import whole_histories
 from synthdp.evaluate.classifiers import absent
 from synthdp.evaluate.courses import Histories
-from synthdp.evaluate.estimators import regressors
+from synthdp.evaluate.estimators import Model, regressors
 from synthdp.evaluate.judging_options import JudgingOptions, Progress, Steps
-from synthdp.evaluate.tables import target_of
+from synthdp.evaluate.reading import Parts
+from synthdp.evaluate.survival import Event
+from synthdp.evaluate.tables import Axis, target_of
 from synthdp.schema.codec import Codec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from synthdp.evaluate.estimators import Model
-    from synthdp.evaluate.reading import Parts
-    from synthdp.evaluate.survival import Event
-    from synthdp.evaluate.tables import Axis
-    from synthdp.schema.joined_tables import Joined
-    from synthdp.schema.schema import Schema
+from synthdp.schema.joined_tables import Joined
+from synthdp.schema.schema import Schema
 
 SCHEMA_VERSION = 2
 

@@ -5,18 +5,12 @@ kept, and every model of a target sees the same draws: Efron & Tibshirani 1993, 
 their own spread.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
+from numpy.typing import NDArray
 
 # ---- Do predicted probabilities come true? The curve and the expected calibration error (Naeini, Cooper & Hauskrecht 2015;
 # Guo et al. 2017), over equally wide bins.
@@ -151,11 +145,11 @@ class Resamples:
     def draws(self) -> int:
         return int(self.weights.shape[1])
 
-    def of(self, rows: NDArray[np.bool_]) -> Resamples:
+    def of(self, rows: NDArray[np.bool_]) -> "Resamples":
         """The same draws, of some of the rows."""
         return Resamples(weights=self.weights[rows])
 
-    def beside_itself(self) -> Resamples:
+    def beside_itself(self) -> "Resamples":
         """A first draw that holds every row once, before the others."""
         return Resamples(weights=np.column_stack([np.ones(len(self.weights), dtype=np.float32), self.weights]))
 

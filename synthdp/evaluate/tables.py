@@ -1,24 +1,18 @@
 """Frames as plain arrays that all metrics share: one float64 matrix, level codes for categories, NaN for missing."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.schema.columns import LEARN, microseconds
 from synthdp.schema.learned import OTHER
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from synthdp.schema.schema import Column, Schema
-    from synthdp.schema.trees import Tree
+from synthdp.schema.schema import Column, Schema
+from synthdp.schema.trees import Tree
 
 # From so many rows on, a column without one known category is taken for another coding and not for bad luck.
 ENOUGH_ROWS = 10
@@ -76,11 +70,11 @@ class Table:
     def column(self, name: str) -> NDArray[np.float64]:
         return self.values[:, self.index(name)]
 
-    def without(self, name: str) -> Table:
+    def without(self, name: str) -> "Table":
         keep = [i for i, axis in enumerate(self.axes) if axis.name != name]
         return Table(axes=tuple(self.axes[i] for i in keep), values=self.values[:, keep])
 
-    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Table:
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> "Table":
         return Table(axes=self.axes, values=self.values[rows])
 
 

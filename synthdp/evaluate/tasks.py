@@ -1,20 +1,13 @@
 """One target as a task: features and labels of synthetic, training and test rows, and why a target cannot be one."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from synthdp.evaluate.tables import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.tables import Axis
+from synthdp.evaluate.tables import Axis, Table
 
 # Below so many rows with a known target, a fit or a score is an accident.
 MIN_ROWS = 10

@@ -1,16 +1,16 @@
 """Train on synthetic, test on real (TSTR), beside train on real (TRTR) and the floors; Esteban et al. 2017."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthdp.evaluate import subgroups
 from synthdp.evaluate.classifiers import chances
-from synthdp.evaluate.estimators import QUIET, guesses, limited
+from synthdp.evaluate.estimators import QUIET, Model, guesses, limited
 from synthdp.evaluate.scores import (
     LEAST,
     LEVEL,
@@ -31,17 +31,9 @@ from synthdp.evaluate.scores import (
 )
 from synthdp.evaluate.scores import MIN_ROWS as LEAST_ROWS
 from synthdp.evaluate.scores import curve as calibration_curve
+from synthdp.evaluate.subgroups import Group
 from synthdp.evaluate.tables import Table
 from synthdp.evaluate.tasks import MIN_ROWS, Task, refusal, shortfalls, task
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.estimators import Model
-    from synthdp.evaluate.subgroups import Group
-
 
 # ---- What a synthetic set must beat: columns without relations, and the answer that never looks.
 

@@ -1,8 +1,9 @@
 """Records with pictures in one .npz file: an array per column of the schema, `image` as (n, H, W) or (n, H, W, C)."""
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,6 @@ from synthdp.errors import BadInput
 from synthdp.images import npz, picture_folder, pixels
 from synthdp.schema.columns import Image
 from synthdp.schema.schema import Schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 ENDING = ".npz"
 
@@ -44,7 +41,7 @@ def read(path: Path, schema: Schema) -> pd.DataFrame:
     return pd.DataFrame(made)
 
 
-def write(chunks: "Iterable[pd.DataFrame]", part: Path, schema: Schema) -> int:
+def write(chunks: Iterable[pd.DataFrame], part: Path, schema: Schema) -> int:
     """See `sources.write`. Pictures wait on disk, unpacked and without a name, for their number to be known."""
     column, rows = pixels.column_of(schema), 0
     others = [other for other in schema.columns if other is not column]

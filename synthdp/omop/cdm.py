@@ -7,19 +7,16 @@ person has `birth_datetime` (of year, month and day where it is empty) and `deat
 """
 
 import csv
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from synthdp.errors import BadInput
 from synthdp.schema.columns import LEARN, Categorical
 from synthdp.schema.linked_tables import held
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from synthdp.schema.schema import Schema
+from synthdp.schema.schema import Schema
 
 PERSON, VISIT, DEATH, PERIOD = "person", "visit_occurrence", "death", "observation_period"
 BELOW = ("condition_occurrence", "procedure_occurrence", "drug_exposure", "measurement")
@@ -79,7 +76,7 @@ class Field:
 
 
 @cache
-def tables() -> "Mapping[str, tuple[Field, ...]]":
+def tables() -> Mapping[str, tuple[Field, ...]]:
     """The fields of each table, in the order of the model."""
     text = files("synthdp.omop").joinpath("cdm_5_4.csv").read_text(encoding="utf-8")
     found: dict[str, list[Field]] = {}
@@ -107,13 +104,13 @@ def key(table: str) -> str:
     return next((each.name for each in tables()[table] if each.key), "person_id")
 
 
-def noted(schema: "Schema") -> "Schema":
+def noted(schema: Schema) -> Schema:
     """The schema with the note that its statement tells. Raises `BadInput` where it is not that of a CDM."""
     check(schema)
     return schema if NOTE in schema.notes else replace(schema, notes=(*schema.notes, NOTE))
 
 
-def check(schema: "Schema") -> None:
+def check(schema: Schema) -> None:
     """Raise `BadInput` for a schema that is not one of a CDM's tables, and name the table or the column."""
     names = [table.name for table in schema.tables]
     if names[:2] != [PERSON, VISIT] or not set(names[2:]) <= set(BELOW):

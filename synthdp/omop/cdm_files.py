@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,13 +22,12 @@ from synthdp.files import atomic
 from synthdp.omop import cdm
 from synthdp.omop.cdm_store import DUCKDB
 from synthdp.schema import cells
+from synthdp.schema.schema import Schema
 from synthdp.tables import csvfile, database_url, source
 from synthdp.tables.database_url import quoted
 
-if TYPE_CHECKING:
-    from synthdp.schema.schema import Schema
+Frames = Mapping[str, pd.DataFrame]
 
-    Frames = Mapping[str, pd.DataFrame]
 
 # Concepts by their table and the gender of those who may have them.
 Gendered = Mapping[tuple[str, int], Collection[int]]
@@ -75,7 +74,7 @@ def is_server(out: str) -> bool:
 
 
 def write(
-    parts: "Iterable[Frames]", schema: "Schema", out: str, told: Told, gendered: "Gendered | None" = None
+    parts: Iterable[Frames], schema: Schema, out: str, told: Told, gendered: Gendered | None = None
 ) -> dict[str, int]:
     """Write the parts of linked tables, one after the other, as a CDM at `out` (`check_target`), whole or not at all; the number of rows of
     each table. Rows below visits whose concept belongs to people of another gender (`gendered`) are left out. Raises `BadInput` for
@@ -98,7 +97,7 @@ def write(
 class _Parts:
     """The rows of a CDM, part by part; `ids` are the last ones of each table."""
 
-    schema: "Schema"
+    schema: Schema
     gendered: Gendered
     ids: dict[str, int] = field(default_factory=dict)
 
@@ -108,7 +107,7 @@ class _Parts:
         self.ids[table] = first + count - 1
         return np.arange(first, first + count, dtype=np.int64)
 
-    def tables(self, frames: "Frames") -> Iterator[tuple[str, pa.Table]]:
+    def tables(self, frames: Frames) -> Iterator[tuple[str, pa.Table]]:
         """Every table but `cdm_source`."""
         person, visit = frames[cdm.PERSON], frames[cdm.VISIT]
         people = self.fresh(cdm.PERSON, len(person))
@@ -156,7 +155,7 @@ class _Parts:
         ids = {"observation_period_id": self.fresh(cdm.PERIOD, len(person)), "person_id": people}
         yield cdm.PERIOD, _made(cdm.PERIOD, periods | ids, len(person))
 
-    def _plausible(self, name: str, rows: "pd.DataFrame", gender: Any) -> Any:
+    def _plausible(self, name: str, rows: pd.DataFrame, gender: Any) -> Any:
         """(rows,): whether a row's concept is none of another gender's."""
         kept = np.ones(len(rows), np.bool_)
         for (table, of), concepts in self.gendered.items():
@@ -181,7 +180,7 @@ class _Parts:
         }
 
 
-def _learned(frame: "pd.DataFrame") -> dict[str, Any]:
+def _learned(frame: pd.DataFrame) -> dict[str, Any]:
     return {name: frame[name].array for name in frame.columns if name not in (cdm.DEATH_DATE, cdm.DAYS)}
 
 
@@ -196,7 +195,7 @@ def _birth(born: Any) -> dict[str, Any]:
     }
 
 
-def _dates(name: str, rows: "pd.DataFrame", start: Any, end: Any, born: Any, died: Any) -> dict[str, Any]:
+def _dates(name: str, rows: pd.DataFrame, start: Any, end: Any, born: Any, died: Any) -> dict[str, Any]:
     """The dates of rows below visits from `start` to `end` of people who live from `born` to `died`: those that were drawn, and where the
     model needs others the day on which the visit starts, or the row. None is before the row's first, or after death; the first one is
     within as many days of the visit as the dashboard allows."""

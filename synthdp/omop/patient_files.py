@@ -7,7 +7,7 @@ start to its end. Values of measurements that are not numbers count as missing.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
@@ -15,12 +15,9 @@ from synthdp.errors import BadInput
 from synthdp.omop.cdm_store import Cdm
 from synthdp.omop.cdm_tables import days_between, framed, numbers
 from synthdp.schema import cells
-from synthdp.schema.columns import Boolean, Datetime, Numeric
+from synthdp.schema.columns import Boolean, Column, Datetime, Ignored, Numeric
 from synthdp.schema.linked_tables import held, keys_of
-
-if TYPE_CHECKING:
-    from synthdp.schema.columns import Column, Ignored
-    from synthdp.schema.schema import Schema
+from synthdp.schema.schema import Schema
 
 PERSON, VISIT, DAYS, VALUE = "person", "visit", "days", "value"
 SEX = "{kind: categorical, categories: [F, M]}"
@@ -166,7 +163,7 @@ def _lines(kind: str, files: Mapping[str, File]) -> Iterator[str]:
     yield "rules: [visit.start >= person.birth, visit.start <= person.death]  # and, of a date below visits: drug.began >= visit.start"
 
 
-def _typed(texts: "pd.Series[Any]", column: "Column | Ignored", *, strict: bool) -> Any:
+def _typed(texts: "pd.Series[Any]", column: Column | Ignored, *, strict: bool) -> Any:
     """Numbers, dates and truth values of text, cell by cell; a date or truth value that cannot be read is missing."""
     if isinstance(column, Datetime):
         read = cells.instants(texts)
@@ -177,7 +174,7 @@ def _typed(texts: "pd.Series[Any]", column: "Column | Ignored", *, strict: bool)
     return numbers(texts, strict=strict) if isinstance(column, Numeric) else texts
 
 
-def read(kind: str, where: str, schema: "Schema") -> "dict[str, pd.DataFrame]":
+def read(kind: str, where: str, schema: Schema) -> dict[str, pd.DataFrame]:
     """The tables that a schema describes: a frame for each by its name. Raises `BadInput` where a table or a
     column does not belong to the format, or is not there."""
     known, wanted = FORMATS[kind], dict[str, dict[str, str]]()

@@ -1,13 +1,14 @@
 """The steward's pre-check of a table before it is sealed. Its outcome is outside epsilon and stays in the hospital."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from synthdp.errors import BadInput
 from synthdp.schema import cells, linked_tables
+from synthdp.schema.cells import Mask
 from synthdp.schema.coders import is_picture
 from synthdp.schema.columns import (
     Boolean,
@@ -20,13 +21,11 @@ from synthdp.schema.columns import (
     Integer,
     microseconds,
 )
+from synthdp.schema.linked_tables import Table
 from synthdp.schema.schema import CLAMPED, Schema
 
-if TYPE_CHECKING:
-    from synthdp.schema.cells import Mask
-    from synthdp.schema.linked_tables import Table
+Series: TypeAlias = "pd.Series[Any]"
 
-    Series = pd.Series[Any]
 
 UNFIT = "the table does not fit the schema"
 UNKNOWN, UNTRUE = "not one of the declared categories", "not true or false"
@@ -105,12 +104,12 @@ def check_tables(schema: Schema, frames: Mapping[str, pd.DataFrame], invalid: st
     return found
 
 
-def never_missing(schema: Schema, table: "Table") -> tuple[str | None, str]:
+def never_missing(schema: Schema, table: Table) -> tuple[str | None, str]:
     """The column of a linked table for which a schema refuses missing: true, and the rule that its missing cells break."""
     return (table.order, NO_ORDER) if table.order is not None else (linked_tables.told_by(schema, table), NO_ROW)
 
 
-def reworded(text: str, schema: Schema, table: "Table") -> str:
+def reworded(text: str, schema: Schema, table: Table) -> str:
     """A message about one table, changed to suit a linked one: it names the function that reads all of them, and does not advise
     missing: true where the schema refuses it."""
     name, rule = never_missing(schema, table)
@@ -124,7 +123,7 @@ def of_column(name: str | None, rule: str) -> str:
     return f"column {name!r}: some values are {rule}"
 
 
-def _is_unread(schema: Schema, series: "Series", name: str) -> bool:
+def _is_unread(schema: Schema, series: Series, name: str) -> bool:
     """Whether most of a column is still in the coding of its file. Of what was read by it, few cells mean something else: bad ones."""
     if schema.reading is None or pd.api.types.is_numeric_dtype(series.dtype):
         return False
@@ -177,12 +176,12 @@ def unit(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def broken(schema: Schema, column: Column, series: "Series") -> Iterator[tuple[str, "Mask"]]:
+def broken(schema: Schema, column: Column, series: Series) -> Iterator[tuple[str, Mask]]:
     """The rules that some cells of the column break, and which cells do."""
     return ((rule, cells_of) for rule, cells_of in _faults(schema, column, series) if cells_of.any())
 
 
-def _faults(schema: Schema, column: Column, series: "Series") -> Iterator[tuple[str, "Mask"]]:
+def _faults(schema: Schema, column: Column, series: Series) -> Iterator[tuple[str, Mask]]:
     if isinstance(column, Identifier):
         if column.name == schema.unit:
             named = cells.texts(series)
@@ -198,7 +197,7 @@ def _faults(schema: Schema, column: Column, series: "Series") -> Iterator[tuple[
         yield from _labelled(schema, column, series)
 
 
-def _labelled(schema: Schema, column: Any, series: "Series") -> Iterator[tuple[str, "Mask"]]:
+def _labelled(schema: Schema, column: Any, series: Series) -> Iterator[tuple[str, Mask]]:
     found = _labels(column, series)
     if cells.in_floats(series.dtype):
         yield TOO_LONG, cells.labels(series, {cells.UNREADABLE: 0}) == 0
@@ -208,7 +207,7 @@ def _labelled(schema: Schema, column: Any, series: "Series") -> Iterator[tuple[s
         yield MISSING, found == cells.MISSING
 
 
-def merged(column: Categorical, series: "Series") -> "Mask":
+def merged(column: Categorical, series: Series) -> Mask:
     """The cells that count as `other`, since they are none of the declared categories."""
     found = _labels(column, series)
     return np.asarray(found == cells.UNKNOWN) & (column.other is not None)
@@ -222,7 +221,7 @@ def unread(schema: Schema, column: Column) -> str:
     return NO_INSTANTS if isinstance(column, Datetime) else UNTRUE if isinstance(column, Boolean) else NO_NUMBERS
 
 
-def _labels(column: Any, series: "Series") -> Any:
+def _labels(column: Any, series: Series) -> Any:
     """What each cell says."""
     if isinstance(column, Boolean):
         return cells.labels(series, cells.TRUTHS, cells.truth)
@@ -233,7 +232,7 @@ def _labels(column: Any, series: "Series") -> Any:
     return cells.labels(series, cells.table_of(column.categories), cells.spelling(column))
 
 
-def _numeric(schema: Schema, column: Integer | Continuous | Datetime, series: "Series") -> Iterator[tuple[str, "Mask"]]:
+def _numeric(schema: Schema, column: Integer | Continuous | Datetime, series: Series) -> Iterator[tuple[str, Mask]]:
     dates = isinstance(column, Datetime)
     read = cells.instants(series) if dates else cells.numbers(series)
     there = ~read.missing & ~read.wrong

@@ -102,7 +102,7 @@ def _of_rows(
 ) -> Finding:
     """A finding about the rows that are `wrong`; with cells of the column where `written`, the table as its file has it, is given."""
     rows = np.flatnonzero(np.asarray(wrong, np.bool_))
-    shown = [] if written is None else written[column].iloc[rows[:ROWS]]
+    shown: Any = [] if written is None else written[column].iloc[rows[:ROWS]]
     return Finding(
         column=column,
         what=what,

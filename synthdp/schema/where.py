@@ -9,10 +9,11 @@ condition is one on people: it names their columns, such as `person.sex`.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+from pandas import DataFrame
 
 from synthdp.errors import BadInput, nearest
 from synthdp.schema import cells
@@ -23,9 +24,6 @@ from synthdp.schema.rule_rows import broken
 from synthdp.schema.rule_text import parse
 from synthdp.schema.rules import Order, Rule
 from synthdp.schema.schema import Schema
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 Shares = NDArray[np.float64]
 LARGEST = 1e308
@@ -84,7 +82,7 @@ class People:
     missing: tuple[str, ...]
     schema: Schema
 
-    def holds(self, frame: "DataFrame") -> NDArray[np.bool_]:
+    def holds(self, frame: DataFrame) -> NDArray[np.bool_]:
         """(rows,): whether each of these people is wanted."""
         found = np.ones(len(frame), np.bool_) if self.rule is None else broken(self.rule, frame, self.schema)
         for name in self.missing:

@@ -8,12 +8,13 @@ Errors name the file and the remedy in one line, and never repeat its contents.
 import math
 import re
 from collections import Counter
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -25,19 +26,13 @@ from synthdp.files import atomic, limits
 from synthdp.images import arrays, picture_folder
 from synthdp.schema import cells
 from synthdp.schema.columns import LEARN, Categorical, Identifier, Ordinal, in_numbers
-from synthdp.schema.file_coding import PLAIN
+from synthdp.schema.file_coding import PLAIN, Coded
 from synthdp.schema.linked_tables import of_table
 from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
 from synthdp.sets import dialect, stored_types
+from synthdp.sets.dialect import Found
 from synthdp.tables import csvfile, database_url, excel, foreign, statistics_files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
-
-    from synthdp.schema.file_coding import Coded
-    from synthdp.sets.dialect import Found
-    from synthdp.tables.database_url import Address
+from synthdp.tables.database_url import Address
 
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 ENDINGS = (*TEXT_ENDINGS, ".parquet", *foreign.ENDINGS)
@@ -77,7 +72,7 @@ def read(path: str | Path, schema: Schema | None = None) -> pd.DataFrame:
         return _plain(frame, schema)
 
 
-def tables_in(folder: Path, schema: Schema) -> "dict[str, Path]":
+def tables_in(folder: Path, schema: Schema) -> dict[str, Path]:
     """The file of each linked table in a folder: of the table's name, with the ending of a format. Raises `BadInput` where a table has no
     file there, or several."""
     if not folder.is_dir():
@@ -105,7 +100,7 @@ def holds_tables(folder: Path) -> bool:
     return bool(names) and "labels.csv" not in names and all(name.endswith(ENDINGS) for name in names)
 
 
-def files_in(folder: Path) -> "dict[str, Path]":
+def files_in(folder: Path) -> dict[str, Path]:
     """The files of tables in a folder, by their names without the ending. Raises `BadInput` where two have one name."""
     found: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
@@ -130,7 +125,7 @@ def identity(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def read_tables(folder: str | Path, schema: Schema, *, text: bool = False) -> "dict[str, pd.DataFrame]":
+def read_tables(folder: str | Path, schema: Schema, *, text: bool = False) -> dict[str, pd.DataFrame]:
     """The linked tables in a folder, by name, each read as `read` does with the table's part of the schema, or, if `text`, with `as_text`
     of that part. Raises `BadInput` as `read` does, and for a table without a file of its name, or with several."""
     files = tables_in(Path(folder), schema)
@@ -148,7 +143,7 @@ def as_text(schema: Schema) -> Schema:
 
 
 def write_tables(
-    frames: "Mapping[str, pd.DataFrame]",
+    frames: Mapping[str, pd.DataFrame],
     folder: str | Path,
     schema: Schema,
     ending: str = ".csv",
@@ -182,12 +177,12 @@ def workbooks(where: Path) -> list[Path]:
     return tables if all(path.name.lower().endswith(foreign.XLSX) for path in tables) else []
 
 
-def from_database(address: "Address", schema: Schema) -> pd.DataFrame:
+def from_database(address: Address, schema: Schema) -> pd.DataFrame:
     """The records of a database's table, in memory, as `read` gives those of a file with types. Raises as `read`."""
     return _plain(_of_arrow(database_url.read(address), str(address)), schema)
 
 
-def tables_from_database(address: "Address", schema: Schema) -> "dict[str, pd.DataFrame]":
+def tables_from_database(address: Address, schema: Schema) -> dict[str, pd.DataFrame]:
     """The linked tables in a database's schema, which the address names in place of a table; each as `from_database` gives it."""
     if address.query is not None:
         raise BadInput(
@@ -200,13 +195,13 @@ def tables_from_database(address: "Address", schema: Schema) -> "dict[str, pd.Da
     }
 
 
-def look_into(address: "Address") -> "Found":
+def look_into(address: Address) -> Found:
     """The same as `look`, of a database's table."""
     table = database_url.read(address)
     return dialect.typed(Path(address.name), _of_arrow(table, str(address)), stored_types.facts(table.schema))
 
 
-def look_into_tables(address: "Address") -> "dict[str, Found]":
+def look_into_tables(address: Address) -> dict[str, Found]:
     """The same of all tables of a database's schema, by name; empty where the address names a table or a query."""
     found = {} if address.query is not None else database_url.tables_in(address)
     return {name: dialect.typed(Path(name), _of_arrow(table, f"{address}.{name}")) for name, table in found.items()}
@@ -233,7 +228,7 @@ def _decimal(text: str) -> Decimal | str:
         return text
 
 
-def look(path: str | Path, sheet: str | None = None) -> "Found":
+def look(path: str | Path, sheet: str | None = None) -> Found:
     """The records in a file that no schema describes, and how it seems to be written; of a workbook those of the named
     sheet. Raises as `read`."""
     where = Path(path)
@@ -247,7 +242,7 @@ def look(path: str | Path, sheet: str | None = None) -> "Found":
         return dialect.typed(where, *_typed(where, ending))
 
 
-def _typed(where: Path, ending: str) -> "tuple[pd.DataFrame, dict[str, Any]]":
+def _typed(where: Path, ending: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     """A table whose columns have types, and what its file says of them."""
     if ending == ".parquet":
         return _parquet(where), stored_types.facts(pq.read_schema(where))
@@ -257,7 +252,7 @@ def _typed(where: Path, ending: str) -> "tuple[pd.DataFrame, dict[str, Any]]":
 
 
 @contextmanager
-def _reading(where: Path) -> "Iterator[str]":
+def _reading(where: Path) -> Iterator[str]:
     """The ending of a file that is there."""
     ending = _ending(where)
     if where.is_dir():
@@ -273,7 +268,7 @@ def _reading(where: Path) -> "Iterator[str]":
 
 
 def write(
-    chunks: "Iterable[pd.DataFrame] | pd.DataFrame", path: str | Path, schema: Schema, *, force: bool = False
+    chunks: Iterable[pd.DataFrame] | pd.DataFrame, path: str | Path, schema: Schema, *, force: bool = False
 ) -> int:
     """Write a frame of the schema's columns, or several one after the other, and return the number of records.
 
@@ -306,7 +301,7 @@ def write(
 
 
 @contextmanager
-def _writing(where: Path) -> "Iterator[None]":
+def _writing(where: Path) -> Iterator[None]:
     """What goes wrong within the block is told of the file or folder that is written."""
     try:
         yield
@@ -327,7 +322,7 @@ def _check_new(path: Path, *, force: bool) -> None:
         raise BadInput(f"{path} exists; choose another name, or pass force=true (in Python force=True)")
 
 
-def _frames(chunks: "Iterable[pd.DataFrame] | pd.DataFrame", schema: Schema) -> "Iterator[pd.DataFrame]":
+def _frames(chunks: Iterable[pd.DataFrame] | pd.DataFrame, schema: Schema) -> Iterator[pd.DataFrame]:
     """The frames. Identifiers and categories that they hold as numbers or instants, which a schema accepts, become text."""
     for chunk in [chunks] if isinstance(chunks, pd.DataFrame) else chunks:
         lacking = [name for name in schema.names if name not in chunk]
@@ -341,7 +336,7 @@ def _frames(chunks: "Iterable[pd.DataFrame] | pd.DataFrame", schema: Schema) -> 
         yield chunk
 
 
-def write_to_database(chunks: "Iterable[pd.DataFrame]", address: "Address", schema: Schema, *, replace: bool) -> int:
+def write_to_database(chunks: Iterable[pd.DataFrame], address: Address, schema: Schema, *, replace: bool) -> int:
     """Make a table of a database of frames of the schema's columns, in the coding of a file with types, and return their number."""
     types = _types(schema)
     parts = (_table(chunk, schema, types) for chunk in chunks)
@@ -401,7 +396,7 @@ def _pictures(where: Path, schema: Schema) -> pd.DataFrame:
         ) from None
 
 
-def _write_pictures(chunks: "Iterable[pd.DataFrame]", where: Path, schema: Schema, *, force: bool) -> int:
+def _write_pictures(chunks: Iterable[pd.DataFrame], where: Path, schema: Schema, *, force: bool) -> int:
     packed = picture_ending(where) == NPZ
     if packed and where.is_dir():
         raise BadInput(f"{where}: is a folder, expected the name of a {NPZ} file")
@@ -451,7 +446,7 @@ def _check_size(path: Path, unpacked: int) -> None:
         )
 
 
-def reading_parquet(path: Path) -> "AbstractContextManager[None]":
+def reading_parquet(path: Path) -> AbstractContextManager[None]:
     """What goes wrong within the block is the fault of the Parquet file: see `limits.faults_of`."""
     return limits.faults_of(path, (pa.ArrowException, ValueError), " as Parquet")
 
@@ -480,7 +475,7 @@ def _check_names(path: Path, names: list[str]) -> None:
         raise BadInput(f"{path}: duplicate columns {', '.join(map(repr, repeated))}; keep one of each")
 
 
-def _whole_numbers(table: pa.Table) -> "Callable[[pa.DataType], Any] | None":
+def _whole_numbers(table: pa.Table) -> Callable[[pa.DataType], Any] | None:
     """pandas' nullable types where whole numbers or truth values have missing cells: else one empty cell would make floats of all other
     numbers, which name nobody, and of two long patient numbers one, and objects of truth values, which are no numbers then."""
     kinds: dict[pa.DataType, Any] = {kind: pd.Int64Dtype() for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())}
@@ -549,7 +544,7 @@ def _plain(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     return frame
 
 
-def _is_counted(coded: "Coded") -> bool:
+def _is_counted(coded: Coded) -> bool:
     """Whether fresh identifiers are whole numbers without leading zeros."""
     return coded.coding.pattern == "#"
 
@@ -579,7 +574,7 @@ def _coded(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     return frame
 
 
-def _code(column: Integer | Continuous, coded: "Coded") -> float | None:
+def _code(column: Integer | Continuous, coded: Coded) -> float | None:
     """The number that is stored for a missing value; None where its text is none, or none of the column's kind."""
     code = cells.number(coded.absent)
     if isinstance(column, Integer) and code is not None:
@@ -587,7 +582,7 @@ def _code(column: Integer | Continuous, coded: "Coded") -> float | None:
     return code
 
 
-def _in_digits(coded: "Coded") -> bool:
+def _in_digits(coded: Coded) -> bool:
     """Whether truth values, or the codes of all categories, are written as whole numbers."""
     written: Iterable[str] = coded.coding.words or ()
     if coded.labels:
@@ -605,7 +600,7 @@ def _table(frame: pd.DataFrame, schema: Schema, types: pa.Schema) -> pa.Table:
     return pa.Table.from_pandas(made, schema=types, preserve_index=False)
 
 
-def _write_parquet(chunks: "Iterable[pd.DataFrame]", part: Path, schema: Schema) -> int:
+def _write_parquet(chunks: Iterable[pd.DataFrame], part: Path, schema: Schema) -> int:
     types, rows = _types(schema), 0
     with pq.ParquetWriter(part, types, compression="zstd") as writer:
         for chunk in chunks:
@@ -628,7 +623,7 @@ def _types(schema: Schema) -> pa.Schema:
     return types
 
 
-def _write_statistics(chunks: "Iterable[pd.DataFrame]", part: Path, schema: Schema, where: Path, ending: str) -> int:
+def _write_statistics(chunks: Iterable[pd.DataFrame], part: Path, schema: Schema, where: Path, ending: str) -> int:
     """These files are written as a whole: all records are in memory."""
     statistics_files.check_names(where, ending, schema.names)
     frames = list(chunks) or [arrow_schema(schema).empty_table().to_pandas()]

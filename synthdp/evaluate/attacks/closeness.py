@@ -6,20 +6,13 @@ half of the time, of equally many of both. Distances alone, without held-out row
 outliers (Ganev & De Cristofaro 2025), which membership attacks look for.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from synthdp.evaluate.attacks.bounds import percentiles, proportion
 from synthdp.evaluate.attacks.case import Attack, Case, Figure, Found, Lacking
 from synthdp.evaluate.attacks.distances import two_nearest
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.tables import Table
+from synthdp.evaluate.tables import Table
 
 ERROR = 0.05
 MOST_ROWS = 2_000

@@ -5,18 +5,12 @@ section 6. Guessing well is what useful synthetic rows do, for anyone; guessing 
 the leak.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
 from synthdp.evaluate.attacks.case import MIN_ROWS, Attack, Case, Count, Found, Lacking
 from synthdp.evaluate.attacks.distances import nearest, paired, points, width
 from synthdp.evaluate.tables import Table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ERROR = 0.05
 # A guessed number is right within this share of the middle 90 % of the synthetic values.

@@ -5,22 +5,15 @@ w is true of exactly one of n records with probability n w (1 - w)^(n - 1), at b
 oftener training records are singled out than as many held-out ones.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthdp.evaluate.attacks.case import MIN_ROWS, Attack, Case, Figure, Found, Lacking
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.tables import Table
-
+from synthdp.evaluate.tables import Table
 
 # ---- Predicates that single out one synthetic row, as an attacker would write them who saw nothing else.
 #

@@ -3,16 +3,12 @@
 A small distance is not a breach and a large one not a guarantee, which only the ledger gives. This is an inspection.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthdp.evaluate.images.pictures import drawn
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MOST_ROWS = 1_000
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

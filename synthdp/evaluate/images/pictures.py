@@ -1,22 +1,16 @@
 """Frames of images as plain arrays that all metrics share: uint8 pixels, and the columns beside them as a table."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.evaluate import tables
+from synthdp.evaluate.tables import Axis, Table
 from synthdp.schema.coders import is_picture
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.tables import Axis, Table
-    from synthdp.schema.schema import Schema
+from synthdp.schema.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)
