@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from synthdp import evaluate as judging
 from synthdp.cli import output_paths, real_records, settings
 from synthdp.errors import BadInput, listed
-from synthdp.evaluate.findings import brief
 from synthdp.evaluate.judging_options import Choices
 from synthdp.schema.linked_tables import once
 from synthdp.tables import database_url
@@ -168,6 +167,8 @@ def headline(result: Mapping[str, Any]) -> list[str]:
         from synthdp.evaluate.images.image_page import headline as told
 
         return told(result)
+    from synthdp.evaluate.findings import brief
+
     lines = []
     for target, scores in result["targets"].items():
         if scores.get("kind") == "number":

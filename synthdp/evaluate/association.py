@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from synthdp.evaluate.fidelity import no_rows, over_sets
 from synthdp.evaluate.tables import Axis, Table
@@ -114,8 +115,6 @@ def _means(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    from scipy.stats import rankdata
-
     if not values.size:
         return values
     return np.asarray(rankdata(values, axis=0, nan_policy="omit"), dtype=np.float64)

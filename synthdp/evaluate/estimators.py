@@ -12,6 +12,8 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from synthdp.evaluate.features import Features, Form
 from synthdp.evaluate.tables import Table
@@ -28,8 +30,6 @@ def limited(threads: int, kind: str | None = None) -> AbstractContextManager[Any
 def _libraries(modules: int) -> Any:  # noqa: ARG001
     """The loaded libraries that have threads. To find them takes 6 ms, as long as a small fit: they are looked for again only
     where modules were imported since."""
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-
     return ThreadpoolController()
 
 
@@ -183,8 +183,6 @@ class Margins:
 
     def fit(self, X: Any, y: NDArray[np.int64]) -> "Margins":
         """Train, then fit the curves."""
-        from sklearn.linear_model import LogisticRegression
-
         self._inner.fit(X, y)
         margins = self._decisions(X)
         against = self.classes_[1:] if len(self.classes_) == 2 else self.classes_

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import roc_auc_score
 
 from synthdp.errors import BadInput
 from synthdp.evaluate.courses import apart
@@ -115,9 +117,6 @@ def _apart(parts: Mapping[str, Cells], view: View, names: list[str], where: str)
 
 
 def _told(parts: Mapping[str, Cells], view: View, target: str, seed: int) -> dict[str, Any] | None:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.metrics import roc_auc_score
-
     # Two tell what is still to come; one, others.
     past = [name for name in view.before(target) if name not in (NUMBER, LEFT, ALIKE)]
     alone = [name for name in past if name in (*view.unit, *view.own, view.order)]

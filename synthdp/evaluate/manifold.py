@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 
 from synthdp.evaluate.features import Features
 from synthdp.evaluate.tables import Table
@@ -104,8 +105,6 @@ def radii(points: Array, k: int) -> Array:
 
 def distances(left: Array, right: Array) -> Iterator[Array]:
     """The matrix of Euclidean distances in blocks of at most 500 rows; from differences, so that equal rows are at 0."""
-    from scipy.spatial.distance import cdist
-
     for start in range(0, len(left), BLOCK):
         yield cdist(left[start : start + BLOCK], right)
 

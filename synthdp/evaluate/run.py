@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import sklearn
 
 from synthdp import __version__
 from synthdp.errors import BadInput
@@ -261,8 +262,6 @@ def _about(
     chosen: tuple[Model, ...],
     plans: Sequence[tuple[Axis, tuple[Model, ...]]],
 ) -> dict[str, Any]:
-    import sklearn
-
     parts, how = hearing.parts, hearing.how
     further = faithfulness.limits() | (attacks.LIMITS if how.attacks else {})
     about: dict[str, Any] = {

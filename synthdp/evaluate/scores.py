@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t as student
+from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 # ---- Do predicted probabilities come true? The curve and the expected calibration error (Naeini, Cooper & Hauskrecht 2015;
 # Guo et al. 2017), over equally wide bins.
@@ -87,8 +89,6 @@ def score(truth: NDArray[np.int64], chances: NDArray[np.float64], positive: int 
     class that occurs in truth is taken against the rest and the classes' figures are averaged (macro). A score that
     truth cannot define (one class only) is left out.
     """
-    from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
-
     guess = chances.argmax(axis=1)
     result = {"accuracy": float((guess == truth).mean())}
     occur = np.unique(truth)
@@ -239,8 +239,6 @@ def interval(
 
     units: one value per synthetic sample, or per seed where there is one sample. None where too few draws define it.
     """
-    from scipy.stats import t as student
-
     known = draws[np.isfinite(draws)]
     if len(known) < max(LEAST, len(draws) / 2):
         return None

@@ -3,27 +3,20 @@
 One record of each patient is attacked, so that the guarantee's unit and the attack's are the same.
 """
 
-from __future__ import annotations
-
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.evaluate.attacks.bounds import difference
+from synthdp.evaluate.attacks.bounds import Claim, difference
 from synthdp.evaluate.attacks.distances import Points, points
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.attacks.bounds import Claim
-    from synthdp.evaluate.tables import Axis, Table
+from synthdp.evaluate.tables import Axis, Table
 
 # Below so many rows of any kind a rate says nothing.
 MIN_ROWS = 30
@@ -72,7 +65,7 @@ class Attack:
     title: str
     question: str
     source: str
-    attack: Callable[[Case], Found | Lacking]
+    attack: "Callable[[Case], Found | Lacking]"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

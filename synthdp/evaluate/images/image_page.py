@@ -1,11 +1,12 @@
 """The internal page on images: every figure of evaluation.json in words, plots, tables and pictures."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from synthdp.evaluate import figures
 from synthdp.evaluate.evaluation_plots import (
@@ -22,13 +23,6 @@ from synthdp.evaluate.evaluation_plots import (
 from synthdp.evaluate.findings import NOTHING
 from synthdp.evaluate.findings import found as found_of
 from synthdp.evaluate.images.image_utility import METRIC_LABELS, METRICS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 # ---- Figures of the page on images, drawn in the manner of the tables' page.
 

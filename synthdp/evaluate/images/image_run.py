@@ -1,37 +1,28 @@
 """`evaluate` for records with an image: every metric over one set of frames, in the frozen JSON form, kind images."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import sklearn
+from numpy.typing import NDArray
 
 from synthdp import __version__
 from synthdp.errors import BadInput
 from synthdp.evaluate import fidelity
+from synthdp.evaluate.attacks.case import Codes
 from synthdp.evaluate.attacks.membership import of_vectors
 from synthdp.evaluate.estimators import limited
 from synthdp.evaluate.fidelity import columns
 from synthdp.evaluate.images import clouds, image_classifiers, image_utility, neighbours, pictures, samples
-from synthdp.evaluate.images.image_classifiers import MODELS
-from synthdp.evaluate.judging_options import Steps
+from synthdp.evaluate.images.clouds import Features
+from synthdp.evaluate.images.image_classifiers import MODELS, Classifier, Fitted
+from synthdp.evaluate.images.samples import Parts
+from synthdp.evaluate.judging_options import JudgingOptions, Progress, Steps
 from synthdp.evaluate.reading import units_of
-from synthdp.evaluate.tables import target_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.attacks.case import Codes
-    from synthdp.evaluate.images.clouds import Features
-    from synthdp.evaluate.images.image_classifiers import Classifier, Fitted
-    from synthdp.evaluate.images.samples import Parts
-    from synthdp.evaluate.judging_options import JudgingOptions, Progress
-    from synthdp.evaluate.tables import Axis
-    from synthdp.schema.schema import Schema
-
+from synthdp.evaluate.tables import Axis, target_of
+from synthdp.schema.schema import Schema
 
 SCHEMA_VERSION = 2
 SHOWN_STREAM, NEAR_STREAM = 17, 19
@@ -228,7 +219,6 @@ def _judge_target(
 
 
 def _about(schema: Schema, parts: Parts, chosen: tuple[Classifier, ...], seeds: int) -> dict[str, Any]:
-    import sklearn
     import torch
 
     column = schema.image

@@ -1,23 +1,17 @@
 """Train on synthetic images, test on real ones (TSTR), beside train on real (TRTR) and the majority class."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
 
 from synthdp.evaluate.images.image_classifiers import Classifier, Fitted, fitted
+from synthdp.evaluate.images.pictures import Pictures
 from synthdp.evaluate.scores import summary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.images.pictures import Pictures
-    from synthdp.evaluate.tables import Axis
-
+from synthdp.evaluate.tables import Axis
 
 # ---- Scores of predicted class probabilities for images: every class counts, and each class's recall is told.
 
@@ -32,8 +26,6 @@ def score(truth: NDArray[np.int64], chances: NDArray[np.float64], classes: Seque
     truth: (rows,), at least one; chances: (rows, classes). Classes that truth lacks have no recall and no part in the
     means; auroc is left out where truth holds one class.
     """
-    from sklearn.metrics import roc_auc_score
-
     hits = chances.argmax(axis=1) == truth
     occur = [int(c) for c in np.unique(truth)]
     recall = {classes[c]: float(hits[truth == c].mean()) for c in occur}
