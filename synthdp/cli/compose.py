@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
@@ -184,13 +184,11 @@ def _parses(word: str) -> bool:
 
 def _readable(word: str) -> str:
     """The word, if Hydra's grammar reads it; raises `BadInput` that names it otherwise."""
-    try:
-        OverridesParser.create().parse_override(word)
-    except (HydraException, ValueError, RecursionError) as error:
+    if not _parses(word):
         raise BadInput(
             f"{word!r} cannot be read: close every bracket, and put quotes around text with ( ) [ ] {{ }} , = or letters other than a to "
             'z, as in ["Größe (cm)"]'
-        ) from error
+        )
     return word
 
 
@@ -317,26 +315,21 @@ def _typed(command: str, plain: Config) -> Config:
     config: Config = {"options": option_values.made(settings.OPTIONS[command], flat), "plain": plain}
     config["out"] = flat.get("out")
     for group in settings.GROUPS.get(command, {}):
-        values = _of_group(group, plain.get(group))
+        values = plain.get(group)
+        if not isinstance(values, Mapping):
+            raise BadInput(f"{group} must be a mapping of options to values, such as those of `{group}=...` in a file")
+        values = dict(values)
         if group == "generator":
-            kind: Any = generators.find(values.pop("name", None) or _nameless())
+            if not (name := values.pop("name", None)):
+                raise BadInput(
+                    f"a file of the group generator needs the key name, one of {', '.join(generators.names())}; further keys set "
+                    "that generator's options"
+                )
+            kind: Any = generators.find(name)
         else:
             kind = settings.KINDS[group]
         config[group] = option_values.made(kind, values, f"{group}.")
     return config
-
-
-def _of_group(group: str, values: Any) -> dict[str, Any]:
-    if not isinstance(values, Mapping):
-        raise BadInput(f"{group} must be a mapping of options to values, such as those of `{group}=...` in a file")
-    return dict(values)
-
-
-def _nameless() -> NoReturn:
-    raise BadInput(
-        f"a file of the group generator needs the key name, one of {', '.join(generators.names())}; further keys set that "
-        "generator's options"
-    )
 
 
 def _check_no_password(values: Any, at: str = "") -> None:

@@ -92,7 +92,7 @@ def precision(other: Array, real: Array) -> Array:
 def recall(other: Array, real: Array, reach: Array) -> Array:
     """(levels,): share of real rows whose nearest other row is within reach (rows,) and among the most central share."""
     central = _lengths(other - other.mean(axis=0))
-    nearest, apart = np.hstack([(block.argmin(axis=1), block.min(axis=1)) for block in distances(real, other)])
+    nearest, apart = np.hstack([(block.argmin(axis=1), block.min(axis=1)) for _, block in distances(real, other)])
     covered = apart <= reach + SLACK
     return _reached(*_ranks(central[nearest[covered].astype(np.int64)], central)) * float(covered.mean())
 
@@ -100,13 +100,14 @@ def recall(other: Array, real: Array, reach: Array) -> Array:
 def radii(points: Array, k: int) -> Array:
     """(rows,): the distance from each point to its k-th nearest other point; more than k points."""
     # Place 0 is the point itself.
-    return np.concatenate([np.partition(block, k, axis=1)[:, k] for block in distances(points, points)])
+    return np.concatenate([np.partition(block, k, axis=1)[:, k] for _, block in distances(points, points)])
 
 
-def distances(left: Array, right: Array) -> Iterator[Array]:
-    """The matrix of Euclidean distances in blocks of at most 500 rows; from differences, so that equal rows are at 0."""
+def distances(left: Array, right: Array) -> Iterator[tuple[slice, Array]]:
+    """At most 500 rows and their Euclidean distances to all right ones; from differences, so that equal rows are at 0."""
     for start in range(0, len(left), BLOCK):
-        yield cdist(left[start : start + BLOCK], right)
+        rows = slice(start, start + BLOCK)
+        yield rows, cdist(left[rows], right)
 
 
 def _summary(curve: Array) -> dict[str, Any]:

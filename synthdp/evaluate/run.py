@@ -156,7 +156,9 @@ def _models(axis: Axis, chosen: tuple[Model, ...]) -> tuple[Model, ...]:
 
 def _judge_target(hearing: Hearing, axis: Axis, run: tuple[Model, ...]) -> None:
     parts, how, result = hearing.parts, hearing.how, hearing.result
-    reason = utility.refusal(axis, (parts.fewest, parts.train, parts.test))
+    reason = utility.refusal(axis, parts.train, parts.test)
+    if len(parts.axes) < 2:
+        reason = "there is no column to predict the target from"
     if not run:
         reason = "none of the chosen models can predict it; name hgb, lr or rf"
     if reason is not None:

@@ -1,8 +1,8 @@
 """Frames as plain arrays that all metrics share: one float64 matrix, level codes for categories, NaN for missing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -70,12 +70,12 @@ class Table:
     def column(self, name: str) -> NDArray[np.float64]:
         return self.values[:, self.index(name)]
 
-    def without(self, name: str) -> "Table":
+    def without(self, name: str) -> Self:
         keep = [i for i, axis in enumerate(self.axes) if axis.name != name]
-        return Table(axes=tuple(self.axes[i] for i in keep), values=self.values[:, keep])
+        return replace(self, axes=tuple(self.axes[i] for i in keep), values=self.values[:, keep])
 
-    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> "Table":
-        return Table(axes=self.axes, values=self.values[rows])
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Self:
+        return replace(self, values=self.values[rows])
 
 
 def axes_of(schema: Schema, train: pd.DataFrame) -> tuple[Axis, ...]:

@@ -248,12 +248,15 @@ class ColumnFormat:
                 f'"{decimal}" if 1{decimal}234 is a little more than one; if it is a thousand, write {other}thousands: "{decimal}" in its '
                 "place, and kind: integer under columns"
             )
-        places = {len(text.partition(decimal)[2]) for text in numbers}
-        fixed = (
-            next(iter(places)) if len(places) == 1 and not any(sign in text for text in numbers for sign in "eE") else 0
-        )
+        return self._continuous(numbers, decimal, codes, Coding(suffix=suffix))
+
+    def _continuous(self, texts: list[str], decimal: str, codes: tuple[str, ...], coding: Coding) -> bool:
+        """Numbers with this sign before decimals; how many these are is told where all have as many."""
+        places = {len(text.partition(decimal)[2]) for text in texts}
+        fixed = places.pop() if len(places) == 1 and not any(sign in text for text in texts for sign in "eE") else 0
         self.column = Continuous(name=self.name, bounds="learn", missing=True)
-        self.coding = Coding(decimal=None if decimal == usual else decimal, places=fixed or None, suffix=suffix)
+        usual = self.reading.decimal
+        self.coding = replace(coding, decimal=None if decimal == usual else decimal, places=fixed or None)
         self.codes = codes
         return True
 
@@ -268,17 +271,7 @@ class ColumnFormat:
                 coded = replace(coded, coding=Coding(thousands=sign))
                 pattern = COMMA if decimal == "," else POINT
                 if all(pattern.fullmatch(text) or re.fullmatch(coded.in_thousands, text) for text in rest.texts):
-                    places = {len(text.partition(decimal)[2]) for text in rest.texts}
-                    fixed = next(iter(places)) if len(places) == 1 else 0
-                    self.column = Continuous(name=self.name, bounds="learn", missing=True)
-                    self.coding = Coding(
-                        decimal=None if decimal == usual else decimal,
-                        places=fixed or None,
-                        thousands=sign,
-                        suffix=suffix,
-                    )
-                    self.codes = codes
-                    return True
+                    return self._continuous(rest.texts, decimal, codes, Coding(thousands=sign, suffix=suffix))
         place = self._place(rest, lambda text: not GROUPED.fullmatch(text))
         raise BadInput(
             f"{self.path}: {place}: column {self.name!r}: expected the same sign between the thousands of all numbers, and another "

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from synthdp.evaluate.images.image_classifiers import CNN_SIDE, ROWS_STREAM, Fitted, one_thread
 from synthdp.evaluate.images.pictures import drawn, shrunk
-from synthdp.evaluate.manifold import BLOCK, distances, radii
+from synthdp.evaluate.manifold import distances, radii
 
 K = 5
 MOST_ROWS = 5_000
@@ -29,8 +29,8 @@ def judge(real: NDArray[np.float64], made: NDArray[np.float64], k: int = K) -> d
     real_radii, made_radii = radii(real, k), radii(made, k)
     balls = np.zeros(len(made), dtype=np.int64)  # real balls that hold each made record
     recalled, covered = [], []
-    for start, block in zip(range(0, len(real), BLOCK), distances(real, made), strict=True):
-        inside = block <= real_radii[start : start + BLOCK, None]
+    for rows, block in distances(real, made):
+        inside = block <= real_radii[rows, None]
         balls += inside.sum(axis=0)
         covered.append(inside.any(axis=1))
         recalled.append((block <= made_radii).any(axis=1))

@@ -22,6 +22,7 @@ from synthdp.evaluate.images.samples import Parts
 from synthdp.evaluate.judging_options import JudgingOptions, Progress, Steps
 from synthdp.evaluate.reading import units_of
 from synthdp.evaluate.tables import Axis, target_of
+from synthdp.evaluate.tasks import MIN_ROWS, shortfalls, task
 from synthdp.schema.schema import Schema
 
 SCHEMA_VERSION = 2
@@ -123,9 +124,8 @@ def _judged(
 def _marginals(axes: Sequence[Axis], wanted: Sequence[Axis], parts: Parts, result: dict[str, Any]) -> None:
     """Columns beside the image as in tables; intensities and mean pictures; the samples that the page shows."""
     first = next((axis for axis in wanted if axis.is_classes), None)
-    beside = [part.beside for part in parts]
-    s, t, v = beside
-    if s is not None and t is not None and v is not None:
+    s, t, v = parts
+    if axes:
         name = None if first is None else first.name
         result["fidelity"] |= fidelity.total_variation(s, t, v, name)
         result["shares"] = {axis.name: samples.class_shares(axis, parts) for axis in axes if axis.is_classes}
@@ -149,9 +149,9 @@ def _space(wanted: Sequence[Axis], parts: Parts) -> tuple[str | None, Fitted | N
     for axis in wanted:
         if image_utility.refusal(axis, t, v) is not None:
             continue
-        work = image_utility.task(axis, s, t, v)
+        work = task(axis, s, t, v)
         cnn = image_classifiers.CLASSIFIERS["cnn"]
-        ceiling = image_classifiers.fitted(cnn, work.train.pixels, work.train.labels, len(work.classes), 0)
+        ceiling = image_classifiers.fitted(cnn, work.train[0].pixels, work.train[1], len(work.classes), 0)
         found = clouds.of_classifier(axis.name, ceiling, t.pixels)
         if found is not None:
             return axis.name, ceiling, found
@@ -213,8 +213,8 @@ def _judge_target(
         log.append({"metric": f"utility.{axis.name}", "reason": reason})
         tell.skip(len(image_utility.ARMS) * len(chosen))
         return
-    work = image_utility.task(axis, *parts)
-    log += image_utility.shortfalls(work)
+    work = task(axis, *parts)
+    log += shortfalls(work)
     result["targets"][axis.name] = image_utility.judge(work, chosen, seeds, tell, known)
 
 
@@ -261,12 +261,9 @@ def accuracies(
     reason = image_utility.refusal(axis, real, real)
     if reason is not None:
         raise BadInput(f"target {axis.name!r}: {reason}")
-    work = image_utility.task(axis, made, real, real)
-    if work.synthetic.rows < image_utility.MIN_ROWS:
-        raise BadInput(
-            f"target {axis.name!r}: {work.synthetic.rows} synthetic records have a known label; "
-            f"at least {image_utility.MIN_ROWS} are needed"
-        )
+    work = task(axis, made, real, real)
+    if len(work.synthetic[1]) < MIN_ROWS:
+        raise BadInput(f"target {axis.name!r}: {shortfalls(work)[0]['reason']}")
     return {
         model.id: float(
             np.mean(
