@@ -56,15 +56,13 @@ CLASSIFIERS: dict[str, Classifier] = {
         ),
         model("gnb", "Gaussian naive Bayes", "dense", "naive_bayes.GaussianNB"),
         model("bnb", "Bernoulli naive Bayes", "one_hot", "naive_bayes.BernoulliNB"),  # numbers: above their mean or not
-        model(
-            "svm",
-            "Linear SVM",
-            "one_hot",
-            "svm.LinearSVC",
-            "primal, at most 200 steps; probabilities by Platt's logistic curve on the training rows",
-            around=Margins,
-            dual=False,
-            max_iter=200,
+        Model(
+            id="svm",
+            label="Linear SVM",
+            form="one_hot",
+            seeded=False,
+            make=lambda _: Margins(dual=False, max_iter=200),
+            note="primal, at most 200 steps; probabilities by Platt's logistic curve on the training rows",
         ),
         model(
             "tree",
@@ -95,15 +93,13 @@ CLASSIFIERS: dict[str, Classifier] = {
             threads=True,
             n_estimators=10,
         ),
-        model(
-            "mlp",
-            "Multi-layer perceptron",
-            "dense",
-            "neural_network.MLPClassifier",
-            "one layer of 100 units; 15 to 200 passes, so that it sees about 500,000 rows",
+        Model(
+            id="mlp",
+            label="Multi-layer perceptron",
+            form="dense",
             seeded=True,
-            around=Passes,
-            hidden_layer_sizes=(100,),
+            make=lambda setting: Passes(hidden_layer_sizes=(100,), random_state=setting.seed),
+            note="one layer of 100 units; 15 to 200 passes, so that it sees about 500,000 rows",
         ),
         XGBOOST,
     )

@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.svm import LinearSVC
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from synthdp.evaluate.features import Features, Form
@@ -63,15 +65,6 @@ class Quiet:
 QUIET = Quiet()
 
 
-class Estimator(Protocol):
-    """What scikit-learn's classifiers promise."""
-
-    classes_: NDArray[np.int64]
-
-    def fit(self, X: Any, y: NDArray[np.int64]) -> Any: ...
-    def predict_proba(self, X: Any) -> NDArray[np.float64]: ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """What a fit may depend on besides its rows: the fitted features, the seed and the number of threads."""
@@ -110,15 +103,13 @@ def model(
     *,
     seeded: bool = False,
     threads: bool = False,
-    around: Callable[[Any], Any] = lambda inner: inner,
     **settings: Any,
 ) -> Model:
-    """A model of scikit-learn with these settings; one that is `seeded` gets the seed too, one with `threads` their number. `around`: what
-    the estimator is wrapped in."""
+    """A model of scikit-learn with these settings; one that is `seeded` gets the seed too, one with `threads` their number."""
 
     def make(setting: Setting) -> Any:
         more = {"random_state": setting.seed} if seeded else {}
-        return around(of_sklearn(path, **settings, **more, **({"n_jobs": setting.jobs} if threads else {})))
+        return of_sklearn(path, **settings, **more, **({"n_jobs": setting.jobs} if threads else {}))
 
     return Model(id=id, label=label, form=form, seeded=seeded, make=make, note=note)
 
@@ -141,54 +132,29 @@ def boosting(path: str) -> Model:
     return Model(id="hgb", label="Gradient boosting", form="codes", seeded=True, make=make, note=note)
 
 
-class Passes:
+class Passes(MLPClassifier):  # type: ignore[misc]
     """A network that sees about ROWS_SEEN rows while it learns, in LEAST to MOST passes: few rows need more of them."""
 
     ROWS_SEEN, LEAST, MOST = 500_000, 15, 200
 
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    @property
-    def classes_(self) -> NDArray[np.int64]:
-        """The class codes, in the order of the columns of `predict_proba`."""
-        codes: NDArray[np.int64] = self._inner.classes_
-        return codes
-
     def fit(self, X: Any, y: NDArray[np.int64]) -> "Passes":
-        passes = min(max(self.ROWS_SEEN // len(y), self.LEAST), self.MOST)
-        self._inner.set_params(max_iter=passes).fit(X, y)
+        self.max_iter = min(max(self.ROWS_SEEN // len(y), self.LEAST), self.MOST)
+        super().fit(X, y)
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """(rows, classes)."""
-        shares: NDArray[np.float64] = self._inner.predict_proba(X)
-        return shares
 
-
-class Margins:
-    """A classifier of decision values with probabilities: one logistic curve per class (Platt 1999), fitted on the
-    training rows' own decision values, for a linear model of few columns hardly bends to them; more than two classes are
-    each taken against the rest and normalised (Zadrozny & Elkan 2002)."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-        self._curves: list[Any] = []
-
-    @property
-    def classes_(self) -> NDArray[np.int64]:
-        """The class codes, in the order of the columns of `predict_proba`."""
-        codes: NDArray[np.int64] = self._inner.classes_
-        return codes
+class Margins(LinearSVC):  # type: ignore[misc]
+    """A linear model with probabilities: one logistic curve per class (Platt 1999), fitted on the training rows' own
+    decision values, for a linear model of few columns hardly bends to them; more than two classes are each taken against
+    the rest and normalised (Zadrozny & Elkan 2002)."""
 
     def fit(self, X: Any, y: NDArray[np.int64]) -> "Margins":
         """Train, then fit the curves."""
-        self._inner.fit(X, y)
-        margins = self._decisions(X)
+        super().fit(X, y)
         against = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        self._curves = [
+        self.curves_ = [
             LogisticRegression(C=1e3).fit(margin[:, None], y == code)
-            for margin, code in zip(margins, against, strict=True)
+            for margin, code in zip(self._margins(X), against, strict=True)
         ]
         return self
 
@@ -196,7 +162,7 @@ class Margins:
         """(rows, classes)."""
         found = [
             curve.predict_proba(margin[:, None])[:, 1]
-            for curve, margin in zip(self._curves, self._decisions(X), strict=True)
+            for curve, margin in zip(self.curves_, self._margins(X), strict=True)
         ]
         if len(found) == 1:
             return np.column_stack([1 - found[0], found[0]])
@@ -204,8 +170,8 @@ class Margins:
         shares: NDArray[np.float64] = every / every.sum(axis=1, keepdims=True)
         return shares
 
-    def _decisions(self, X: Any) -> list[NDArray[np.float64]]:
-        values = self._inner.decision_function(X)
+    def _margins(self, X: Any) -> list[NDArray[np.float64]]:
+        values = self.decision_function(X)
         return [values] if values.ndim == 1 else list(values.T)
 
 
