@@ -20,6 +20,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype, is_string_dtype
 
 from synthdp.errors import BadInput
 from synthdp.files import atomic, limits
@@ -525,8 +526,6 @@ def _said(cell: pa.Scalar) -> str | None:
 def _plain(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """Cells of declared types in the plain coding, numbers that are stored as text among them, without the columns that are left
     out."""
-    from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype, is_string_dtype
-
     frame = frame.drop(columns=[column.name for column in schema.ignored], errors="ignore")
     for column in schema.columns:
         if column.name not in frame or is_datetime64_any_dtype(frame[column.name].dtype):

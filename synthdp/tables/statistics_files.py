@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+from pandas.api import types
 
 from synthdp.errors import BadInput
 from synthdp.schema import cells
@@ -51,8 +52,6 @@ def labelled(records: pd.DataFrame, facts: Mapping[str, Any], path: Path, schema
 
 def whole_numbers(records: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """The records with whole numbers in columns that are declared so: SPSS and SAS store all numbers as floats, Stata many."""
-    from pandas.api import types
-
     for column in schema.columns:
         name = column.name
         if (
@@ -105,8 +104,6 @@ def write(
     """Write a frame of numbers, texts, truth values (as 0 and 1) and instants, and return its number of records. `titles` are labels
     of columns; `missing` from which code to which one a value of SPSS is missing; `extended` which rows of a column hold which of Stata's
     missing values `.a` to `.z`."""
-    from pandas.api import types
-
     check_names(path, ending, records.columns)
     try:
         import pyreadstat
@@ -144,8 +141,6 @@ def write(
 
 def _stored(series: "pd.Series[Any]", ending: str) -> "pd.Series[Any]":
     """A column in a type that these files have."""
-    from pandas.api import types
-
     coded = isinstance(series.dtype, pd.CategoricalDtype) and types.is_integer_dtype(series.cat.categories.dtype)
     if types.is_bool_dtype(series.dtype) or coded:
         series = series.astype("Int64")
@@ -166,8 +161,6 @@ def _stored(series: "pd.Series[Any]", ending: str) -> "pd.Series[Any]":
 
 def _values(series: "pd.Series[Any]", pairs: Iterable[tuple[str, str]]) -> dict[Any, str]:
     """Labels by the codes as the column has them."""
-    from pandas.api import types
-
     numeric = types.is_numeric_dtype(series.dtype)
     return {
         _number(code) if numeric else code: label for code, label in pairs if not numeric or _number(code) is not None
@@ -176,8 +169,6 @@ def _values(series: "pd.Series[Any]", pairs: Iterable[tuple[str, str]]) -> dict[
 
 def _ranges(series: "pd.Series[Any]", ends: Iterable[tuple[str, str]]) -> list[Any]:
     """Codes for missing values as the column has them."""
-    from pandas.api import types
-
     if not types.is_numeric_dtype(series.dtype):
         return [low for low, _ in ends]
     return [{"lo": _number(low), "hi": _number(high)} for low, high in ends]
