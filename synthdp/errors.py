@@ -39,6 +39,16 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
+def check_keys(where: str, values: Iterable[object], known: Iterable[str], also: Sequence[str] = ()) -> None:
+    """Raise `BadInput` for a key that is not known, with the nearest one that is. `also`: keys that are read elsewhere."""
+    names = [*known]
+    for key in values:
+        if key not in names:
+            raise BadInput(
+                f"{where}: unknown key {key!r}{nearest(str(key), names)}; known keys: {', '.join([*names, *also])}"
+            )
+
+
 def listed(names: Sequence[str], most: int = 8, others: str = "more") -> str:
     """The first `most` of the names, and how many others there are."""
     left = len(names) - most

@@ -229,9 +229,8 @@ def _connected(path: Path, patience: float) -> Iterator[sqlite3.Connection]:
     name = path.absolute().as_uri() + "?mode=rw"
     with closing(sqlite3.connect(name, timeout=patience, isolation_level=None, uri=True)) as connection:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
-        connection.text_factory = lambda raw: raw.decode(
-            errors="replace"
-        )  # its hash then tells that it is not what was written
+        # Its hash then tells that it is not what was written.
+        connection.text_factory = lambda raw: raw.decode(errors="replace")
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
         yield connection

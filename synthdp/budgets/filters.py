@@ -10,14 +10,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import Any, Literal, get_args
 
 from synthdp.errors import BadInput
+from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Plan
 from synthdp.options import option
-
-if TYPE_CHECKING:
-    from synthdp.ledger.budget import Budget
 
 FilterName = Literal["additive", "renyi"]
 FILTERS: tuple[str, ...] = get_args(FilterName)
@@ -69,29 +67,8 @@ class Price:
 
 def total(prices: Iterable[Price]) -> Price:
     """Both sums. The numbers count as they are written (0.1 is one tenth), so ten times 0.1 is 1 and nothing is lost."""
-    losses, deltas = [], []
-    for price in prices:
-        losses.append(price.loss)
-        deltas.append(price.delta)
-    return Price(loss=_sum(losses), delta=_sum(deltas))
-
-
-class Filter(Protocol):
-    """How an account composes its fits."""
-
-    @property
-    def name(self) -> FilterName: ...
-
-    @property
-    def order(self) -> float | None: ...
-
-    def price(self, plan: Plan, budget: "Budget") -> Price:
-        """What a fit with this plan and this budget adds."""
-        ...
-
-    def limit(self, cap: Cap) -> Price:
-        """The limit of each sum that keeps all fits together within the cap."""
-        ...
+    every = list(prices)
+    return Price(loss=_sum(price.loss for price in every), delta=_sum(price.delta for price in every))
 
 
 @dataclass(frozen=True)
@@ -103,7 +80,7 @@ class Additive:
     name: FilterName = "additive"
     order: None = None
 
-    def price(self, plan: Plan, budget: "Budget") -> Price:  # noqa: ARG002
+    def price(self, plan: Plan, budget: Budget) -> Price:  # noqa: ARG002
         """The budget: a fit's plan never costs more."""
         return Price(loss=budget.epsilon, delta=budget.delta)
 
@@ -132,7 +109,7 @@ class Renyi:
 
         return cls(max(ORDERS, key=lambda order: cls(order).limit(cap).loss / order))
 
-    def price(self, plan: Plan, budget: "Budget") -> Price:
+    def price(self, plan: Plan, budget: Budget) -> Price:
         """The plan's divergence at the order; raises `Unproven` for an event without a bound there."""
         from synthdp.accounting.accountants import rdp
         from synthdp.accounting.charges import charges
@@ -156,6 +133,9 @@ class Renyi:
         return math.log1p(-1 / a) - (math.log(delta) + math.log(a)) / (a - 1)
 
 
+Filter = Additive | Renyi  # how an account composes its fits: what a fit adds, and what keeps all fits within the cap
+
+
 def made(name: FilterName, order: float | None, cap: Cap | None) -> Filter:
     """The filter of an account that is opened with this cap (`order` None), or of one that has its order already."""
     if name == "additive":
@@ -168,7 +148,13 @@ def made(name: FilterName, order: float | None, cap: Cap | None) -> Filter:
         raise BadInput(
             "account.filter=renyi needs account.cap.epsilon and account.cap.delta: its order is fixed by the cap"
         )
-    return _usable(Renyi.of(cap), cap)
+    found = Renyi.of(cap)
+    if found.limit(cap).loss <= 0:
+        raise BadInput(
+            f"account.filter=renyi cannot keep epsilon {cap.epsilon:g} at delta {cap.delta:g}: take a larger delta, or "
+            "account.filter=additive"
+        )
+    return found
 
 
 def within(spent: Price, limit: Price) -> bool:
@@ -181,15 +167,6 @@ def left(spent: float, limit: float) -> float:
     if math.isinf(spent) or math.isinf(limit):
         return 0.0 if math.isinf(spent) else math.inf
     return max(0.0, float(Fraction(repr(limit)) - Fraction(repr(spent))))
-
-
-def _usable(found: Renyi, cap: Cap) -> Renyi:
-    if found.limit(cap).loss <= 0:
-        raise BadInput(
-            f"account.filter=renyi cannot keep epsilon {cap.epsilon:g} at delta {cap.delta:g}: take a larger delta, or "
-            "account.filter=additive"
-        )
-    return found
 
 
 def _sum(numbers: Iterable[Any]) -> float:

@@ -224,12 +224,8 @@ STATE: Mapping[str, Callable[[Any], bool]] = {
     "state": lambda value: value in STATES,
 }
 SIGNED: Mapping[str, Callable[[Any], bool]] = {"by": _text, "time": _text}
-ADDED: Mapping[str, Callable[[Any], bool]] = {
-    "claim": _text,
-    "ledger": _text,
-    "head": _text,
-    "place": _text,
-}  # which older versions did not write
+# What older versions did not write.
+ADDED: Mapping[str, Callable[[Any], bool]] = {"claim": _text, "ledger": _text, "head": _text, "place": _text}
 
 
 def _check(rows: "Rows") -> None:

@@ -4,6 +4,7 @@ Exit status: 0 done, 2 bad input (one clear line on stderr), 3 an audit contradi
 has gone, as in `| head`.
 """
 
+import difflib
 import importlib
 import io
 import os
@@ -41,6 +42,7 @@ COMMANDS = {
     "demo": "run the whole job on the embedded data set",
     "completion": "write the script that completes commands and options in a shell: completion bash, or completion zsh",
 }
+# Commands that are not in commands.py.
 ELSEWHERE = {
     "check": "before_fit",
     "plan": "before_fit",
@@ -57,14 +59,9 @@ ELSEWHERE = {
     "verify": "releases",
     "keygen": "releases",
     "sign": "releases",
-}  # commands that are not in commands.py
-INTERNAL = (
-    "check",
-    "split",
-    "evaluate",
-    "compare",
-    "audit",
-)  # what they write is about real records: nobody else's to read
+}
+# What they write is about real records: nobody else's to read.
+INTERNAL = ("check", "split", "evaluate", "compare", "audit")
 ANSWERING = ("plan", "verify", "budget", "epsilon", "calibrate", "data", "completion")  # with an answer, and no file
 ANSWERING_UNLESS = ("check", "audit", "schema")  # the same, where no file is given for the answer
 BAD_INPUT, INTERRUPTED, UNHEARD = 2, 130, 141
@@ -143,8 +140,6 @@ def overview() -> str:
 
 def _run(command: str, arguments: list[str]) -> int:
     if command not in COMMANDS:
-        import difflib
-
         near = difflib.get_close_matches(command, COMMANDS, 1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise BadInput(f"no command {command!r}{hint} Commands: {' '.join(COMMANDS)}")
@@ -206,7 +201,6 @@ class Both(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """The stream's."""
         if self._stream is not None:
             self._stream.flush()
 

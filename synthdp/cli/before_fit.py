@@ -10,14 +10,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from synthdp import generators
 from synthdp.cli import fits, looks, output_paths, real_records, settings
 from synthdp.cli.budgets import account_of, own, spent_of
 from synthdp.errors import BadInput, listed
+from synthdp.files import atomic
+from synthdp.ledger.budget import Budget
+from synthdp.schema.columns import LEARN, Numeric
+from synthdp.schema.history_view import hindrance
+from synthdp.schema.learned import asked_for
+from synthdp.schema.schema import Schema
+from synthdp.tables import database_url
 
 if TYPE_CHECKING:
     from synthdp.omop.quality_checks import Check
     from synthdp.planning import Planned, Table
-    from synthdp.schema.schema import Schema
     from synthdp.schema.table_review import Finding
 
 Config = Mapping[str, Any]
@@ -30,10 +37,8 @@ LIFTED = 0.05  # of the synthetic records, which noise may put where nobody is
 
 def check(config: Config) -> None:
     """What a fit of the table would meet, for the steward's eyes."""
-    from synthdp.files import atomic
     from synthdp.schema.table_review import left_out, review, review_tables
     from synthdp.sets import record_files
-    from synthdp.tables import database_url
 
     options: settings.Check = config["options"]
     out = None if options.out is None else output_paths.file(options.out, force=options.force)
@@ -106,8 +111,6 @@ def check(config: Config) -> None:
 
 def _hidden(schema: "Schema", people: Any) -> "Iterator[Finding]":
     """A finding if the table is too small for what the schema leaves to learn."""
-    from synthdp import generators
-    from synthdp.ledger.budget import Budget
     from synthdp.schema.table_review import Finding
 
     found = generators.findable(schema, Budget(EPSILON))
@@ -123,8 +126,6 @@ def _hidden(schema: "Schema", people: Any) -> "Iterator[Finding]":
 
 def _generator_for(schema: "Schema") -> str | None:
     """The generator that learns how records follow one another, where it takes such a schema; else the default."""
-    from synthdp.schema.history_view import hindrance
-
     return None if hindrance(schema) else "histories"
 
 
@@ -148,8 +149,6 @@ def _checks_of_cdm(data: settings.Data) -> "list[Check]":
 
 def _of_cdm_alone(checks: "list[Check]", out: Path | None) -> None:
     """A CDM that no schema describes. Raises `BadInput` where a check failed."""
-    from synthdp.files import atomic
-
     for line in _told_of_cdm(checks):
         print(line)
     if out is not None:
@@ -206,8 +205,6 @@ def _findings(found: "list[Finding]", each: str) -> Iterator[str]:
 
 def evenly(schema: "Schema", name: str) -> bool:
     """Whether a column has bins of equal width between declared bounds."""
-    from synthdp.schema.columns import LEARN, Numeric
-
     column = schema.column(name)
     return isinstance(column, Numeric) and column.bounds != LEARN and not isinstance(column.bins, tuple | str)
 
@@ -221,7 +218,6 @@ def plan(config: Config) -> None:
     """What a fit with these arguments would ask, and how much noise its answers would hold. No record is read."""
     from synthdp.api import Synthesizer, warn_of_large_delta
     from synthdp.planning import planned
-    from synthdp.tables import database_url
 
     options: settings.PlanOf = config["options"]
     if options.select is not None:
@@ -242,9 +238,8 @@ def plan(config: Config) -> None:
     print(f"account    {spent_of(account)}")
     data = config["data"]
     whole = data.path is not None and data.test is None and not (Path(data.path).parent / KEY).exists()
-    linked = (
-        bool(schema.tables) and data.path is not None and database_url.is_url(data.path)
-    )  # which split does not read
+    # Split does not read linked tables of a database.
+    linked = bool(schema.tables) and data.path is not None and database_url.is_url(data.path)
     if whole and data.query_file is None and not linked:
         path = data.path if data.table is None else f"{data.path}#{data.table}"
         form = None if data.format == "files" else data.format
@@ -253,7 +248,6 @@ def plan(config: Config) -> None:
 
 def split(config: Config) -> None:
     """Part a table into records to fit and records to hold out, unit by unit."""
-    from synthdp.schema.schema import Schema
     from synthdp.sets.split import HELD_OUT, TRAIN, side_of, split_linked
     from synthdp.sets.split import split as parted
 
@@ -323,8 +317,6 @@ def split(config: Config) -> None:
 def _copied(path: Path, schema: "Schema", copy: Path, units: int) -> tuple[bool, str]:
     """Copy a schema's file, with this number of units and with the log of earlier looks at records. A file that is already there stays as
     it is. Returns whether the copy can be fitted by, and what the command says about it."""
-    from synthdp.files import atomic
-    from synthdp.schema.schema import Schema
     from synthdp.schema.yamlfile import read_text
 
     meant = replace(schema, units=units)
@@ -347,9 +339,6 @@ def _copied(path: Path, schema: "Schema", copy: Path, units: int) -> tuple[bool,
 
 
 def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]:
-    from synthdp.schema.columns import LEARN
-    from synthdp.schema.learned import asked_for
-
     unit, units = schema.unit or "record", schema.units
     singles = [table for table in found.tables if len(table.columns) == 1]
     larger = [table for table in found.tables if len(table.columns) > 1]

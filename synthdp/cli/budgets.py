@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from synthdp.budgets import AccountFile, Cap, Standing, registry
 from synthdp.budgets.filters import Price
@@ -16,9 +16,9 @@ from synthdp.errors import BadInput, NotEntered
 from synthdp.files import strict_json
 from synthdp.ledger.events import Plan, canonical
 from synthdp.ledger.ledger import Ledger
-
-if TYPE_CHECKING:
-    from synthdp.tables.source import Query
+from synthdp.report.statement import Statement, plain
+from synthdp.tables import database_url
+from synthdp.tables.source import Query
 
 # ---- Which account a command means: the one that is named, or the data set's own; and what accounts know of a ledger.
 
@@ -68,10 +68,8 @@ def _warn_of_passed_over(source: settings.Data) -> None:
             )
 
 
-def _source(options: settings.Data, file: str) -> "Path | Query | None":
+def _source(options: settings.Data, file: str) -> Path | Query | None:
     address = real_records.address_of(options)
-    from synthdp.tables import database_url
-
     if address is None:
         return None if database_url.is_url(file) else Path(file)
     return database_url.known_as(address)
@@ -81,8 +79,6 @@ def own(source: settings.Data) -> Path:
     """Beside the file of the records, whatever name led to it; for named sets in the user's data folder."""
     file = source.path or source.train
     if source.name is None and file is not None:
-        from synthdp.tables import database_url
-
         if real_records.address_of(source) is not None or database_url.is_url(file):
             raise BadInput(
                 "a database has no folder for the account of its records: give account=FILE, the same for every fit of these "
@@ -111,8 +107,6 @@ def lacking(path: Path, ledger: Ledger) -> str | None:
 
 def _released(path: Path) -> Plan:
     """What the release of this ledger says, or the release beside it; nothing where there is none that can be read."""
-    from synthdp.report.statement import Statement
-
     home = path.parent.parent / "release" if path.parent.name == "internal" else path.parent
     try:
         return Statement.from_json(strict_json.load(home / "release.json", infinite=True)["statement"]).events
@@ -162,8 +156,6 @@ def budget(config: Config) -> None:
             "account.cap.delta= make a new one"
         )
     if config["options"].format == "json":
-        from synthdp.report.statement import plain
-
         print(json.dumps(plain(told(account.path, standing)), allow_nan=False))
         return
     for line in lines(account.path, standing):

@@ -1,16 +1,24 @@
 """Commands of a few lines: from a checked configuration to files and a line of text; `demo` is all of them in a row."""
 
 import dataclasses
+import datetime
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from synthdp.cli import evaluations, fits, looks, output_paths, settings
 from synthdp.cli.budgets import account_of, spent_of
 from synthdp.errors import BadInput
+from synthdp.files import atomic
+from synthdp.report.promise import sharing
+from synthdp.schema import yamlfile
+from synthdp.schema.code_lists import MOST_CODES
+from synthdp.schema.schema import Schema
+from synthdp.sets import named
+from synthdp.tables import database_url
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -18,7 +26,6 @@ if TYPE_CHECKING:
     from synthdp.api import Release
     from synthdp.budgets import AccountFile
     from synthdp.report.statement import Statement
-    from synthdp.schema.schema import Schema
     from synthdp.sets.dialect import Found
     from synthdp.sets.draft import Draft as Drafted
 
@@ -32,7 +39,6 @@ def sample(config: Config) -> None:
     """Draw records from a release into one file, or pictures into a folder."""
     from synthdp.api import check_seed, load
     from synthdp.sets import record_files
-    from synthdp.tables import database_url
 
     options: settings.Sample = config["options"]
     check_seed(options.seed)
@@ -81,7 +87,6 @@ def _lead_to_evaluation(options: settings.Sample) -> None:
 def _tables(release: "Release", options: settings.Sample) -> None:
     """Linked tables, of so many people, into a folder; `rows` are people."""
     from synthdp.sets import record_files
-    from synthdp.tables import database_url
 
     out = Path(options.out)
     ending = out.name[1:] if out.name.startswith("*.") else ".csv"
@@ -109,8 +114,6 @@ def _say(release: "Release", text: str) -> None:
 
 def _cdm(release: "Release", options: settings.Sample) -> None:
     """A CDM of so many people, in parts."""
-    import datetime
-
     from synthdp.omop import cdm, cdm_draft, cdm_files, cdm_store, quality_checks
 
     cdm_files.check_target(options.out)
@@ -136,9 +139,8 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
     )
     gendered = None if options.vocabulary is None else quality_checks.gendered(options.vocabulary)
     with output_paths.progress("sample") as step:
-        parts = _seen(
-            release.stream_tables(options.rows, where=options.where, seed=options.seed, chunk=PART), options.rows, step
-        )
+        drawn = release.stream_tables(options.rows, where=options.where, seed=options.seed, chunk=PART)
+        parts = _told(drawn, options.rows, step, lambda _: PART)
         rows = cdm_files.write(parts, release.schema, options.out, told, gendered)
     print(
         f"{options.rows} synthetic people in {options.out}: {', '.join(f'{count} rows of {name}' for name, count in rows.items())}"
@@ -153,17 +155,8 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
     print(output_paths.then("check", data__format="omop", data__path=place, data__vocabulary=options.vocabulary))
 
 
-def _seen(parts: Any, people: int, step: output_paths.Step) -> Any:
-    done = 0
-    for frames in parts:
-        yield frames
-        done = min(people, done + PART)
-        step(done, people)
-
-
 def _into_database(release: "Release", options: settings.Sample) -> None:
     from synthdp.sets import record_files
-    from synthdp.tables import database_url
 
     address = database_url.address(options.out)
     with output_paths.progress("sample") as step:
@@ -256,8 +249,6 @@ def schema(config: Config) -> None:
 
 def _of_tables(found: "dict[str, Found]", name: Path, given: str, out: Path | None, seen: Path | None) -> None:
     """A draft of the linked tables in a folder or a database."""
-    from synthdp.schema import yamlfile
-    from synthdp.schema.schema import Schema
     from synthdp.sets.draft import draft_tables
 
     drafted = draft_tables(found, name)
@@ -278,8 +269,6 @@ def _of_tables(found: "dict[str, Found]", name: Path, given: str, out: Path | No
 
 def _keep(drafted: "Drafted", made: "Callable[[], Schema]", left: list[str], marks: str, out: Path, seen: Path) -> None:
     """Write a draft and what it saw, and say so. `made` gives the draft as a schema, `left` are columns where something is open."""
-    from synthdp.files import atomic
-
     atomic.write(seen, drafted.seen, private=True)
     atomic.write(out, drafted.schema)
     looks.keep(out, looks.DRAFT, made())
@@ -290,8 +279,6 @@ def _keep(drafted: "Drafted", made: "Callable[[], Schema]", left: list[str], mar
 
 def _put(text: str, out: Path | None, said: str) -> None:
     """Print a draft that saw no record, or write it to its file and say so."""
-    from synthdp.files import atomic
-
     if out is None:
         print(text, end="")
         return
@@ -307,7 +294,6 @@ UNREAD = (
 def _of_cdm(options: settings.Draft, out: Path | None) -> None:
     """A draft for a CDM: no record is read."""
     from synthdp.omop import cdm_draft
-    from synthdp.schema.code_lists import MOST_CODES
 
     if options.vocabulary is not None:
         cdm_draft.check_apart(options.vocabulary, options.path)
@@ -391,8 +377,6 @@ def _doubt_header(path: Path, frame: "DataFrame") -> None:
 
 def data(config: Config) -> None:
     """List the named data sets."""
-    from synthdp.sets import named
-
     rows = named.describe()
     if config["options"].format == "json":
         print(json.dumps([dataclasses.asdict(row) for row in rows]))
@@ -493,7 +477,6 @@ def _demo_of_tables(config: Config, out: Path) -> Demonstrated:
 def _answers(statement: "Statement", result: Mapping[str, Any], out: Path) -> list[str]:
     """The steward's two questions as the pages answer them, and how to open the pages."""
     from synthdp.evaluate.evaluation_page import answers
-    from synthdp.report.promise import sharing
 
     share, (use, *_) = sharing(statement), answers(result)
     pages = [(out / name).resolve().as_uri() for name in ("report/statement.html", "evaluation/evaluation.html")]
@@ -507,8 +490,12 @@ def _answers(statement: "Statement", result: Mapping[str, Any], out: Path) -> li
 
 
 def _counted(release: "Release", options: settings.Sample, step: output_paths.Step) -> Any:
+    return _told(release.stream(options.rows, where=options.where, seed=options.seed), options.rows, step, len)
+
+
+def _told(parts: Iterable[Any], rows: int, step: output_paths.Step, size: Callable[[Any], int]) -> Iterator[Any]:
     done = 0
-    for frame in release.stream(options.rows, where=options.where, seed=options.seed):
-        done += len(frame)
-        step(done, options.rows)
-        yield frame
+    for part in parts:
+        done = min(rows, done + size(part))
+        step(done, rows)
+        yield part

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 import synthdp
+from synthdp.budgets import fingerprint
 from synthdp.cli import evaluations, output_paths, real_records, settings
 from synthdp.cli.compose import in_one_line
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Plan, canonical
 from synthdp.ledger.ledger import Ledger
+from synthdp.report import sweep, sweep_page
+from synthdp.report.sweep import Run
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from synthdp.api import Release
     from synthdp.report.statement import Statement
-    from synthdp.report.sweep import Run
     from synthdp.schema.schema import Schema
 
     Real = tuple[Schema, pd.DataFrame, pd.DataFrame]
@@ -126,7 +128,6 @@ def _releases(folder: Path) -> Iterator[Path]:
 
 
 def _stopped(folder: Path) -> Iterator[Path]:
-    """Runs that were charged."""
     for path in folder.rglob(LEDGERS):
         if path.parent.name == "internal":
             yield path.parent.parent
@@ -215,8 +216,6 @@ class Sweep:
 
 def compare(config: Config) -> None:
     """Judge the releases under a folder, write the comparison, and say what all of the fits cost together."""
-    from synthdp.report import sweep, sweep_page
-
     options: settings.Compare = config["options"]
     folder = Path(options.runs)
     out = output_paths.folder(options.out or str(folder / "comparison"), force=options.force)
@@ -296,7 +295,6 @@ def _judge(
     """Judge a release into `done`, or take the evaluation that is kept where nothing that it was made of has changed. A new one is in
     `done` before it is kept, so that whatever is kept when the work is stopped is compared too."""
     from synthdp.evaluate import write
-    from synthdp.report.sweep import Run
 
     parts = [path.read_bytes() for path in sorted(run.folder.iterdir()) if path.is_file()]
     made_of = hashlib.sha256(
@@ -328,8 +326,6 @@ def _kept(keep: Path, made_of: str) -> Mapping[str, Any] | None:
 
 def _digest_of(real: "Real", how: settings.Judge) -> str:
     """A digest of everything besides the release that an evaluation depends on: real records, schema, options and version."""
-    from synthdp.budgets import fingerprint
-
     schema, *frames = real
     parts = {
         "schema": schema.to_dict(),

@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
@@ -30,11 +30,8 @@ from synthdp.sets.named import NAMES, conf_dir
 MULTIRUN, CONFIG_DIR = "--multirun", "--config-dir"
 MOST_LETTERS = 50_000  # of a word
 MOST_RUNS = 10_000  # of one --multirun
-UNREADABLE = (
-    YAMLError,
-    RecursionError,
-    UnicodeDecodeError,
-)  # what reading a file of a group may raise besides Hydra's own
+# What reading a file of a group may raise besides Hydra's own.
+UNREADABLE = (YAMLError, RecursionError, UnicodeDecodeError)
 WHERE = "where"  # of sample: a mapping whose names are columns
 ACCOUNT = "account.path"  # account=FILE is short for it
 DEFAULT = "default"  # of the group generator: nobody chose one
@@ -155,9 +152,8 @@ def _check_groups(command: str, words: Sequence[str]) -> None:
 
 def _quoted(word: str, command: str) -> str:
     key, _, value = word.partition("=")
-    number = isinstance(
-        option_values.defaults(settings.OPTIONS[command]).get(key), int
-    )  # audit's runs, not compare's folder
+    # Audit's runs, not compare's folder.
+    number = isinstance(option_values.defaults(settings.OPTIONS[command]).get(key), int)
     if number or key.lstrip("+") not in settings.TEXT or value in ("", "null") or value[0] in "'\"":
         return word
     escaped = re.sub(r"(\\*)'", lambda match: match[1] * 2 + "\\'", value)
@@ -188,13 +184,11 @@ def _parses(word: str) -> bool:
 
 def _readable(word: str) -> str:
     """The word, if Hydra's grammar reads it; raises `BadInput` that names it otherwise."""
-    try:
-        OverridesParser.create().parse_override(word)
-    except (HydraException, ValueError, RecursionError) as error:
+    if not _parses(word):
         raise BadInput(
             f"{word!r} cannot be read: close every bracket, and put quotes around text with ( ) [ ] {{ }} , = or letters other than a to "
             'z, as in ["Größe (cm)"]'
-        ) from error
+        )
     return word
 
 
@@ -321,26 +315,21 @@ def _typed(command: str, plain: Config) -> Config:
     config: Config = {"options": option_values.made(settings.OPTIONS[command], flat), "plain": plain}
     config["out"] = flat.get("out")
     for group in settings.GROUPS.get(command, {}):
-        values = _of_group(group, plain.get(group))
+        values = plain.get(group)
+        if not isinstance(values, Mapping):
+            raise BadInput(f"{group} must be a mapping of options to values, such as those of `{group}=...` in a file")
+        values = dict(values)
         if group == "generator":
-            kind: Any = generators.find(values.pop("name", None) or _nameless())
+            if not (name := values.pop("name", None)):
+                raise BadInput(
+                    f"a file of the group generator needs the key name, one of {', '.join(generators.names())}; further keys set "
+                    "that generator's options"
+                )
+            kind: Any = generators.find(name)
         else:
             kind = settings.KINDS[group]
         config[group] = option_values.made(kind, values, f"{group}.")
     return config
-
-
-def _of_group(group: str, values: Any) -> dict[str, Any]:
-    if not isinstance(values, Mapping):
-        raise BadInput(f"{group} must be a mapping of options to values, such as those of `{group}=...` in a file")
-    return dict(values)
-
-
-def _nameless() -> NoReturn:
-    raise BadInput(
-        f"a file of the group generator needs the key name, one of {', '.join(generators.names())}; further keys set that "
-        "generator's options"
-    )
 
 
 def _check_no_password(values: Any, at: str = "") -> None:

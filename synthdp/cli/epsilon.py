@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from synthdp.cli import option_values, settings
+from synthdp import accounting
+from synthdp.cli import option_values, settings, vote_costs
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Gaussian, Plan, Sampled, scoped
 from synthdp.ledger.ledger import Ledger
+from synthdp.report import plots
+from synthdp.report.plots import FORMATS
 
 Config = Mapping[str, Any]
 Lines = Mapping[str, Sequence[tuple[int, float]]]  # accountant -> (steps or order, epsilon)
@@ -29,13 +32,9 @@ SHUFFLE = (
 
 def epsilon(config: Config) -> None:
     """Epsilon of a mechanism, or of a ledger, by every accountant that has a proof; or of teachers' votes."""
-    from synthdp import accounting
-
     options: settings.EpsilonOf = config["options"]
     _check_delta(options.delta)
     if option_values.changed(options, VOTES):
-        from synthdp.cli import vote_costs
-
         vote_costs.epsilon(options)
         return
     plot = None if options.plot is None else _plot_file(options)
@@ -66,8 +65,6 @@ def epsilon(config: Config) -> None:
 
 def calibrate(config: Config) -> None:
     """The least noise, the largest rate or the most steps that keep a budget: whichever is not given."""
-    from synthdp import accounting
-
     options: settings.Calibrate = config["options"]
     budget = Budget(options.epsilon, options.delta, options.relation)
     earlier = _earlier(options)
@@ -172,8 +169,6 @@ def _chosen(asked: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _curves(entries: Plan, options: settings.EpsilonOf, names: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
-    from synthdp import accounting
-
     return {
         name: [
             {"delta": delta, "epsilon": _plain(accounting.group_epsilon(entries, delta, options.group, name))}
@@ -184,8 +179,6 @@ def _curves(entries: Plan, options: settings.EpsilonOf, names: tuple[str, ...]) 
 
 
 def _plot_file(options: settings.EpsilonOf) -> Path:
-    from synthdp.report.plots import FORMATS
-
     path = Path(str(options.plot))
     if options.ledger is not None:
         raise BadInput(
@@ -201,8 +194,6 @@ def _plot_file(options: settings.EpsilonOf) -> Path:
 
 
 def _by_steps(options: settings.EpsilonOf, names: tuple[str, ...]) -> Lines:
-    from synthdp import accounting
-
     # Closer together at the beginning, where epsilon bends.
     counts = sorted({max(1, round(options.steps * (part / POINTS) ** 2)) for part in range(1, POINTS + 1)})
     return {
@@ -215,8 +206,6 @@ def _by_steps(options: settings.EpsilonOf, names: tuple[str, ...]) -> Lines:
 
 
 def _draw(path: Path, options: settings.EpsilonOf, lines: Lines) -> None:
-    from synthdp.report import plots
-
     path.parent.mkdir(parents=True, exist_ok=True)
     together = f", {options.group} units together" if options.group > 1 else ""
     plots.save_comparison(

@@ -5,9 +5,12 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from synthdp import evaluate as judging
 from synthdp.cli import output_paths, real_records, settings
 from synthdp.errors import BadInput, listed
 from synthdp.evaluate.judging_options import Choices
+from synthdp.schema.linked_tables import once
+from synthdp.tables import database_url
 
 if TYPE_CHECKING:
     from synthdp.cli.real_records import Records
@@ -57,8 +60,6 @@ def samples_of(
 def check_same(schema: "Schema", released: "Schema", release: str) -> None:
     """Refuse a release of other columns than the schema's: what it promises is no promise about these records. What a fit learns, such as
     categories, may differ, and so may the number of units, caps, and columns that the schema leaves out."""
-    from synthdp.schema.linked_tables import once
-
     own, theirs = (
         [column.name for column, _ in once(each) if column.kind != "identifier"] for each in (schema, released)
     )
@@ -105,7 +106,6 @@ Config = Mapping[str, Any]
 def evaluate(config: Config) -> None:
     """Judge synthetic records; what it writes is internal."""
     from synthdp.sets import record_files
-    from synthdp.tables import database_url
 
     options: settings.Evaluate = config["options"]
     out = output_paths.folder(options.out, force=options.force)
@@ -150,8 +150,6 @@ def evaluated(
     pdf: bool = False,
 ) -> Mapping[str, Any]:
     """The judgement, written to `out` as JSON and as a page."""
-    from synthdp import evaluate as judging
-
     if pdf:
         from synthdp.pages.pdf import check
 
@@ -166,9 +164,11 @@ def evaluated(
 def headline(result: Mapping[str, Any]) -> list[str]:
     """What matters, a line each: utility beside its ceiling, fidelity, the subgroup that loses most, the attacks' verdicts."""
     if result.get("kind") == "images":
-        from synthdp.evaluate.images.image_findings import headline as told
+        from synthdp.evaluate.images.image_page import headline as told
 
         return told(result)
+    from synthdp.evaluate.findings import brief
+
     lines = []
     for target, scores in result["targets"].items():
         if scores.get("kind") == "number":
@@ -198,8 +198,6 @@ def headline(result: Mapping[str, Any]) -> list[str]:
         if not happened["train"] + happened["test"]:
             apart = f"no real person has this event; synthetic people who have it: {happened['synthetic']:,}"
         lines.append(f"{'until ' + curve['event']:<18}  curves {curve['distance']:.3f} apart; {apart}")
-    from synthdp.evaluate.findings import brief
-
     return lines + [f"{label:<18}  {text}" for label, text in brief(result)]
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import yaml
 
-from synthdp import generators
+from synthdp import accounting, generators
 from synthdp.budgets import AccountFile
 from synthdp.cli import audits, looks, option_values, output_paths, real_records, settings
 from synthdp.cli.budgets import account_of, brief
@@ -21,6 +21,14 @@ from synthdp.files import atomic
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD
 from synthdp.ledger.ledger import Ledger
+from synthdp.report import fitness_words, information_loss, words
+from synthdp.report.manifest import TABLES
+from synthdp.report.statement import edited, read_off
+from synthdp.report.words import upper
+from synthdp.schema.columns import Datetime, has_declared_tree
+from synthdp.schema.linked_tables import column_of
+from synthdp.schema.rules import Order
+from synthdp.schema.schema import clamping
 from synthdp.tables import database_url
 from synthdp.tables.source import Files, Query
 
@@ -177,10 +185,6 @@ def fit(config: Config) -> None:
 
 
 def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
-    from synthdp.report import fitness_words, information_loss
-    from synthdp.report.manifest import TABLES
-    from synthdp.schema.schema import clamping
-
     options: settings.Fit = config["options"]
     if options.resume:
         output_paths.check_unfinished(out)
@@ -230,8 +234,6 @@ def _ending(data: settings.Data) -> str:
 
 def bought_bounds(statement: "Statement") -> list[str]:
     """The closing line that lists the learned bounds of each column."""
-    from synthdp.report import words
-
     found = [(each["name"], each["bought"]["bounds"]) for each in statement.columns if "bounds" in each["bought"]]
     listed = [f"{name} {words.plain(low)} to {words.plain(high)}" for name, (low, high) in found[:MOST_BOUNDS]]
     more = [f"and {len(found) - MOST_BOUNDS} more, see the statement"] * (len(found) > MOST_BOUNDS)
@@ -240,8 +242,6 @@ def bought_bounds(statement: "Statement") -> list[str]:
 
 def cautions(statement: "Statement", account: AccountFile | None) -> Iterator[str]:
     """What speaks against a release, or for a second look at its schema or its account."""
-    from synthdp.report.statement import edited, read_off
-
     if math.isinf(statement.epsilon):
         yield "epsilon is infinite, so nothing protects the records. Do not release this"
     if statement.rehearsal:
@@ -263,9 +263,6 @@ def warn_of_large(budget: Budget) -> None:
 
 def foretold(schema: "Schema", budget: Budget) -> list[str]:
     """What public facts say of a fit before it is charged."""
-    from synthdp.schema.columns import has_declared_tree
-    from synthdp.schema.linked_tables import column_of
-
     lines = []
     found = generators.findable(schema, budget)
     found = {name: least for name, least in found.items() if not has_declared_tree(column_of(schema, name))}
@@ -285,9 +282,6 @@ def foretold(schema: "Schema", budget: Budget) -> list[str]:
 
 def compared(schema: "Schema") -> list[str]:
     """The rules by which a time may be no later than a day: no time of that day would do."""
-    from synthdp.schema.columns import Datetime
-    from synthdp.schema.rules import Order
-
     lines = []
     for rule in schema.rules:
         if not isinstance(rule, Order):
@@ -408,9 +402,6 @@ def fitted(
 
 def say_what_was_charged(ledger: Path, budget: Budget, next_step: str, account: AccountFile | None) -> None:
     """Say what a fit that ended without a release has cost, if anything, and what can be done."""
-    from synthdp import accounting
-    from synthdp.report.words import upper
-
     if not ledger.exists():
         return
     held = Ledger.read(ledger)
@@ -437,6 +428,4 @@ def _entered(account: AccountFile | None, held: Ledger) -> str:
 
 
 def guarantee(epsilon: float, delta: float, unit: str, accountant: str) -> str:
-    from synthdp.report.words import upper
-
     return f"epsilon {upper(epsilon)} at delta {delta:g} per {unit} (by {accountant})"

@@ -9,13 +9,11 @@ import json
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from synthdp.errors import BadInput
 from synthdp.files import atomic, strict_json
-
-if TYPE_CHECKING:
-    from synthdp.schema.schema import Schema
+from synthdp.schema.schema import Schema
 
 DRAFT, CHECK, VALUES = "a draft", "a check", "a check that showed cells"
 NO_FACTS = ("declared_by", "name", "notes", "targets")  # keys of a schema that no look at records says anything about
@@ -26,7 +24,7 @@ def log_of(schema: Path) -> Path:
     return schema.parent / "internal" / f"{schema.stem}.looks.json"
 
 
-def keep(schema: Path, what: str, held: "Schema") -> None:
+def keep(schema: Path, what: str, held: Schema) -> None:
     """Note a look at real records under this schema."""
     path = log_of(schema)
     path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -34,7 +32,7 @@ def keep(schema: Path, what: str, held: "Schema") -> None:
     atomic.write(path, json.dumps(looks, indent=1) + "\n", private=True)
 
 
-def carry(schema: Path, held: "Schema", copy: Path, copied: "Schema") -> None:
+def carry(schema: Path, held: Schema, copy: Path, copied: Schema) -> None:
     """Enter the looks that concern a schema's file in the log of its copy too. A look under the facts that the schema has now is entered as
     one under `copied`, the facts that the copy should have: so the copy does not count as edited."""
     now, known = {digest(held): digest(copied)}, _read(log_of(copy))
@@ -43,14 +41,14 @@ def carry(schema: Path, held: "Schema", copy: Path, copied: "Schema") -> None:
         atomic.write(log_of(copy), json.dumps([*known, *new], indent=1) + "\n", private=True)
 
 
-def edited_after(schema: Path, held: "Schema") -> tuple[str, ...]:
+def edited_after(schema: Path, held: Schema) -> tuple[str, ...]:
     """The kinds of looks since which the public facts of this schema were edited; of checks the kind that shows most."""
     now = digest(held)
     found = dict.fromkeys(str(look["look"]) for look in _read(log_of(schema)) if look["schema"] != now)
     return tuple(look for look in found if look != CHECK or VALUES not in found)
 
 
-def digest(schema: "Schema") -> str:
+def digest(schema: Schema) -> str:
     """The hash of the public facts, without who declares them and without marks for review."""
     facts = {name: value for name, value in schema.to_dict().items() if name not in NO_FACTS}
     facts["columns"] = {name: _unmarked(column) for name, column in schema.facts().items()}

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -17,9 +17,7 @@ from synthdp.cli import NEXT
 from synthdp.errors import BadInput, listed
 from synthdp.files import atomic, private_folder
 from synthdp.ledger.ledger import check_free
-
-if TYPE_CHECKING:
-    from synthdp.schema.schema import Schema
+from synthdp.schema.schema import Schema
 
 
 def folder(name: str, *, force: bool) -> Path:
@@ -85,7 +83,7 @@ def seen(schema: Path) -> Path:
     return schema.with_name(f"{schema.stem}.seen.internal.yaml")
 
 
-def records(name: str, schema: "Schema", *, force: bool) -> Path:
+def records(name: str, schema: Schema, *, force: bool) -> Path:
     """The file to write records to, or the folder where they are pictures and the name has no ending."""
     from synthdp.sets import record_files
 
@@ -103,9 +101,8 @@ def records(name: str, schema: "Schema", *, force: bool) -> Path:
 NEW, LEDGER, RELEASE = "ledger.new.jsonl", "ledger.jsonl", "release"
 CHECKPOINT = "checkpoint.safetensors"
 ANSWERS = f"{CHECKPOINT}.answers"
-SAVED = tuple(
-    f"{name}{ending}" for name in (CHECKPOINT, ANSWERS) for ending in ("", ".next")
-)  # of a fit that may go on
+# Of a fit that may go on.
+SAVED = tuple(f"{name}{ending}" for name in (CHECKPOINT, ANSWERS) for ending in ("", ".next"))
 CANARIES = "canaries.json"
 
 
@@ -162,7 +159,7 @@ def warn(text: str) -> None:
     print(f"synthdp: warning: {text}", file=sys.stderr)
 
 
-def left_out(schema: "Schema") -> list[str]:
+def left_out(schema: Schema) -> list[str]:
     """A line that names the columns which synthetic files lack, because the schema ignores them; none where there are none."""
     names = [column.name for column in schema.ignored]
     return [f"left out   synthetic files lack ignored columns: {listed(names)}"] if names else []

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.cli import settings
 from synthdp.errors import BadInput
-from synthdp.tables import source
+from synthdp.schema.schema import Schema
+from synthdp.sets import named
+from synthdp.tables import database_url, source
 from synthdp.tables import source as tables
 
 if TYPE_CHECKING:
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-    from synthdp.schema.schema import Schema
     from synthdp.tables.database_url import Address
 
     Records = pd.DataFrame | dict[str, pd.DataFrame]  # a table, or linked ones by name
@@ -24,15 +25,12 @@ if TYPE_CHECKING:
 # ---- Which files are counted where they are, by DuckDB, and which are read into memory.
 
 
-LARGE = (
-    1 << 30
-)  # bytes of a file from which on the steward says where it is counted, if the generator asks for counts alone
+# Bytes of a file from which on the steward says where it is counted, if the generator asks for counts alone.
+LARGE = 1 << 30
 
 
 def address_of(options: settings.Data) -> "Address | None":
     """The table of a database that the options name. Raises `BadInput` where they name a table and no database."""
-    from synthdp.tables import database_url
-
     url = options.path or options.train
     if options.vocabulary is not None and options.format != "omop":
         raise BadInput("data.vocabulary belongs to data.format=omop")
@@ -65,8 +63,6 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "sour
         _check_in_memory(options)
         return None
     if address is not None:
-        from synthdp.tables import database_url
-
         if options.engine == "duckdb" and not address.url.startswith("duckdb:"):
             raise BadInput(
                 "data.engine=duckdb takes files and duckdb: URLs: leave it out to count the table where it is, or give data.engine=memory"
@@ -140,8 +136,6 @@ def refuse(options: settings.Fit, *, canaries: bool) -> None:
 
 def declared(source: settings.Data) -> "Schema":
     """The public schema of the records, with the target that the options name. No record is read."""
-    from synthdp.sets import named
-
     _refuse_both(source)
     if source.name is not None:
         return _targeted(named.schema_of(source.name), source.target)
@@ -158,8 +152,6 @@ def declared(source: settings.Data) -> "Schema":
 
 def _loaded(source: settings.Data, file: str) -> "Schema":
     """The schema in a file, with the target that the options name; of a CDM with its note, and held against the vocabulary."""
-    from synthdp.schema.schema import Schema
-
     address_of(source)  # which refuses options that contradict each other
     schema = _targeted(Schema.load(file), source.target)
     if source.format != "omop":
@@ -207,8 +199,6 @@ def training(
     source: settings.Data, generator: Any, check: "Callable[[Schema], None]"
 ) -> "tuple[Schema, Records | tables.Source]":
     """The schema and the records, which are read when `check` does not refuse; or where they stay."""
-    from synthdp.sets import named
-
     schema = declared(source)
     check(schema)
     if source.name is not None:
@@ -219,8 +209,6 @@ def training(
 
 def reviewed(source: settings.Data) -> "tuple[Schema, Records]":
     """The schema, which nobody needs to have declared yet, and the records, in memory."""
-    from synthdp.sets import named
-
     _refuse_both(source)
     if source.name is not None:
         return _targeted(named.schema_of(source.name), source.target), named.load(source.name).train
@@ -247,8 +235,6 @@ def as_written(source: settings.Data, schema: "Schema", records: "Records") -> "
 
 def real(source: settings.Data) -> "tuple[Schema, Records, Records]":
     """The schema, and the real records: those that were fitted and those that were held out."""
-    from synthdp.sets import named
-
     _refuse_both(source)
     if source.name is not None:
         chosen = named.load(source.name)
@@ -310,7 +296,6 @@ def _read(path: str, schema: "Schema", address: "Address | None" = None) -> "Rec
 
     from synthdp.schema import check
     from synthdp.sets import record_files
-    from synthdp.tables import database_url
 
     if schema.tables:
         if address is not None or database_url.is_url(path):

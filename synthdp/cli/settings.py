@@ -1,4 +1,5 @@
-"""The options of each command: dataclasses, from which the command line's schema and `--help` are derived."""
+"""The options of each command: dataclasses, from which the command line's schema and `--help` are derived. `OPTIONS` and `GROUPS` say
+which command has which."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
@@ -90,8 +91,6 @@ class DataAccount:
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """Options of `synthdp fit`."""
-
     out: str = option(MISSING, "folder to write; its release/ may leave, its internal/ must not")
     seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped 'not for release'")
     invalid: Literal["error", "clamp"] = option(
@@ -133,8 +132,6 @@ class PlanOf(Fit):
 
 @dataclass(frozen=True, kw_only=True)
 class PateOf:
-    """Options of `synthdp pate`."""
-
     out: str = option(MISSING, "folder to write; its release/ and labelled records may leave, its internal/ must not")
     public: str = option(
         MISSING, "file of public records that the teachers label: the columns of the sensitive ones, without the target"
@@ -182,8 +179,6 @@ class PateOf:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """Options of `synthdp check`."""
-
     out: str | None = option(None, "file for the report as JSON (internal); default: print it")
     values: bool = option(False, "also show the cells that break a rule; the report says that they were shown")
     force: bool = option(False, "overwrite an existing file")
@@ -191,8 +186,6 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """Options of `synthdp split`."""
-
     path: str = option(
         MISSING,
         "records to split: a file of a table as fit reads it, URL#TABLE of a database (into .parquet), or pictures",
@@ -248,8 +241,6 @@ class Audit:
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """Options of `synthdp sample`."""
-
     release: str = option(MISSING, "folder of a release")
     rows: int = option(MISSING, "number of synthetic records; of linked tables, of people")
     out: str = option(
@@ -289,8 +280,6 @@ class Judge(Choices):
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate:
-    """Options of `synthdp evaluate`."""
-
     synthetic: str = option(
         MISSING, "synthetic records, as `synthdp sample` wrote them: a file, or URL#TABLE of a database"
     )
@@ -304,8 +293,6 @@ class Evaluate:
 
 @dataclass(frozen=True, kw_only=True)
 class Compare:
-    """Options of `synthdp compare`."""
-
     runs: str = option(MISSING, "folder that holds the releases, as fit --multirun out=FOLDER wrote them")
     out: str | None = option(None, "folder for compare.json, .md, .html and .svg (internal); default: RUNS/comparison")
     force: bool = option(
@@ -316,8 +303,6 @@ class Compare:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """Options of `synthdp report`."""
-
     release: str = option(MISSING, "folder of a release")
     out: str = option(MISSING, "folder for statement.html and statement.json")
     public: str | None = option(
@@ -329,8 +314,6 @@ class Report:
 
 @dataclass(frozen=True, kw_only=True)
 class Verify:
-    """Options of `synthdp verify`."""
-
     release: str = option(MISSING, "folder of a release")
     public: str | None = option(
         None, "public key (public.pem) that must have signed the release; never take it from the release itself"
@@ -339,8 +322,6 @@ class Verify:
 
 @dataclass(frozen=True, kw_only=True)
 class Keygen:
-    """Options of `synthdp keygen`."""
-
     out: str = option(
         MISSING,
         "folder for private.pem and public.pem; set SYNTHDP_PASSPHRASE in the environment to encrypt the private key",
@@ -349,8 +330,6 @@ class Keygen:
 
 @dataclass(frozen=True, kw_only=True)
 class Sign:
-    """Options of `synthdp sign`."""
-
     release: str = option(MISSING, "folder of a release")
     key: str = option(
         MISSING, "private key (private.pem); SYNTHDP_PASSPHRASE in the environment opens an encrypted one"
@@ -426,8 +405,6 @@ class Calibrate:
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """Options of `synthdp schema`."""
-
     path: str | None = option(
         None, "records to draft a schema from: a file, the URL of a database, or a folder of pictures"
     )
@@ -457,22 +434,11 @@ class Draft:
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """Options of `synthdp data`."""
-
-    format: Format = option("text", "text or json")
-
-
-@dataclass(frozen=True, kw_only=True)
-class BudgetOf:
-    """Options of `synthdp budget`."""
-
     format: Format = option("text", "text or json")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demo:
-    """Options of `synthdp demo`."""
-
     out: str = option("outputs/demo", "folder for everything that the demo writes")
     histories: bool = option(False, "linked tables of a made-up clinic, in place of the embedded table")
     seed: int | None = option(None, "make a rehearsal: its noise is reproducible, so it is stamped 'not for release'")
@@ -481,8 +447,6 @@ class Demo:
 
 @dataclass(frozen=True, kw_only=True)
 class Completion:
-    """Options of `synthdp completion`."""
-
     shell: Literal["bash", "zsh"] = option("bash", "bash or zsh; `synthdp completion zsh` also works")
 
 
@@ -504,7 +468,7 @@ OPTIONS: dict[str, Any] = {
     "calibrate": Calibrate,
     "schema": Draft,
     "data": Listing,
-    "budget": BudgetOf,
+    "budget": Listing,
     "audit": Audit,
     "demo": Demo,
     "completion": Completion,

@@ -2,8 +2,6 @@
 
 import json
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -32,27 +30,13 @@ NEEDS = {"lnmax": ("gamma",), "gnmax": ("sigma",), "confident": ("threshold", "s
 MAY = {"confident": ("answers",)}
 WARNING = "INTERNAL, not for release: it is computed from the votes, so it is private itself"
 
-Orders = tuple[float, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Analysis:
-    """An aggregator's two analyses, as functions of the orders, and the events that a ledger holds of it."""
-
-    orders: Orders
-    independent: Callable[[Orders], pate.DataIndependent]
-    dependent: Callable[[Orders], pate.DataDependent]
-    events: Plan
-
 
 def epsilon(options: settings.EpsilonOf) -> None:
     """Print both figures side by side, and what a statement says of these queries; raises `BadInput` for impossible options."""
     _check(options)
     votes = _rows(options)
-    analysis = _ANALYSES[str(options.aggregator)](options, votes)
-    orders = analysis.orders if options.orders is None else options.orders
-    independent, dependent = analysis.independent(orders), analysis.dependent(orders)
-    accountant, booked = accounting.best(analysis.events, options.delta)
+    independent, dependent, events = _analysed(options, votes)
+    accountant, booked = accounting.best(events, options.delta)
     if options.format == "json":
         _print_json(options, len(votes), independent, dependent, (accountant, booked))
         return
@@ -128,48 +112,34 @@ def _rows(options: settings.EpsilonOf) -> np.ndarray:
     return votes[: options.queries]
 
 
-def _lnmax(options: settings.EpsilonOf, votes: np.ndarray) -> Analysis:
-    gamma, delta = _positive("gamma", options.gamma), options.delta
-    return Analysis(
-        orders=pate.lnmax.ORDERS,
-        independent=lambda orders: pate.lnmax.independent(gamma, len(votes), delta, orders),
-        dependent=lambda orders: pate.lnmax.dependent(votes, gamma, delta, orders),
-        events=(Entry(Vote(noise=1 / (2 * gamma), law="laplace"), len(votes)),),
-    )
-
-
-def _gnmax(options: settings.EpsilonOf, votes: np.ndarray) -> Analysis:
-    sigma, delta = _positive("sigma", options.sigma), options.delta
-    return Analysis(
-        orders=pate.gnmax.ORDERS,
-        independent=lambda orders: pate.gnmax.independent(sigma, len(votes), delta, orders),
-        dependent=lambda orders: pate.gnmax.dependent(votes, sigma, delta, orders),
-        events=(Entry(Vote(noise=sigma / math.sqrt(2)), len(votes)),),
-    )
-
-
-def _confident(options: settings.EpsilonOf, votes: np.ndarray) -> Analysis:
-    threshold, delta = float(options.threshold or 0.0), options.delta
+def _analysed(options: settings.EpsilonOf, votes: np.ndarray) -> tuple[pate.DataIndependent, pate.DataDependent, Plan]:
+    """What the answers cost for any votes and for these, and the events that a ledger holds of them."""
+    delta, queries = options.delta, len(votes)
+    orders = pate.lnmax.ORDERS if options.aggregator == "lnmax" else pate.gnmax.ORDERS
+    if options.orders is not None:
+        orders = options.orders
+    if options.aggregator == "lnmax":
+        gamma = _positive("gamma", options.gamma)
+        independent = pate.lnmax.independent(gamma, queries, delta, orders)
+        dependent = pate.lnmax.dependent(votes, gamma, delta, orders)
+        return independent, dependent, (Entry(Vote(noise=1 / (2 * gamma), law="laplace"), queries),)
+    if options.aggregator == "gnmax":
+        sigma = _positive("sigma", options.sigma)
+        independent = pate.gnmax.independent(sigma, queries, delta, orders)
+        dependent = pate.gnmax.dependent(votes, sigma, delta, orders)
+        return independent, dependent, (Entry(Vote(noise=sigma / math.sqrt(2)), queries),)
+    threshold = float(options.threshold or 0.0)
     sigma1, sigma2 = _positive("sigma1", options.sigma1), _positive("sigma2", options.sigma2)
-    answers = len(votes) if options.answers is None else options.answers
-    if not 0 <= answers <= len(votes):
-        raise BadInput(f"answers must be from 0 to {len(votes)}, the number of queries; got {answers}")
-    return Analysis(
-        orders=pate.gnmax.ORDERS,
-        independent=lambda orders: pate.confident.independent(sigma1, sigma2, len(votes), answers, delta, orders),
-        dependent=lambda orders: pate.confident.expected(votes, threshold, sigma1, sigma2, delta, orders),
-        events=(Entry(Vote(noise=sigma1), len(votes)), Entry(Vote(noise=sigma2 / math.sqrt(2)), answers)),
-    )
+    answers = queries if options.answers is None else options.answers
+    if not 0 <= answers <= queries:
+        raise BadInput(f"answers must be from 0 to {queries}, the number of queries; got {answers}")
+    independent = pate.confident.independent(sigma1, sigma2, queries, answers, delta, orders)
+    dependent = pate.confident.expected(votes, threshold, sigma1, sigma2, delta, orders)
+    events = (Entry(Vote(noise=sigma1), queries), Entry(Vote(noise=sigma2 / math.sqrt(2)), answers))
+    return independent, dependent, events
 
 
 def _positive(name: str, value: float | None) -> float:
     if value is None or not 0 < value < math.inf:
         raise BadInput(f"{name} must be a finite number greater than 0, got {value}")
     return value
-
-
-_ANALYSES: dict[str, Callable[[settings.EpsilonOf, np.ndarray], Analysis]] = {
-    "lnmax": _lnmax,
-    "gnmax": _gnmax,
-    "confident": _confident,
-}

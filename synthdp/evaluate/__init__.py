@@ -4,21 +4,22 @@ Everything here reads real records, so every figure is outside epsilon: internal
 not: it is for whoever analyses synthetic sets.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from synthdp.evaluate.combine import Combined, combine
-from synthdp.evaluate.evaluation_page import write
-from synthdp.evaluate.run import evaluate
 
 if TYPE_CHECKING:
+    from synthdp.evaluate.evaluation_page import write
     from synthdp.evaluate.linked import evaluate_tables
+    from synthdp.evaluate.run import evaluate
 
 __all__ = ["Combined", "combine", "evaluate", "evaluate_tables", "write"]
+# With pandas, for which nobody else waits.
+_HOMES = {"evaluate": "run", "evaluate_tables": "linked", "write": "evaluation_page"}
 
 
 def __getattr__(name: str) -> Any:
-    if name != "evaluate_tables":
+    if name not in _HOMES:
         raise AttributeError(f"module 'synthdp.evaluate' has no attribute {name!r}")
-    from synthdp.evaluate.linked import evaluate_tables  # with pandas, for which the package does not wait
-
-    return evaluate_tables
+    return getattr(importlib.import_module(f"synthdp.evaluate.{_HOMES[name]}"), name)

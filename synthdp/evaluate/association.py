@@ -1,19 +1,14 @@
 """Pairwise association of columns of any kind, and how far synthetic rows are from real ones in it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from synthdp.evaluate.fidelity import no_rows, over_sets
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.tables import Axis, Table
-
+from synthdp.evaluate.tables import Axis, Table
 
 LEAST_ROWS = 50  # with both values, for an association of two columns; or all rows, if there are fewer
 MEASURES = {
@@ -64,10 +59,9 @@ def difference(synthetic: Table, train: Table, test: Table) -> dict[str, Any] | 
     if not len(upper[0]):
         return None
     s, t, v = (associations(table)[np.ix_(keep, keep)] * known for table in (synthetic, train, test))
-    result = over_sets([float(x) for x in np.abs(s - t)[upper]])
-    result["floor"] = over_sets([float(x) for x in np.abs(v - t)[upper]])
+    result = over_sets(np.abs(s - t)[upper], np.abs(v - t)[upper])
     result["names"] = [train.axes[i].name for i in keep]
-    result["train"], result["synthetic"] = _rows(t), _rows(s)
+    result["train"], result["synthetic"] = t.tolist(), s.tolist()
     result["measures"] = dict(MEASURES)
     return result
 
@@ -102,11 +96,9 @@ def of_numbers(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, A
     found: dict[str, Any] = {}
     for name, prepare in (("pearson", np.asarray), ("spearman", _ranks)):
         made, real, held = (_correlations(prepare(values))[upper] for values in (s, t, v))
-        found[name] = over_sets([float(x) for x in np.abs(made - real)])
-        found[name]["floor"] = over_sets([float(x) for x in np.abs(held - real)])
+        found[name] = over_sets(np.abs(made - real), np.abs(held - real))
     off, floor = (np.abs(_means(values)) for values in (s, v))  # those of the training rows are 0
-    found["means"] = over_sets([float(x) for x in off])
-    found["means"]["floor"] = over_sets([float(x) for x in floor])
+    found["means"] = over_sets(off, floor)
     found["means"]["columns"] = {train.axes[i].name: float(x) for i, x in zip(keep, off, strict=True)}
     return found, None
 
@@ -122,13 +114,7 @@ def _means(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.nansum(values, axis=0) / known, dtype=np.float64)
 
 
-def _rows(matrix: NDArray[np.float64]) -> list[list[float]]:
-    return [[float(x) for x in row] for row in matrix]
-
-
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    from scipy.stats import rankdata
-
     if not values.size:
         return values
     return np.asarray(rankdata(values, axis=0, nan_policy="omit"), dtype=np.float64)
@@ -267,8 +253,7 @@ def range_error(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, 
         return None, reason or "no column has a domain to draw ranges from"
     s, t, v = (shares(queries, table) for table in (synthetic, train, test))
     worst = int(np.argmax(np.abs(s - t)))
-    entry = over_sets([float(x) for x in np.abs(s - t)])
-    entry["floor"] = over_sets([float(x) for x in np.abs(v - t)])
+    entry = over_sets(np.abs(s - t), np.abs(v - t))
     entry["share"] = float(t.mean())
     words = " and ".join(condition.text(train.axes[condition.column]) for condition in queries[worst])
     entry["worst"] = {"query": words, "synthetic": float(s[worst]), "train": float(t[worst])}

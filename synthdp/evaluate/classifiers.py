@@ -4,143 +4,104 @@ The twelve of the PATE-GAN paper (Jordon, Yoon & van der Schaar 2019, section 5)
 gradient boosting, which it repeats in a twentieth of the time.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.evaluate.estimators import QUIET, Margins, Model, Passes, Setting, boosting, limited, of_sklearn
+from synthdp.evaluate.estimators import QUIET, Margins, Model, Passes, Setting, boosting, limited, model
 from synthdp.evaluate.features import Features
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.tables import Table
+from synthdp.evaluate.tables import Table
 
 Classifier = Model
-
+XGBOOST = Model(
+    id="xgb",
+    label="XGBoost",
+    form="codes",
+    seeded=True,
+    make=lambda setting: importlib.import_module("xgboost").XGBClassifier(
+        tree_method="hist", n_jobs=1, random_state=setting.seed
+    ),
+    note="100 trees over histograms",
+    needs="xgboost",
+)
 CLASSIFIERS: dict[str, Classifier] = {
     entry.id: entry
     for entry in (
-        Classifier(
-            id="hgb",
-            label="Gradient boosting",
-            form="codes",
+        boosting("ensemble.HistGradientBoostingClassifier"),
+        # On thousands of one-hot columns later steps cost minutes and fit noise; on Adult it converges in 76.
+        model(
+            "lr",
+            "Logistic regression",
+            "one_hot",
+            "linear_model.LogisticRegression",
+            "at most 200 steps",
+            C=1.0,
+            max_iter=200,
+        ),
+        model(
+            "rf",
+            "Random forest",
+            "codes",
+            "ensemble.RandomForestClassifier",
+            "100 trees with at least 3 rows a leaf",
             seeded=True,
-            make=lambda setting: boosting("ensemble.HistGradientBoostingClassifier", setting),
-            note="100 trees over histograms, half of the columns per split",
+            threads=True,
+            n_estimators=100,
+            min_samples_leaf=3,
+            max_features="sqrt",
         ),
-        Classifier(
-            id="lr",
-            label="Logistic regression",
-            form="one_hot",
-            seeded=False,
-            # On thousands of one-hot columns later steps cost minutes and fit noise; on Adult it converges in 76.
-            make=lambda _: of_sklearn("linear_model.LogisticRegression", C=1.0, max_iter=200),
-            note="at most 200 steps",
-        ),
-        Classifier(
-            id="rf",
-            label="Random forest",
-            form="codes",
-            seeded=True,
-            make=lambda setting: of_sklearn(
-                "ensemble.RandomForestClassifier",
-                n_estimators=100,
-                min_samples_leaf=3,
-                max_features="sqrt",
-                n_jobs=setting.jobs,
-                random_state=setting.seed,
-            ),
-            note="100 trees with at least 3 rows a leaf",
-        ),
-        Classifier(
-            id="gnb",
-            label="Gaussian naive Bayes",
-            form="dense",
-            seeded=False,
-            make=lambda _: of_sklearn("naive_bayes.GaussianNB"),
-        ),
-        Classifier(
-            id="bnb",
-            label="Bernoulli naive Bayes",
-            form="one_hot",
-            seeded=False,
-            make=lambda _: of_sklearn("naive_bayes.BernoulliNB"),  # numbers: above their mean or not
-        ),
-        Classifier(
+        model("gnb", "Gaussian naive Bayes", "dense", "naive_bayes.GaussianNB"),
+        model("bnb", "Bernoulli naive Bayes", "one_hot", "naive_bayes.BernoulliNB"),  # numbers: above their mean or not
+        Model(
             id="svm",
             label="Linear SVM",
             form="one_hot",
             seeded=False,
-            make=lambda _: Margins(of_sklearn("svm.LinearSVC", dual=False, max_iter=200)),
+            make=lambda _: Margins(dual=False, max_iter=200),
             note="primal, at most 200 steps; probabilities by Platt's logistic curve on the training rows",
         ),
-        Classifier(
-            id="tree",
-            label="Decision tree",
-            form="codes",
+        model(
+            "tree",
+            "Decision tree",
+            "codes",
+            "tree.DecisionTreeClassifier",
+            "at least 3 rows a leaf",
             seeded=True,
-            make=lambda setting: of_sklearn(
-                "tree.DecisionTreeClassifier", min_samples_leaf=3, random_state=setting.seed
-            ),
-            note="at least 3 rows a leaf",
+            min_samples_leaf=3,
         ),
-        Classifier(
-            id="lda",
-            label="Linear discriminant analysis",
-            form="dense",
-            seeded=False,
-            make=lambda _: of_sklearn(
-                "discriminant_analysis.LinearDiscriminantAnalysis", solver="lsqr", shrinkage=1e-3
-            ),
-            note="covariance shrunk by 0.001, so that collinear columns have a solution",
+        model(
+            "lda",
+            "Linear discriminant analysis",
+            "dense",
+            "discriminant_analysis.LinearDiscriminantAnalysis",
+            "covariance shrunk by 0.001, so that collinear columns have a solution",
+            solver="lsqr",
+            shrinkage=1e-3,
         ),
-        Classifier(
-            id="ada",
-            label="AdaBoost",
-            form="filled",
+        model("ada", "AdaBoost", "filled", "ensemble.AdaBoostClassifier", "50 stumps", seeded=True, n_estimators=50),
+        model(
+            "bag",
+            "Bagging",
+            "codes",
+            "ensemble.BaggingClassifier",
+            "10 trees of unlimited depth",
             seeded=True,
-            make=lambda setting: of_sklearn("ensemble.AdaBoostClassifier", n_estimators=50, random_state=setting.seed),
-            note="50 stumps",
+            threads=True,
+            n_estimators=10,
         ),
-        Classifier(
-            id="bag",
-            label="Bagging",
-            form="codes",
-            seeded=True,
-            make=lambda setting: of_sklearn(
-                "ensemble.BaggingClassifier", n_estimators=10, n_jobs=setting.jobs, random_state=setting.seed
-            ),
-            note="10 trees of unlimited depth",
-        ),
-        Classifier(
+        Model(
             id="mlp",
             label="Multi-layer perceptron",
             form="dense",
             seeded=True,
-            make=lambda setting: Passes(
-                of_sklearn("neural_network.MLPClassifier", hidden_layer_sizes=(100,), random_state=setting.seed)
-            ),
+            make=lambda setting: Passes(hidden_layer_sizes=(100,), random_state=setting.seed),
             note="one layer of 100 units; 15 to 200 passes, so that it sees about 500,000 rows",
         ),
-        Classifier(
-            id="xgb",
-            label="XGBoost",
-            form="codes",
-            seeded=True,
-            make=lambda setting: importlib.import_module("xgboost").XGBClassifier(
-                tree_method="hist", n_jobs=1, random_state=setting.seed
-            ),
-            note="100 trees over histograms",
-            needs="xgboost",
-        ),
+        XGBOOST,
     )
 }
 # What a name stands for where `models` is given as one.

@@ -4,29 +4,25 @@ A visit is a record of the table that has an `order`, and a person its unit. The
 the schema alone (`Types.of`), so that the figures of several releases can be compared.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
+from synthdp.evaluate.association import associations, enough
 from synthdp.evaluate.attacks.case import unit_codes
 from synthdp.evaluate.tables import BOOLEAN, Axis, Table, table_of
+from synthdp.schema.linked_tables import Table as Linked
 from synthdp.schema.linked_tables import limit, places_of
+from synthdp.schema.schema import Schema
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+Whole = NDArray[np.int64]
+Numbers = NDArray[np.float64]
 
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from synthdp.schema.linked_tables import Table as Linked
-    from synthdp.schema.schema import Schema
-
-    Whole = NDArray[np.int64]
-    Numbers = NDArray[np.float64]
 
 MOST_TYPES = 8  # of more codes, neighbours in the order of their declaration are one type
 TIMELINES = 10
@@ -53,7 +49,7 @@ class Histories:
     @classmethod
     def of(
         cls, frame: pd.DataFrame, there: NDArray[np.bool_], schema: Schema, axes: Sequence[Axis], role: str
-    ) -> Histories:
+    ) -> "Histories":
         """`there` tells which rows are visits; the others stand for people without any. The axes hold the order column."""
         order = str(schema.order)
         owner = np.unique(unit_codes(frame, frame.iloc[:0], str(schema.unit))[0], return_inverse=True)[1]
@@ -97,7 +93,7 @@ class Types:
     labels: tuple[str, ...]
 
     @classmethod
-    def of(cls, schema: Schema, axes: Sequence[Axis]) -> Types | None:
+    def of(cls, schema: Schema, axes: Sequence[Axis]) -> "Types | None":
         """The first categorical column of visits that is no target, else the first ordinal or boolean one, else a target; None where there
         is none. More than 8 codes are joined into 8 runs in the declared order."""
         found = [axis for axis in own_axes(schema, axes) if axis.is_classes]
@@ -182,10 +178,10 @@ def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) ->
     found["types"] = {"column": types.axis.name, "labels": [types.labels[code] for code in used], "coarse": coarse}
     steps, orders = shares[2], shares[3]
     found["steps"] = steps and {
-        **_apart(steps),
+        **apart(*steps.values()),
         "shares": {name: each.reshape(size, size)[np.ix_(used, used)].tolist() for name, each in steps.items()},
     }
-    found["orders"] = orders and {**_apart(orders), "common": list(_common(orders, types.labels))}
+    found["orders"] = orders and {**apart(*orders.values()), "common": list(_common(orders, types.labels))}
     return found
 
 
@@ -194,7 +190,6 @@ def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any
     people over all pairs, and `pairs` {"last", "present", "synthetic", "train", "test"}: each column with itself, then at most five others
     that lost 0.1 or more. Columns that are constant among training people are left out, and pairs that are not `enough` have 0. None where
     none is left, or where a set has no visit that follows another."""
-    from synthdp.evaluate.association import associations, enough
     from synthdp.evaluate.figures import is_lost, kept
 
     varied = [axis for axis in axes if len(np.unique(_present(sets["train"].table.column(axis.name)))) > 1]
@@ -240,11 +235,9 @@ def _shares(
     return found
 
 
-def _apart(shares: Mapping[str, Numbers]) -> dict[str, float]:
-    return {
-        "tvd": float(np.abs(shares["synthetic"] - shares["train"]).sum() / 2),
-        "real": float(np.abs(shares["test"] - shares["train"]).sum() / 2),
-    }
+def apart(synthetic: Numbers, train: Numbers, test: Numbers) -> dict[str, float]:
+    """Total variation distances of shares from those of the training records: of the synthetic and, beside them, of the held-out ones."""
+    return {name: float(np.abs(each - train).sum() / 2) for name, each in (("tvd", synthetic), ("real", test))}
 
 
 def _common(orders: Mapping[str, Numbers], labels: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -1,20 +1,20 @@
 """Can synthetic rows be told from real ones? The classifier two-sample test (Lopez-Paz & Oquab 2017), and pMSE."""
 
-from __future__ import annotations
-
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 from synthdp.evaluate.classifiers import CLASSIFIERS, chances
 from synthdp.evaluate.estimators import limited
 from synthdp.evaluate.features import Features
 from synthdp.evaluate.scores import summary
 from synthdp.evaluate.tables import Table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FOLDS = 3
 # Per side: more rows only sharpen a figure that is read to two digits.
@@ -33,8 +33,6 @@ def detection_auc(left: Table, right: Table, seed: int, jobs: int) -> float:
 
     Equally many rows of both, drawn without replacement; the mean over folds that the seed draws.
     """
-    from sklearn.metrics import roc_auc_score
-
     rng = np.random.default_rng((11, seed))
     rows = min(left.rows, right.rows, MOST_ROWS)
     parts = [table.values[rng.choice(table.rows, size=rows, replace=False)] for table in (left, right)]
@@ -88,10 +86,6 @@ def pmse(synthetic: Table, train: Table, test: Table, *, seeds: int = 3) -> tupl
 
 def propensity_error(left: Table, right: Table) -> tuple[float, int]:
     """pMSE of the model that tells left (1) from right (0), fitted on all rows of both; its number of main effects."""
-    from scipy.linalg import qr
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
     both = Table(axes=left.axes, values=np.concatenate([left.values, right.values]))
     labels = np.repeat(np.array([1, 0]), [left.rows, right.rows])
     design = Features.fit(both).dense(both)

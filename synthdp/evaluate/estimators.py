@@ -1,29 +1,24 @@
 """The models themselves, made from a setting: scikit-learn's (and XGBoost's) with what time and awkward rows ask for."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 import threading
 import warnings
-from contextlib import ExitStack
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.svm import LinearSVC
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from synthdp.evaluate.features import Features
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from contextlib import AbstractContextManager
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.features import Form
-    from synthdp.evaluate.tables import Table
-
+from synthdp.evaluate.features import Features, Form
+from synthdp.evaluate.tables import Table
 
 # ---- One OpenMP and BLAS thread and no remarks of convergence while models are fitted, also from several threads.
 
@@ -37,8 +32,6 @@ def limited(threads: int, kind: str | None = None) -> AbstractContextManager[Any
 def _libraries(modules: int) -> Any:  # noqa: ARG001
     """The loaded libraries that have threads. To find them takes 6 ms, as long as a small fit: they are looked for again only
     where modules were imported since."""
-    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
-
     return ThreadpoolController()
 
 
@@ -72,15 +65,6 @@ class Quiet:
 QUIET = Quiet()
 
 
-class Estimator(Protocol):
-    """What scikit-learn's classifiers promise."""
-
-    classes_: NDArray[np.int64]
-
-    def fit(self, X: Any, y: NDArray[np.int64]) -> Any: ...
-    def predict_proba(self, X: Any) -> NDArray[np.float64]: ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class Setting:
     """What a fit may depend on besides its rows: the fitted features, the seed and the number of threads."""
@@ -110,70 +94,67 @@ def of_sklearn(path: str, **settings: Any) -> Any:
     return getattr(importlib.import_module(f"sklearn.{module}"), name)(**settings)
 
 
-def boosting(path: str, setting: Setting) -> Any:
+def model(
+    id: str,
+    label: str,
+    form: Form,
+    path: str,
+    note: str = "the library's defaults",
+    *,
+    seeded: bool = False,
+    threads: bool = False,
+    **settings: Any,
+) -> Model:
+    """A model of scikit-learn with these settings; one that is `seeded` gets the seed too, one with `threads` their number."""
+
+    def make(setting: Setting) -> Any:
+        more = {"random_state": setting.seed} if seeded else {}
+        return of_sklearn(path, **settings, **more, **({"n_jobs": setting.jobs} if threads else {}))
+
+    return Model(id=id, label=label, form=form, seeded=seeded, make=make, note=note)
+
+
+def boosting(path: str) -> Model:
     """Gradient boosting over histograms, of classes or of numbers."""
-    return of_sklearn(
-        path,
-        max_iter=100,
-        learning_rate=0.1,
-        max_features=0.5,
-        categorical_features=setting.features.nominal,
-        early_stopping=False,  # which splits off rows by class and so refuses a class of one row
-        random_state=setting.seed,
-    )
+
+    def make(setting: Setting) -> Any:
+        return of_sklearn(
+            path,
+            max_iter=100,
+            learning_rate=0.1,
+            max_features=0.5,
+            categorical_features=setting.features.nominal,
+            early_stopping=False,  # which splits off rows by class and so refuses a class of one row
+            random_state=setting.seed,
+        )
+
+    note = "100 trees over histograms, half of the columns per split"
+    return Model(id="hgb", label="Gradient boosting", form="codes", seeded=True, make=make, note=note)
 
 
-class Passes:
+class Passes(MLPClassifier):  # type: ignore[misc]
     """A network that sees about ROWS_SEEN rows while it learns, in LEAST to MOST passes: few rows need more of them."""
 
     ROWS_SEEN, LEAST, MOST = 500_000, 15, 200
 
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    @property
-    def classes_(self) -> NDArray[np.int64]:
-        """The class codes, in the order of the columns of `predict_proba`."""
-        codes: NDArray[np.int64] = self._inner.classes_
-        return codes
-
-    def fit(self, X: Any, y: NDArray[np.int64]) -> Passes:
-        """Train."""
-        passes = min(max(self.ROWS_SEEN // len(y), self.LEAST), self.MOST)
-        self._inner.set_params(max_iter=passes).fit(X, y)
+    def fit(self, X: Any, y: NDArray[np.int64]) -> "Passes":
+        self.max_iter = min(max(self.ROWS_SEEN // len(y), self.LEAST), self.MOST)
+        super().fit(X, y)
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """(rows, classes)."""
-        shares: NDArray[np.float64] = self._inner.predict_proba(X)
-        return shares
 
+class Margins(LinearSVC):  # type: ignore[misc]
+    """A linear model with probabilities: one logistic curve per class (Platt 1999), fitted on the training rows' own
+    decision values, for a linear model of few columns hardly bends to them; more than two classes are each taken against
+    the rest and normalised (Zadrozny & Elkan 2002)."""
 
-class Margins:
-    """A classifier of decision values with probabilities: one logistic curve per class (Platt 1999), fitted on the
-    training rows' own decision values, for a linear model of few columns hardly bends to them; more than two classes are
-    each taken against the rest and normalised (Zadrozny & Elkan 2002)."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-        self._curves: list[Any] = []
-
-    @property
-    def classes_(self) -> NDArray[np.int64]:
-        """The class codes, in the order of the columns of `predict_proba`."""
-        codes: NDArray[np.int64] = self._inner.classes_
-        return codes
-
-    def fit(self, X: Any, y: NDArray[np.int64]) -> Margins:
+    def fit(self, X: Any, y: NDArray[np.int64]) -> "Margins":
         """Train, then fit the curves."""
-        from sklearn.linear_model import LogisticRegression
-
-        self._inner.fit(X, y)
-        margins = self._decisions(X)
+        super().fit(X, y)
         against = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        self._curves = [
+        self.curves_ = [
             LogisticRegression(C=1e3).fit(margin[:, None], y == code)
-            for margin, code in zip(margins, against, strict=True)
+            for margin, code in zip(self._margins(X), against, strict=True)
         ]
         return self
 
@@ -181,7 +162,7 @@ class Margins:
         """(rows, classes)."""
         found = [
             curve.predict_proba(margin[:, None])[:, 1]
-            for curve, margin in zip(self._curves, self._decisions(X), strict=True)
+            for curve, margin in zip(self.curves_, self._margins(X), strict=True)
         ]
         if len(found) == 1:
             return np.column_stack([1 - found[0], found[0]])
@@ -189,8 +170,8 @@ class Margins:
         shares: NDArray[np.float64] = every / every.sum(axis=1, keepdims=True)
         return shares
 
-    def _decisions(self, X: Any) -> list[NDArray[np.float64]]:
-        values = self._inner.decision_function(X)
+    def _margins(self, X: Any) -> list[NDArray[np.float64]]:
+        values = self.decision_function(X)
         return [values] if values.ndim == 1 else list(values.T)
 
 
@@ -200,37 +181,20 @@ class Margins:
 REGRESSORS: dict[str, Model] = {
     entry.id: entry
     for entry in (
-        Model(
-            id="hgb",
-            label="Gradient boosting",
-            form="codes",
+        boosting("ensemble.HistGradientBoostingRegressor"),
+        model("lr", "Ridge regression", "one_hot", "linear_model.Ridge", "penalty 1", alpha=1.0),
+        # A third of the columns per split (Breiman 2001 for regression), and leaves that keep wide targets quick.
+        model(
+            "rf",
+            "Random forest",
+            "codes",
+            "ensemble.RandomForestRegressor",
+            "100 trees with at least 5 rows a leaf, a third of the columns per split",
             seeded=True,
-            make=lambda setting: boosting("ensemble.HistGradientBoostingRegressor", setting),
-            note="100 trees over histograms, half of the columns per split",
-        ),
-        Model(
-            id="lr",
-            label="Ridge regression",
-            form="one_hot",
-            seeded=False,
-            make=lambda _: of_sklearn("linear_model.Ridge", alpha=1.0),
-            note="penalty 1",
-        ),
-        Model(
-            id="rf",
-            label="Random forest",
-            form="codes",
-            seeded=True,
-            # A third of the columns per split (Breiman 2001 for regression), and leaves that keep wide targets quick.
-            make=lambda setting: of_sklearn(
-                "ensemble.RandomForestRegressor",
-                n_estimators=100,
-                min_samples_leaf=5,
-                max_features=1 / 3,
-                n_jobs=setting.jobs,
-                random_state=setting.seed,
-            ),
-            note="100 trees with at least 5 rows a leaf, a third of the columns per split",
+            threads=True,
+            n_estimators=100,
+            min_samples_leaf=5,
+            max_features=1 / 3,
         ),
     )
 }

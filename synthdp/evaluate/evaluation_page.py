@@ -1,17 +1,22 @@
 """The internal page: evaluation.json, and evaluation.html (and .pdf) with every figure of it in words, plots and tables."""
 
-from __future__ import annotations
-
 import json
 import os
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
 
 from synthdp import pages
 from synthdp.evaluate import figures
+from synthdp.evaluate.evaluation_plots import WORST_HEAT, calibration_plot, heat_map, marginal_plot, utility_plot
+from synthdp.evaluate.fidelity import REST, UNKNOWN, clock, plain
 from synthdp.evaluate.findings import (
     APPENDIX,
+    asks,
     decides,
     far_off,
     gap_of,
@@ -21,11 +26,11 @@ from synthdp.evaluate.findings import (
     overlapping,
     poor,
 )
+from synthdp.evaluate.images.image_page import STAMP as IMAGE_STAMP
+from synthdp.evaluate.images.image_page import asks as image_asks
+from synthdp.evaluate.images.image_page import cloud, context
 from synthdp.evaluate.scores import LOWER_IS_BETTER, METRIC_LABELS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+from synthdp.pages.pdf import write_pdf
 
 # ---- The sections of the internal page on tables, each from its part of the result; a part that is absent makes none.
 
@@ -87,8 +92,6 @@ def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _target(key: str, name: str, entry: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    from synthdp.evaluate.evaluation_plots import calibration_plot, utility_plot
-
     found = metrics(entry)
     groups = figures.by_arm(entry, names, found)
     cells = [value for _, rows in groups for _, values in rows for value in values if value]
@@ -194,8 +197,6 @@ def each_column(found: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[st
 
 
 def _one_category(column: Mapping[str, Any] | None) -> bool:
-    from synthdp.evaluate.fidelity import REST, UNKNOWN
-
     if column is None or column["kind"] not in ("category", "ordinal") or max(column["train"]) == 1.0:
         return False
     return any(
@@ -207,8 +208,6 @@ def _one_category(column: Mapping[str, Any] | None) -> bool:
 def numbers(found: Mapping[str, Any]) -> list[tuple[str, list[str], float, bool]]:
     """Column, quantiles and mean as "real / synthetic", the share of synthetic values outside the real range, and whether synthetic rows
     have a single value; such columns come first, then the largest shares."""
-    from synthdp.evaluate.fidelity import clock, plain
-
     rows = []
     for name, each in (found.get("numbers") or {}).items():
         said = partial(clock, form=each["time"]) if "time" in each else plain
@@ -289,8 +288,6 @@ def write(
         draft.write_text(text, encoding="utf-8")
         os.replace(draft, path)
     if pdf:
-        from synthdp.pages.pdf import write_pdf
-
         return (*texts, write_pdf(texts[folder / "evaluation.html"], folder / "evaluation.pdf"))
     return tuple(texts)
 
@@ -298,23 +295,14 @@ def write(
 def answers(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What the first screen says: the questions, verdicts, figures and sentences of `words.asks`."""
     if result.get("kind") == "images":
-        from synthdp.evaluate.images.image_page import asks as image_asks
-
         return image_asks(result)
-    from synthdp.evaluate.findings import asks
-
     return asks(result)
 
 
 def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
     """The page as text; also of a result of schema_version 1, whose page lacks what it lacks."""
-    from markupsafe import Markup
-
     name = result["about"]["data"]
     if result.get("kind") == "images":
-        from synthdp.evaluate.images.image_page import STAMP as IMAGE_STAMP
-        from synthdp.evaluate.images.image_page import cloud, context
-
         default, template, stamp, found = "images", "images.html", IMAGE_STAMP, context(result)
     else:
         default, template, stamp, found = "data", "evaluation.html", STAMP, _context(result)
@@ -339,7 +327,6 @@ def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
 
 def _context(result: Mapping[str, Any]) -> dict[str, Any]:
     from synthdp.evaluate import evaluation_plots, history_plots
-    from synthdp.evaluate.evaluation_plots import WORST_HEAT
 
     found, attacks = result["fidelity"], result.get("attacks") or []
     leading = [attack for attack in attacks if attack["id"] not in APPENDIX]
@@ -401,8 +388,6 @@ def _contents(shown: Mapping[str, Any], not_computed: list[Any]) -> list[tuple[s
 
 
 def _columns(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    from synthdp.evaluate.evaluation_plots import marginal_plot
-
     columns = result.get("columns", {})
     distances = result["fidelity"].get("tvd_1way", {}).get("columns", {})
     worst_first = sorted(columns, key=lambda name: -distances[name])[:MOST_COLUMNS]
@@ -413,10 +398,6 @@ def _columns(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _heats(found: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    import numpy as np
-
-    from synthdp.evaluate.evaluation_plots import heat_map
-
     result = []
     if "tvd_2way" in found:
         entry, label = found["tvd_2way"], "Total variation distance of pairs"

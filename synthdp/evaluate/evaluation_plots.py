@@ -1,21 +1,18 @@
 """Figures of the internal page as inline SVG: Figure objects only, colours that hold on white and on black."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from synthdp import pages
 from synthdp.evaluate.figures import middle, said
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
 
 # Mid tones, apart in lightness and for the colour-blind; ink is a marker that becomes the page's own text colour.
 SYNTHETIC, REAL, FLOOR, INK = "#1b9aaa", "#7f8ea3", "#d98e04", "#010203"
@@ -152,8 +149,6 @@ def heat_map(names: Sequence[str], matrix: Sequence[Sequence[float]], label: str
     top = max(float(np.abs(values).max()), 1e-9)
 
     def draw(figure: Figure) -> None:
-        from matplotlib.colors import LinearSegmentedColormap, to_rgb
-
         low = [(*to_rgb(FLOOR), 1.0), (*to_rgb(REAL), 0.08)] if signed else [(*to_rgb(REAL), 0.08)]
         colours = LinearSegmentedColormap.from_list(
             "opacity", [*low, (*to_rgb(INVENTED if signed else SYNTHETIC), 1.0)], N=COLOURS
@@ -184,8 +179,6 @@ def svg(draw: Any, size: tuple[float, float], alt: str, key: str) -> str:
     alt: a first sentence, which becomes the title, and the details after it, which become the description.
     key: prefixes the ids inside, which would clash between several figures of one page.
     """
-    from html import escape
-
     with pages.drawing(size, {**STYLE, "svg.hashsalt": key}) as (figure, buffer):
         draw(figure)
     text = buffer.getvalue()
@@ -211,8 +204,6 @@ def short(text: str, most: int) -> str:
 
 
 def _percent(axes: Axes, which: str) -> None:
-    from matplotlib.ticker import MaxNLocator, PercentFormatter
-
     axis = axes.yaxis if which == "y" else axes.xaxis
     axis.set_major_locator(MaxNLocator(3))
     axis.set_major_formatter(PercentFormatter(1.0, decimals=None))

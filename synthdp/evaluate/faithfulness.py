@@ -4,27 +4,23 @@ The metrics of columns are in files of their own; here are those of the schema: 
 (`schema.trees`), whose shares are compared at every level, however finely the fit kept them.
 """
 
-from __future__ import annotations
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from typing import TYPE_CHECKING, Any
+import pandas as pd
 
 from synthdp.errors import BadInput
-from synthdp.evaluate.tables import word_of
+from synthdp.evaluate import association, detection, fidelity, manifold
+from synthdp.evaluate.detection import MIN_ROWS, detection_auc
+from synthdp.evaluate.judging_options import Steps
+from synthdp.evaluate.scores import summary
+from synthdp.evaluate.tables import Axis, Table, word_of
 from synthdp.schema.columns import Categorical
 from synthdp.schema.rule_rows import broken
+from synthdp.schema.schema import Schema
+from synthdp.schema.trees import Tree
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import pandas as pd
-
-    from synthdp.evaluate.judging_options import Steps
-    from synthdp.evaluate.tables import Axis, Table
-    from synthdp.schema.schema import Schema
-    from synthdp.schema.trees import Tree
-
-
-Three = tuple["Table", "Table", "Table"]
+Three = tuple[Table, Table, Table]
 Outcome = tuple["dict[str, Any] | None", "str | None"]
 
 
@@ -44,8 +40,6 @@ def judge(
     result: dict[str, Any],
 ) -> None:
     """Fill result["fidelity"], ["columns"] and ["not_computed"]. tables: synthetic, training, test."""
-    from synthdp.evaluate import association, fidelity
-
     s, t, v = tables
     log, found = result["not_computed"], result["fidelity"]
     empty = [role for role, x in (("synthetic", s), ("real training", t), ("real test", v)) if not x.rows]
@@ -86,8 +80,6 @@ def time_of_day(schema: Schema, name: str) -> str | None:
 
 def _further(seeds: int) -> tuple[tuple[str, tuple[str, ...], Callable[[Table, Table, Table], Outcome]], ...]:
     """(what the progress says, keys in the JSON, the metric) of each metric of the form (entry or None, reason or None)."""
-    from synthdp.evaluate import association, detection, fidelity, manifold
-
     return (
         ("distances of numbers", ("wasserstein",), fidelity.wasserstein),
         ("correlations and means", ("pearson", "spearman", "means"), association.of_numbers),
@@ -100,8 +92,6 @@ def _further(seeds: int) -> tuple[tuple[str, tuple[str, ...], Callable[[Table, T
 
 def limits() -> dict[str, str]:
     """What was kept small for time, for `about.limits`."""
-    from synthdp.evaluate import association, detection, manifold
-
     return {
         "detection and pMSE": f"at most {detection.MOST_ROWS:,} rows of each set, drawn at random",
         "alpha-precision and beta-recall": f"at most {manifold.MOST_ROWS:,} rows of each set, drawn at random",
@@ -133,9 +123,6 @@ def _rules(
 def _detection(
     s: Table, t: Table, v: Table, seeds: int, jobs: int, tell: Steps, log: list[dict[str, str]]
 ) -> dict[str, Any]:
-    from synthdp.evaluate.detection import MIN_ROWS, detection_auc
-    from synthdp.evaluate.scores import summary
-
     fewest = min(s.rows, t.rows, v.rows)
     if fewest < MIN_ROWS:
         reason = f"the smallest of the three sets has {fewest} rows; at least {MIN_ROWS} are needed"

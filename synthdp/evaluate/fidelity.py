@@ -1,19 +1,16 @@
 """Total variation distance of low-way marginals in fixed public cells."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from synthdp.evaluate.tables import Axis, Table
 
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.tables import Axis, Table
+Values = Sequence[float] | NDArray[np.float64]
 
 
 BINS = 20
@@ -111,8 +108,7 @@ def total_variation(synthetic: Table, train: Table, test: Table, target: str | N
         if not sets:
             continue
         values = [distance(s, t, columns) for columns in sets]
-        entry = over_sets(values)
-        entry["floor"] = over_sets([distance(v, t, columns) for columns in sets])
+        entry = over_sets(values, [distance(v, t, columns) for columns in sets])
         if ways == 1:
             entry["columns"] = dict(zip(names, values, strict=True))
         if ways == 2:
@@ -121,10 +117,11 @@ def total_variation(synthetic: Table, train: Table, test: Table, target: str | N
     return result
 
 
-def over_sets(values: Sequence[float]) -> dict[str, Any]:
-    """Mean, spread, number and worst over column sets."""
+def over_sets(values: Values, floor: Values | None = None) -> dict[str, Any]:
+    """Mean, spread, number and worst over column sets; and of the `floor`, the same sets of the held-out rows."""
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-    return {"mean": float(np.mean(values)), "sd": spread, "n": len(values), "max": float(np.max(values))}
+    found = {"mean": float(np.mean(values)), "sd": spread, "n": len(values), "max": float(np.max(values))}
+    return found if floor is None else {**found, "floor": over_sets(floor)}
 
 
 def no_rows(synthetic: Table, train: Table, test: Table) -> str | None:
@@ -139,7 +136,7 @@ def _square(size: int, pairs: Sequence[tuple[int, ...]], values: Sequence[float]
     out = np.zeros((size, size))
     for (a, b), value in zip(pairs, values, strict=True):
         out[a, b] = out[b, a] = value
-    return [[float(x) for x in row] for row in out]
+    return out.tolist()
 
 
 # ---- One-way marginals in the cells of the total variation distance: the figures behind the page's small multiples.
@@ -261,8 +258,7 @@ def wasserstein(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, 
     )
     if not found:
         return None, shortfall
-    entry = over_sets(list(found.values()))
-    return {**entry, "floor": over_sets(floor), "columns": found, "scales": scales}, shortfall
+    return {**over_sets([*found.values()], floor), "columns": found, "scales": scales}, shortfall
 
 
 QUANTILES = (0.01, 0.5, 0.95, 0.99)
@@ -325,8 +321,7 @@ def patterns(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, Any
         for i, name in enumerate(names)
         if s[:, i].any() or t[:, i].any() or v[:, i].any()
     }
-    entry = over_sets([pattern_distance(s, t)])
-    entry["floor"] = over_sets([pattern_distance(v, t)])
+    entry = over_sets([pattern_distance(s, t)], [pattern_distance(v, t)])
     entry["columns"] = {name: abs(share[0] - share[1]) for name, share in shares.items()}
     entry["shares"] = shares
     return entry, None

@@ -1,7 +1,5 @@
 """How the internal page prints a figure: the mean, and beside it the interval or the spread that it has."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

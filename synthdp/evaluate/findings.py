@@ -1,15 +1,10 @@
 """What the figures say, in a sentence or two each: the page's first screen, and `answers` of evaluation.json."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from synthdp.evaluate.figures import is_lost, kept, said, small
 from synthdp.evaluate.scores import METRIC_LABELS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 # ---- Could someone be found? What the attacks say, in the light of the guarantee: the second half of the first screen.
 
@@ -134,10 +129,8 @@ UNTOLD, FARTHEST = "Cannot be told", "Far from the real rows"
 MOST_LOST = 10  # associations in a table
 BRIEFLY = 3  # associations for a terminal
 FAR = 1.0  # real ranges by which the quantiles of a code's numbers are farther off than held-out ones where it is named
-STRONG, MUCH = (
-    0.3,
-    0.5,
-)  # an association whose loss a verdict names if so much of it is gone; histories, if they differ by so much
+# An association whose loss a verdict names if so much of it is gone; histories, if they differ by so much.
+STRONG, MUCH = 0.3, 0.5
 NOTHING = {"verdict": "Not computed", "text": "See the list of what was not computed, below."}
 
 
@@ -363,7 +356,7 @@ def worst_pair_below(apart: Mapping[str, Any]) -> tuple[str, float, float] | Non
 
 def worst_numbers(columns: Sequence[Mapping[str, Any]]) -> str | None:
     """In words, the code whose numbers lie farthest off (`numbers_by_code`); None where none is off by more than `FAR`."""
-    from synthdp.evaluate.numbers_by_code import said as quantiles_said
+    from synthdp.evaluate.numbers_by_code import said as quantiles_said  # with pandas
 
     far = [(column, code) for column in columns for code in column["codes"] if far_off(code)]
     if not far:

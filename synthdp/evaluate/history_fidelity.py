@@ -1,28 +1,26 @@
 """Are synthetic histories like real ones: how many records a unit has, how far apart, what follows what, and does the past tell as much?"""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import roc_auc_score
 
 from synthdp.errors import BadInput
+from synthdp.evaluate.courses import apart
 from synthdp.evaluate.tables import word_of
 from synthdp.schema.cells import instants, numbers
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN, Categorical, Datetime, Numeric
 from synthdp.schema.history_view import ALIKE, GAP, LEFT, NUMBER, PLACE, View
 from synthdp.schema.rows_below import PREVIOUS
+from synthdp.schema.schema import Schema
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+Cells = dict[str, np.ndarray[Any, np.dtype[np.int64]]]
 
-    import pandas as pd
-
-    from synthdp.schema.schema import Schema
-
-    Cells = dict[str, np.ndarray[Any, np.dtype[np.int64]]]
 
 MOST_CLASSES = 8  # of a target whose transitions are counted
 LEAST_RECORDS = 50  # of each class, and of later records, that are worth a figure
@@ -83,8 +81,6 @@ def as_seen(schema: Schema, synthetic: pd.DataFrame, train: pd.DataFrame) -> Sch
 
 def cells(frame: pd.DataFrame, schema: Schema, view: View) -> Cells:
     """The columns of every record's history, unit by unit; records of one time as they stand in the frame."""
-    import pandas as pd
-
     if schema.unit is None or schema.unit not in frame:
         raise BadInput(f"histories need the unit column {schema.unit!r}, which tells whose a record is")
     codec = Codec(schema)
@@ -117,19 +113,12 @@ def _apart(parts: Mapping[str, Cells], view: View, names: list[str], where: str)
         for name in names:
             place = place * view.sizes[name] + held[name][chosen]
         shares[part] = np.bincount(place, minlength=int(np.prod([view.sizes[name] for name in names]))) / len(place)
-    return {
-        "tvd": float(np.abs(shares["synthetic"] - shares["train"]).sum() / 2),
-        "real": float(np.abs(shares["test"] - shares["train"]).sum() / 2),
-    }
+    return apart(*shares.values())
 
 
 def _told(parts: Mapping[str, Cells], view: View, target: str, seed: int) -> dict[str, Any] | None:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.metrics import roc_auc_score
-
-    past = [
-        name for name in view.before(target) if name not in (NUMBER, LEFT, ALIKE)
-    ]  # two tell what is still to come; one, others
+    # Two tell what is still to come; one, others.
+    past = [name for name in view.before(target) if name not in (NUMBER, LEFT, ALIKE)]
     alone = [name for name in past if name in (*view.unit, *view.own, view.order)]
     truth, later = parts["test"][target], parts["test"][PLACE] > 0
     if (

@@ -1,18 +1,15 @@
 """Figures of histories as inline SVG: timelines of synthetic people, which type of visit follows which, and survival curves."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.transforms import ScaledTranslation
+from numpy.typing import NDArray
 
 from synthdp.evaluate.evaluation_plots import FLOOR, INK, INVENTED, REAL, SYNTHETIC, short, svg
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from matplotlib.figure import Figure
-    from numpy.typing import NDArray
 
 # Of types of visits: told apart by form too, and mid tones that hold on white and on black.
 FORMS = (
@@ -63,8 +60,6 @@ def timelines(people: Sequence[Mapping[str, Any]], labels: Sequence[str], key: s
         return float(np.datetime64(at, "D").astype(np.int64)) if isinstance(at, str) else at
 
     def draw(figure: Figure) -> None:
-        from matplotlib.transforms import ScaledTranslation
-
         axes = figure.add_subplot()
         marks: dict[str, list[tuple[float, float]]] = {}
         for row, person in enumerate(people):
@@ -138,8 +133,6 @@ def steps(values: NDArray[np.float64], labels: Sequence[str], most: float, label
     names = [short(name, 16) for name in labels]
 
     def draw(figure: Figure) -> None:
-        from matplotlib.colors import LinearSegmentedColormap, to_rgb
-
         colour = REAL if real else SYNTHETIC
         colours = LinearSegmentedColormap.from_list("opacity", [(*to_rgb(colour), 0.04), (*to_rgb(colour), 0.85)], N=48)
         axes = figure.add_subplot()

@@ -1,7 +1,5 @@
 """How to judge: each option once, for Python and for the command line."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -1,16 +1,16 @@
 """Are synthetic linked tables like real ones: visits as a table of histories, people, numbers of rows, and links?"""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from synthdp.errors import BadInput
 from synthdp.evaluate import history_fidelity
-from synthdp.evaluate.courses import rows_below
+from synthdp.evaluate.courses import apart, rows_below
 from synthdp.evaluate.faithfulness import by_level
-from synthdp.evaluate.judging_options import JudgingOptions
+from synthdp.evaluate.judging_options import JudgingOptions, Progress
 from synthdp.evaluate.numbers_by_code import numbers_by_code
 from synthdp.evaluate.run import judge
 from synthdp.schema import cells
@@ -18,21 +18,14 @@ from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Categorical, Continuous, Datetime, Integer
 from synthdp.schema.history_view import DAY
 from synthdp.schema.joined_tables import joined
-from synthdp.schema.linked_tables import alone, held, keys_of, of_table, once, places_of
+from synthdp.schema.linked_tables import Table, alone, held, keys_of, of_table, once, places_of
 from synthdp.schema.rule_rows import broken
 from synthdp.schema.rules import Order
 from synthdp.schema.schema import Schema
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+Frames = Mapping[str, pd.DataFrame]
+Shares = np.ndarray[Any, np.dtype[np.float64]]
 
-    import pandas as pd
-
-    from synthdp.evaluate.judging_options import Progress
-    from synthdp.schema.linked_tables import Table
-
-    Frames = Mapping[str, pd.DataFrame]
-    Shares = np.ndarray[Any, np.dtype[np.float64]]
 
 LATE = (0, 1, 2, 8, 32)  # days after a visit, from which on a date of its rows has another code
 ROUNDING = 1e-9  # of ranks, which are shares
@@ -61,31 +54,32 @@ def evaluate_tables(
     one = alone(schema)
     how, three = JudgingOptions(**options), (whole[0], *whole[-2:])
     result = judge(visits[:-2], visits[-2], visits[-1], one, how, progress, (schema, three))
-    if orders := _broken_orders(schema, [visits[0], *visits[-2:]]):
+    visits = [visits[0], *visits[-2:]]
+    if orders := _broken_orders(schema, visits):
         result["fidelity"]["rules"] = [*result["fidelity"].get("rules", ()), *orders]
-    seen = history_fidelity.as_seen(one, visits[0], visits[-2])
-    people = [each.frame.drop_duplicates(schema.unit) for each in whole]
+    seen = history_fidelity.as_seen(one, visits[0], visits[1])
+    people = [each.frame.drop_duplicates(schema.unit) for each in three]
     number = [
         np.bincount(_owner(each.frame, schema)[each.there], minlength=len(of))
-        for each, of in zip(whole, people, strict=True)
+        for each, of in zip(three, people, strict=True)
     ]
     most = LONGEST * schema.max_records_per_unit
-    apart = {"visits per person": _apart([_shares(np.minimum(each, most), most + 1) for each in number])}
+    found = {"visits per person": apart(*(_shares(np.minimum(each, most), most + 1) for each in number))}
     codec = Codec(seen.counting())
     coded = [codec.encode(frame) for frame in people]
     for name in schema.per_unit:
         place = codec.names.index(name)
-        apart[name] = _apart([_shares(codes[:, place], codec.sizes[place]) for codes in coded])
+        found[name] = apart(*(_shares(codes[:, place], codec.sizes[place]) for codes in coded))
     onward = (result.get("histories") or {}).get("onward")
     numbers: list[dict[str, Any]] = []
     for table in schema.tables[2:]:
         if onward is not None:
-            onward["pairs"] += _onward((visits[0], *visits[-2:]), table, schema)
+            onward["pairs"] += _onward(visits, table, schema)
         rows = [rows_below(frame, table).sum(axis=1).to_numpy(np.int64) for frame in visits]
         most = int(table.max_rows or 0)
-        apart[f"{table.name} per {schema.tables[1].name}"] = _apart([_shares(each, most + 1) for each in rows])
-        apart |= _rows_apart(visits, table, schema)
-        judged, lacking = numbers_by_code((visits[0], *visits[-2:]), table, schema)
+        found[f"{table.name} per {schema.tables[1].name}"] = apart(*(_shares(each, most + 1) for each in rows))
+        found |= _rows_apart(visits, table, schema)
+        judged, lacking = numbers_by_code(visits, table, schema)
         numbers += judged
         result["not_computed"] += lacking
     if codes := _by_level(visits, schema):
@@ -95,7 +89,7 @@ def evaluate_tables(
                 levels.pop(name, None)
         levels |= codes
     links = [_links(checked[0], table, schema) for table in schema.tables]
-    result["linked"] = {"apart": apart, "numbers": numbers, "links": links}
+    result["linked"] = {"apart": found, "numbers": numbers, "links": links}
     return result
 
 
@@ -111,13 +105,11 @@ def _as_kept(schema: Schema, synthetic: Sequence[Frames]) -> Schema:
 
 def _by_level(visits: Sequence[pd.DataFrame], schema: Schema) -> dict[str, Any]:
     """`faithfulness.by_level` of the codes below visits that have a tree, over all of their places."""
-    import pandas as pd
-
     found: dict[str, Any] = {}
     for column, places in once(schema):
         if places and getattr(column, "tree", None) is not None:
             three = []
-            for frame in (visits[0], *visits[-2:]):
+            for frame in visits:
                 every = [frame[f"{column.name} {place + 1}"].astype(object) for place in range(places)]
                 three.append(pd.DataFrame({column.name: pd.concat(every, ignore_index=True)}))
             synthetic, train, test = three
@@ -128,8 +120,6 @@ def _by_level(visits: Sequence[pd.DataFrame], schema: Schema) -> dict[str, Any]:
 def _rows_apart(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) -> dict[str, dict[str, float]]:
     """Of the rows below visits that count: what they are, and each other column alone and together with that. Of a date its days after the
     visit count, in codes from before it to more than a month."""
-    import pandas as pd
-
     own = of_table(schema, table)
     codec, names = Codec(own), [column.name for column in own.modelled]
     parts = []
@@ -154,12 +144,12 @@ def _rows_apart(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) ->
                 held[name] = np.where(at.missing, len(LATE) + 1, days), len(LATE) + 2
         parts.append(held)
     first = names[0]
-    found = {f"{table.name}.{name}": _apart([_shares(*part[name]) for part in parts]) for name in names}
+    found = {f"{table.name}.{name}": apart(*(_shares(*part[name]) for part in parts)) for name in names}
     for name in names[1:]:
         both = [
             _shares(part[first][0] * part[name][1] + part[name][0], part[first][1] * part[name][1]) for part in parts
         ]
-        found[f"{table.name}.{first}, {name}"] = _apart(both)
+        found[f"{table.name}.{first}, {name}"] = apart(*both)
     return found
 
 
@@ -187,8 +177,6 @@ def _onward(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) -> lis
 def _come_again(frame: pd.DataFrame, table: Table, schema: Schema, code: str) -> float | None:
     """The share of a visit's codes that the person's next visit has, too, beyond what chance gives: 0 where codes say nothing of the next
     ones, 1 where all come again (as Cohen's kappa, 1960)."""
-    import pandas as pd
-
     frame = frame.sort_values([str(schema.unit), str(schema.order)], kind="stable", ignore_index=True)
     every = np.arange(len(frame))
     parts = [pd.DataFrame({"visit": every, "code": frame[place].to_numpy()}) for place in places_of(table, code)]
@@ -204,8 +192,6 @@ def _come_again(frame: pd.DataFrame, table: Table, schema: Schema, code: str) ->
 
 
 def _goes_on(frame: pd.DataFrame, table: Table, schema: Schema, code: str, name: str) -> float | None:
-    import pandas as pd
-
     parts = []
     for codes, values in zip(places_of(table, code), places_of(table, name), strict=True):
         read = cells.numbers(frame[values])
@@ -249,19 +235,11 @@ def _at_place(rule: Order, table: Table, names: Sequence[str], at: int) -> Order
 
 
 def _owner(frame: pd.DataFrame, schema: Schema) -> np.ndarray[Any, np.dtype[np.int64]]:
-    import pandas as pd
-
     return pd.factorize(frame[schema.unit])[0].astype(np.int64)
 
 
 def _shares(codes: np.ndarray[Any, Any], size: int) -> Shares:
     return np.bincount(codes, minlength=size) / max(1, len(codes))
-
-
-def _apart(shares: list[Shares]) -> dict[str, float]:
-    """Of the first synthetic set from the training people, and beside it of the held-out ones."""
-    first, train, test = shares[0], shares[-2], shares[-1]
-    return {"tvd": float(np.abs(first - train).sum() / 2), "real": float(np.abs(test - train).sum() / 2)}
 
 
 def _links(frames: Frames, table: Table, schema: Schema) -> dict[str, Any]:

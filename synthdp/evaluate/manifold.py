@@ -9,22 +9,18 @@ values. Of this the first 32 principal components of the training rows, and as o
 leave out, so that no distance to the centre is lost. Deterministic, and the same for every judge of the same training rows.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
 
 from synthdp.evaluate.features import Features
+from synthdp.evaluate.tables import Table
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+Array = NDArray[np.float64]
 
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.tables import Table
-
-    Array = NDArray[np.float64]
 
 COMPONENTS = 32
 NEIGHBOURS = 5
@@ -33,8 +29,8 @@ MIN_ROWS = 30
 MOST_ROWS = 5_000
 LEVELS = np.linspace(0.0, 1.0, 21)
 STREAM = 19
-CHUNK = 500
-# Squared distances of equal rows come out as rounding errors, not as 0.
+BLOCK = 500
+# Rows that are equal in two sets differ by rounding errors once they are embedded.
 SLACK = 1e-9
 
 
@@ -60,8 +56,8 @@ def precision_recall(synthetic: Table, train: Table, test: Table) -> tuple[dict[
     a, b, c = embed(t, (s, t, v))
     if not np.ptp(b, axis=0).any():
         return None, "no column varies in the real training rows"
-    radii = neighbour_distances(b)
-    judged = {"synthetic": (precision(a, b), recall(a, b, radii)), "floor": (precision(c, b), recall(c, b, radii))}
+    reach = radii(b, NEIGHBOURS)
+    judged = {"synthetic": (precision(a, b), recall(a, b, reach)), "floor": (precision(c, b), recall(c, b, reach))}
     result = {}
     for i, name in enumerate(("alpha_precision", "beta_recall")):
         entry, floor = (_summary(judged[role][i]) for role in ("synthetic", "floor"))
@@ -93,25 +89,25 @@ def precision(other: Array, real: Array) -> Array:
     return _reached(*reached)
 
 
-def recall(other: Array, real: Array, radii: Array) -> Array:
-    """(levels,): share of real rows whose nearest other row is within radii (rows,) and among the most central share."""
+def recall(other: Array, real: Array, reach: Array) -> Array:
+    """(levels,): share of real rows whose nearest other row is within reach (rows,) and among the most central share."""
     central = _lengths(other - other.mean(axis=0))
-    nearest, apart = np.empty(len(real), dtype=np.int64), np.empty(len(real))
-    for rows, squares in _squares(real, other):
-        nearest[rows] = squares.argmin(axis=1)
-        apart[rows] = squares.min(axis=1)
-    covered = apart <= radii**2 + SLACK
-    return _reached(*_ranks(central[nearest[covered]], central)) * float(covered.mean())
+    nearest, apart = np.hstack([(block.argmin(axis=1), block.min(axis=1)) for _, block in distances(real, other)])
+    covered = apart <= reach + SLACK
+    return _reached(*_ranks(central[nearest[covered].astype(np.int64)], central)) * float(covered.mean())
 
 
-def neighbour_distances(real: Array) -> Array:
-    """(rows,): the distance of each row to its 5th nearest other one."""
-    found = np.empty(len(real))
-    for rows, squares in _squares(real, real):
-        # One place further than the 5th: each row is its own nearest.
-        found[rows] = np.partition(squares, NEIGHBOURS, axis=1)[:, NEIGHBOURS]
-    radii: Array = np.sqrt(found)
-    return radii
+def radii(points: Array, k: int) -> Array:
+    """(rows,): the distance from each point to its k-th nearest other point; more than k points."""
+    # Place 0 is the point itself.
+    return np.concatenate([np.partition(block, k, axis=1)[:, k] for _, block in distances(points, points)])
+
+
+def distances(left: Array, right: Array) -> Iterator[tuple[slice, Array]]:
+    """At most 500 rows and their Euclidean distances to all right ones; from differences, so that equal rows are at 0."""
+    for start in range(0, len(left), BLOCK):
+        rows = slice(start, start + BLOCK)
+        yield rows, cdist(left[rows], right)
 
 
 def _summary(curve: Array) -> dict[str, Any]:
@@ -142,12 +138,3 @@ def _lengths(rows: Array) -> Array:
     """Rounded, so that equal rows are at equal distances."""
     lengths: Array = np.round(np.linalg.norm(rows, axis=1), 9)
     return lengths
-
-
-def _squares(left: Array, right: Array) -> Iterator[tuple[slice, Array]]:
-    """Squared distances of a chunk of left rows to all right ones, at least 0."""
-    norms = (right**2).sum(axis=1)
-    for start in range(0, len(left), CHUNK):
-        rows = slice(start, min(start + CHUNK, len(left)))
-        part = left[rows]
-        yield rows, np.maximum((part**2).sum(axis=1)[:, None] + norms - 2 * part @ right.T, 0.0)

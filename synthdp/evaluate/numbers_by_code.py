@@ -1,31 +1,24 @@
 """Do numbers in rows below visits, such as laboratory values, lie where they should for each code, such as a test?"""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from synthdp.evaluate.faithfulness import time_of_day
 from synthdp.evaluate.fidelity import clock, plain
 from synthdp.schema import cells
-from synthdp.schema.coders import coder_of
+from synthdp.schema.coders import Coder, coder_of
 from synthdp.schema.columns import Continuous, Integer
-from synthdp.schema.linked_tables import of_table, places_of
+from synthdp.schema.linked_tables import Table, of_table, places_of
+from synthdp.schema.schema import Schema
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+Numbers = NDArray[np.float64]
+Whole = NDArray[np.int64]
+Held = tuple[Whole, dict[str, Numbers]]  # of each row its code, and its numbers by column
 
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from synthdp.schema.coders import Coder
-    from synthdp.schema.linked_tables import Table
-    from synthdp.schema.schema import Schema
-
-    Numbers = NDArray[np.float64]
-    Whole = NDArray[np.int64]
-    Held = tuple[Whole, dict[str, Numbers]]  # of each row its code, and its numbers by column
 
 QUANTILES = (0.1, 0.5, 0.9)
 MOST_CODES = 20  # those with the most real training rows
@@ -82,8 +75,6 @@ def said(column: Mapping[str, Any], code: Mapping[str, Any], which: str) -> list
 
 def _held(frame: pd.DataFrame, table: Table, first: str, names: Sequence[str], coder: Coder) -> Held:
     """The rows below these visits that count; NaN where a number is missing."""
-    import pandas as pd
-
     rows = {name: pd.concat([frame[place] for place in places_of(table, name)]) for name in (first, *names)}
     there = rows[first].notna().to_numpy()
     numbers = {}

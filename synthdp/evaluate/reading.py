@@ -1,22 +1,16 @@
 """Frames to tables: the columns that all rows share and can be read, and why the others are left out."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from synthdp.errors import BadInput
 from synthdp.evaluate.attacks.case import Codes, unit_codes
 from synthdp.evaluate.tables import SYNTHETIC, Axis, Table, axes_of, check_columns, table_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-
-    from synthdp.schema.schema import Schema
+from synthdp.schema.schema import Schema
 
 CHANCE = 0.05  # of the held-out rows: as many more than of the training rows may equal a training row by chance
 LEFT_OUT = "it is left out of every metric"

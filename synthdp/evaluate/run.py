@@ -1,25 +1,37 @@
 """`evaluate`: every metric over one set of tables, in the frozen JSON form (schema_version 2)."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import pandas as pd
+import sklearn
+
+from synthdp import __version__
 from synthdp.errors import BadInput
+from synthdp.evaluate import (
+    attacks,
+    classifiers,
+    courses,
+    faithfulness,
+    history_fidelity,
+    images,
+    reading,
+    survival,
+    utility,
+)
+from synthdp.evaluate.attacks import whole_histories
+from synthdp.evaluate.classifiers import absent
+from synthdp.evaluate.courses import Histories
+from synthdp.evaluate.estimators import Model, regressors
 from synthdp.evaluate.judging_options import JudgingOptions, Progress, Steps
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pandas as pd
-
-    from synthdp.evaluate.courses import Histories
-    from synthdp.evaluate.estimators import Model
-    from synthdp.evaluate.reading import Parts
-    from synthdp.evaluate.survival import Event
-    from synthdp.evaluate.tables import Axis
-    from synthdp.schema.joined_tables import Joined
-    from synthdp.schema.schema import Schema
+from synthdp.evaluate.reading import Parts
+from synthdp.evaluate.survival import Event
+from synthdp.evaluate.tables import Axis, target_of
+from synthdp.schema.codec import Codec
+from synthdp.schema.joined_tables import Joined
+from synthdp.schema.schema import Schema
 
 SCHEMA_VERSION = 2
 
@@ -50,15 +62,11 @@ def evaluate(
     Records with an image (schema.image) are judged by `images.evaluate`, which has a form of its own (kind "images"),
     takes one sample and knows neither intervals nor groups; its models are lr, mlp and cnn, all by default, lr in `quick`.
     """
-    import pandas as pd
-
     samples = [synthetic] if isinstance(synthetic, pd.DataFrame) else list(synthetic)
     if not samples:
         raise BadInput("synthetic: the list of samples is empty; give a frame or a list of frames.")
     how = JudgingOptions(**options)
     if schema.image is not None:
-        from synthdp.evaluate import images
-
         return images.evaluate(samples, train, test, schema, how, progress)
     return judge(samples, train, test, schema, how, progress)
 
@@ -87,8 +95,6 @@ def judge(
     linked: tuple[Schema, Sequence[Joined]] | None = None,
 ) -> dict[str, Any]:
     """`evaluate`, of tables. `linked`: the rows are visits of linked tables of that schema, which are joined (synthetic, train, test)."""
-    from synthdp.evaluate import attacks, classifiers, faithfulness, reading, survival, utility
-
     whole = schema if linked is None else linked[0]
     events = survival.events_of(how.survival, whole)
     chosen = classifiers.classifiers(how.models)
@@ -126,8 +132,6 @@ def judge(
 
 def _targets(schema: Schema, names: Sequence[str], parts: Parts, log: list[dict[str, str]]) -> list[Axis]:
     """The axes of the targets; one that the synthetic rows lack is logged."""
-    from synthdp.evaluate.tables import target_of
-
     lost = {entry["metric"].removeprefix("columns.") for entry in parts.log}
     wanted = []
     for name in dict.fromkeys(names):
@@ -141,24 +145,20 @@ def _targets(schema: Schema, names: Sequence[str], parts: Parts, log: list[dict[
 
 def _present(chosen: Sequence[Model], log: list[dict[str, str]]) -> tuple[Model, ...]:
     """Those of the models whose library is installed; the others are logged."""
-    from synthdp.evaluate.classifiers import absent
-
     reasons = {model.id: absent(model) for model in chosen}
     log += [{"metric": f"utility.{name}", "reason": reason} for name, reason in reasons.items() if reason]
     return tuple(model for model in chosen if reasons[model.id] is None)
 
 
 def _models(axis: Axis, chosen: tuple[Model, ...]) -> tuple[Model, ...]:
-    from synthdp.evaluate.estimators import regressors
-
     return chosen if axis.is_classes else regressors(chosen)
 
 
 def _judge_target(hearing: Hearing, axis: Axis, run: tuple[Model, ...]) -> None:
-    from synthdp.evaluate import utility
-
     parts, how, result = hearing.parts, hearing.how, hearing.result
-    reason = utility.refusal(axis, (parts.fewest, parts.train, parts.test))
+    reason = utility.refusal(axis, parts.train, parts.test)
+    if len(parts.axes) < 2:
+        reason = "there is no column to predict the target from"
     if not run:
         reason = "none of the chosen models can predict it; name hgb, lr or rf"
     if reason is not None:
@@ -178,10 +178,6 @@ def _sets(
     frames: tuple[pd.DataFrame, ...], schema: Schema, parts: Parts, linked: tuple[Schema, Sequence[Joined]] | None
 ) -> dict[str, Histories] | None:
     """The three sets as histories; None where synthetic rows do not say whose they are or in which order they stand."""
-    import numpy as np
-
-    from synthdp.evaluate.courses import Histories
-
     if schema.order not in [axis.name for axis in parts.axes] or any(schema.unit not in frame for frame in frames):
         return None
     whole = schema if linked is None else linked[0]
@@ -201,9 +197,6 @@ def _histories(
     whole: Schema,
     events: Sequence[Event],
 ) -> None:
-    from synthdp.evaluate import courses, history_fidelity, survival
-    from synthdp.schema.codec import Codec
-
     lacking = [name for name in schema.names if name not in frames[0]]
     if lacking:
         hearing.lack("histories", f"the synthetic rows lack {lacking[0]!r}")
@@ -233,8 +226,6 @@ def _histories(
 
 
 def _attack(hearing: Hearing, targets: Sequence[str]) -> None:
-    from synthdp.evaluate import attacks
-
     parts, how = hearing.parts, hearing.how
     known = {axis.name for axis in parts.axes}
     hearing.result["attacks"], lacking = attacks.run(
@@ -250,9 +241,6 @@ def _attack(hearing: Hearing, targets: Sequence[str]) -> None:
 
 
 def _attack_people(hearing: Hearing, sets: Mapping[str, Histories], schema: Schema, targets: Sequence[str]) -> None:
-    from synthdp.evaluate import attacks
-    from synthdp.evaluate.attacks import whole_histories
-
     how = hearing.how
     made, train, test = (whole_histories.of_people(each, schema) for each in sets.values())
     found, lacking = attacks.run(
@@ -276,13 +264,6 @@ def _about(
     chosen: tuple[Model, ...],
     plans: Sequence[tuple[Axis, tuple[Model, ...]]],
 ) -> dict[str, Any]:
-    import numpy
-    import sklearn
-
-    from synthdp import __version__
-    from synthdp.evaluate import attacks, faithfulness
-    from synthdp.evaluate.estimators import regressors
-
     parts, how = hearing.parts, hearing.how
     further = faithfulness.limits() | (attacks.LIMITS if how.attacks else {})
     about: dict[str, Any] = {
@@ -294,7 +275,7 @@ def _about(
         "bootstrap": how.bootstrap,
         "models": {model.id: model.label for run in (*(run for _, run in plans), chosen) for model in run},
         "limits": {model.id: model.note for model in chosen} | further,
-        "versions": {"synthdp": __version__, "scikit-learn": sklearn.__version__, "numpy": numpy.__version__},
+        "versions": {"synthdp": __version__, "scikit-learn": sklearn.__version__, "numpy": np.__version__},
     }
     if parts.overlap is not None:
         about["overlap"] = parts.overlap

@@ -5,18 +5,14 @@ kept, and every model of a target sees the same draws: Efron & Tibshirani 1993, 
 their own spread.
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
+from numpy.typing import NDArray
+from scipy.stats import t as student
+from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 # ---- Do predicted probabilities come true? The curve and the expected calibration error (Naeini, Cooper & Hauskrecht 2015;
 # Guo et al. 2017), over equally wide bins.
@@ -93,8 +89,6 @@ def score(truth: NDArray[np.int64], chances: NDArray[np.float64], positive: int 
     class that occurs in truth is taken against the rest and the classes' figures are averaged (macro). A score that
     truth cannot define (one class only) is left out.
     """
-    from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
-
     guess = chances.argmax(axis=1)
     result = {"accuracy": float((guess == truth).mean())}
     occur = np.unique(truth)
@@ -151,11 +145,11 @@ class Resamples:
     def draws(self) -> int:
         return int(self.weights.shape[1])
 
-    def of(self, rows: NDArray[np.bool_]) -> Resamples:
+    def of(self, rows: NDArray[np.bool_]) -> "Resamples":
         """The same draws, of some of the rows."""
         return Resamples(weights=self.weights[rows])
 
-    def beside_itself(self) -> Resamples:
+    def beside_itself(self) -> "Resamples":
         """A first draw that holds every row once, before the others."""
         return Resamples(weights=np.column_stack([np.ones(len(self.weights), dtype=np.float32), self.weights]))
 
@@ -245,8 +239,6 @@ def interval(
 
     units: one value per synthetic sample, or per seed where there is one sample. None where too few draws define it.
     """
-    from scipy.stats import t as student
-
     known = draws[np.isfinite(draws)]
     if len(known) < max(LEAST, len(draws) / 2):
         return None

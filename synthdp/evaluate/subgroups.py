@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from synthdp.evaluate.tables import Axis
+    from synthdp.evaluate.tables import Axis, Table
     from synthdp.evaluate.tasks import Task
     from synthdp.evaluate.utility import Trial
 
@@ -43,12 +43,12 @@ class Group:
     levels: tuple[Level, ...]
 
 
-def metric_of(work: Task) -> str:
+def metric_of(work: Task[Table]) -> str:
     """What groups are compared by: auroc, or rmse for a number."""
     return "rmse" if work.is_number else "auroc"
 
 
-def groups(names: Sequence[str], work: Task) -> tuple[tuple[Group, ...], list[dict[str, str]]]:
+def groups(names: Sequence[str], work: Task[Table]) -> tuple[tuple[Group, ...], list[dict[str, str]]]:
     """The groups of the task's test rows by each column, and what cannot be grouped, as entries of `not_computed`."""
     made, log = [], []
     for name in dict.fromkeys(names):
@@ -63,7 +63,7 @@ def groups(names: Sequence[str], work: Task) -> tuple[tuple[Group, ...], list[di
 
 def entry(
     group: Group,
-    work: Task,
+    work: Task[Table],
     arms: Mapping[str, Mapping[str, Mapping[tuple[int, int], Trial]]],
 ) -> dict[str, Any]:
     """One column's entry of the JSON: each level's mean over models, samples and seeds, trained on synthetic and on real
@@ -133,7 +133,7 @@ def _refusal(name: str, axis: Axis | None) -> str | None:
     return None
 
 
-def _levels(axis: Axis, work: Task) -> list[Level]:
+def _levels(axis: Axis, work: Task[Table]) -> list[Level]:
     table, labels = work.test
     column = table.column(axis.name)
     parts = [(name, column == code) for code, name in enumerate(axis.levels)] or _bands(axis, column)
@@ -165,7 +165,7 @@ def _round(width: float) -> float:
     return next(power * step for step in (1.0, 2.0, 5.0, 10.0) if power * step >= width * (1 - 1e-9))
 
 
-def _too_small(labels: NDArray[Any], work: Task) -> str | None:
+def _too_small(labels: NDArray[Any], work: Task[Table]) -> str | None:
     if not len(labels):
         return "no test row"
     if len(labels) < MIN_ROWS:

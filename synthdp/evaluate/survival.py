@@ -5,33 +5,25 @@ a diagnosis: the first visit at which it holds. Whoever has no event is followed
 known without a visit too, to the end of the order column's bounds.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthdp.errors import BadInput, nearest
-from synthdp.evaluate.courses import last_dates
-from synthdp.schema.columns import LEARN, Categorical, Datetime, Ignored
+from synthdp.evaluate.courses import Histories, last_dates
+from synthdp.schema.columns import LEARN, Categorical, Column, Datetime, Ignored
 from synthdp.schema.linked_tables import held, places_of, whole
 from synthdp.schema.rule_rows import broken
 from synthdp.schema.rule_text import parse
 from synthdp.schema.rules import Never, Rule
+from synthdp.schema.schema import Schema
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Numbers = NDArray[np.float64]
 
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.courses import Histories
-    from synthdp.schema.columns import Column
-    from synthdp.schema.schema import Schema
-
-    Numbers = NDArray[np.float64]
 
 LEAST_PEOPLE = 20  # with a visit, in each set
 LEAST_AT_RISK = 10  # curves are compared up to where so few are followed in one of the sets

@@ -1,23 +1,17 @@
 """Frames as plain arrays that all metrics share: one float64 matrix, level codes for categories, NaN for missing."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.schema.columns import LEARN, OTHER
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from synthdp.schema.schema import Column, Schema
-    from synthdp.schema.trees import Tree
+from synthdp.schema.columns import LEARN, OTHER, microseconds
+from synthdp.schema.schema import Column, Schema
+from synthdp.schema.trees import Tree
 
 # From so many rows on, a column without one known category is taken for another coding and not for bad luck.
 ENOUGH_ROWS = 10
@@ -75,12 +69,12 @@ class Table:
     def column(self, name: str) -> NDArray[np.float64]:
         return self.values[:, self.index(name)]
 
-    def without(self, name: str) -> Table:
+    def without(self, name: str) -> Self:
         keep = [i for i, axis in enumerate(self.axes) if axis.name != name]
-        return Table(axes=tuple(self.axes[i] for i in keep), values=self.values[:, keep])
+        return replace(self, axes=tuple(self.axes[i] for i in keep), values=self.values[:, keep])
 
-    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Table:
-        return Table(axes=self.axes, values=self.values[rows])
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Self:
+        return replace(self, values=self.values[rows])
 
 
 def axes_of(schema: Schema, train: pd.DataFrame) -> tuple[Axis, ...]:
@@ -147,8 +141,6 @@ def _range(values: NDArray[np.float64]) -> tuple[float, float]:
 
 
 def _days(text: object) -> float:
-    from synthdp.schema.columns import microseconds
-
     return microseconds(text) / 1e6 / SECONDS_PER_DAY
 
 
@@ -167,8 +159,6 @@ def word_of(value: object) -> str:
 
 
 def _codes(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
-    import pandas as pd
-
     place = {level: float(code) for code, level in enumerate(axis.levels)}
     unknown = float(len(axis.levels)) if axis.kind == "category" else np.nan
     if UNLISTED in place and role != SYNTHETIC:
@@ -192,8 +182,6 @@ def _codes(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
 
 
 def _numbers(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
-    import pandas as pd
-
     missing = series.isna().to_numpy()
     if axis.date:
         parsed = pd.to_datetime(series, errors="coerce", format="ISO8601")

@@ -1,27 +1,22 @@
 """One target as a task: features and labels of synthetic, training and test rows, and why a target cannot be one."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from synthdp.evaluate.tables import Table
+from synthdp.evaluate.tables import Axis, Table
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.tables import Axis
+Rows = TypeVar("Rows", bound=Table)
 
 # Below so many rows with a known target, a fit or a score is an accident.
 MIN_ROWS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class Task(Generic[Rows]):
     """One target: features and labels of the tables, rows with a missing or undeclared label left out.
 
     Labels are class codes (rows,) int64, or the numbers of a numeric target, float64; then classes is empty. samples:
@@ -31,13 +26,13 @@ class Task:
     target: str
     classes: tuple[str, ...]
     positive: int | None
-    samples: tuple[tuple[Table, NDArray[Any]], ...]
-    train: tuple[Table, NDArray[Any]]
-    test: tuple[Table, NDArray[Any]]
+    samples: tuple[tuple[Rows, NDArray[Any]], ...]
+    train: tuple[Rows, NDArray[Any]]
+    test: tuple[Rows, NDArray[Any]]
     units: NDArray[np.int64] | None = None
 
     @property
-    def synthetic(self) -> tuple[Table, NDArray[Any]]:
+    def synthetic(self) -> tuple[Rows, NDArray[Any]]:
         """The first synthetic sample."""
         return self.samples[0]
 
@@ -46,15 +41,13 @@ class Task:
         return not self.classes
 
 
-def refusal(axis: Axis, tables: Sequence[Table]) -> str | None:
-    """Why a target cannot be scored at all, or None. tables: synthetic, train, test."""
+def refusal(axis: Axis, train: Table, test: Table) -> str | None:
+    """Why a target cannot be scored at all, or None."""
     if axis.is_classes and len(axis.levels) < 2:
         return "the target has one class"
-    if axis.is_classes and len(axis.levels) > tables[1].rows:
+    if axis.is_classes and len(axis.levels) > train.rows:
         return "the target has more classes than there are training rows"
-    if len(tables[0].axes) < 2:
-        return "there is no column to predict the target from"
-    for role, table in zip(("real training", "real test"), tables[1:], strict=True):
+    for role, table in (("real training", train), ("real test", test)):
         labels = _labels(table, axis)[1]
         if len(labels) < MIN_ROWS:
             return f"{len(labels)} {role} rows have a known target; at least {MIN_ROWS} are needed"
@@ -64,8 +57,8 @@ def refusal(axis: Axis, tables: Sequence[Table]) -> str | None:
 
 
 def task(
-    axis: Axis, synthetic: Table | Sequence[Table], train: Table, test: Table, units: NDArray[np.int64] | None = None
-) -> Task:
+    axis: Axis, synthetic: Rows | Sequence[Rows], train: Rows, test: Rows, units: NDArray[np.int64] | None = None
+) -> Task[Rows]:
     """A target's task; the classes are those that occur in the real training or test rows. units: a code per test row."""
     drawn = [synthetic] if isinstance(synthetic, Table) else list(synthetic)
     parts = [_labels(table, axis) for table in (*drawn, train, test)]
@@ -91,7 +84,7 @@ def task(
     )
 
 
-def shortfalls(work: Task) -> list[dict[str, str]]:
+def shortfalls(work: Task[Any]) -> list[dict[str, str]]:
     """What the synthetic rows lack for a full score, as entries of `not_computed`."""
     fewest, metric = min(len(labels) for _, labels in work.samples), f"tstr.{work.target}"
     if fewest < MIN_ROWS:
@@ -116,7 +109,7 @@ def _known(table: Table, axis: Axis) -> NDArray[np.bool_]:
     return known  # a comparison with NaN is False
 
 
-def _labels(table: Table, axis: Axis) -> tuple[Table, NDArray[Any]]:
+def _labels(table: Rows, axis: Axis) -> tuple[Rows, NDArray[Any]]:
     keep = _known(table, axis)
     column = table.column(axis.name)[keep]
     return table.without(axis.name).take(keep), column.astype(np.int64) if axis.is_classes else column

@@ -1,16 +1,16 @@
 """Train on synthetic, test on real (TSTR), beside train on real (TRTR) and the floors; Esteban et al. 2017."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthdp.evaluate import subgroups
 from synthdp.evaluate.classifiers import chances
-from synthdp.evaluate.estimators import QUIET, guesses, limited
+from synthdp.evaluate.estimators import QUIET, Model, guesses, limited
 from synthdp.evaluate.scores import (
     LEAST,
     LEVEL,
@@ -31,17 +31,9 @@ from synthdp.evaluate.scores import (
 )
 from synthdp.evaluate.scores import MIN_ROWS as LEAST_ROWS
 from synthdp.evaluate.scores import curve as calibration_curve
+from synthdp.evaluate.subgroups import Group
 from synthdp.evaluate.tables import Table
 from synthdp.evaluate.tasks import MIN_ROWS, Task, refusal, shortfalls, task
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.estimators import Model
-    from synthdp.evaluate.subgroups import Group
-
 
 # ---- What a synthetic set must beat: columns without relations, and the answer that never looks.
 
@@ -87,7 +79,7 @@ class Trial:
 class TrialSetup:
     """What every trial of a task shares: the task, its bootstrap draws and its groups."""
 
-    work: Task
+    work: Task[Table]
     again: Resamples
     groups: tuple[Group, ...]
     seeds: int
@@ -237,7 +229,7 @@ Arms = dict[str, dict[str, "dict[Run, Trial]"]]
 
 
 def judge(
-    work: Task,
+    work: Task[Table],
     models: Sequence[Model],
     seeds: int,
     jobs: int,
@@ -328,19 +320,19 @@ def _all(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _summaries(trials: Mapping[Run, Trial], work: Task) -> dict[str, dict[str, Any]]:
+def _summaries(trials: Mapping[Run, Trial], work: Task[Table]) -> dict[str, dict[str, Any]]:
     """One summary per metric over the runs, with its interval; metrics that a run lacks are left out."""
     return _told([trials], work)
 
 
-def _averages(arms: Arms, work: Task) -> dict[str, dict[str, dict[str, Any]]]:
+def _averages(arms: Arms, work: Task[Table]) -> dict[str, dict[str, dict[str, Any]]]:
     """Per arm the mean over the models that every arm has, per run first, so that its sd is the spread over runs."""
     present = [set(found) for found in arms.values() if found]
     shared = [name for name in next((a for a in arms.values() if a), {}) if all(name in names for names in present)]
     return {arm: _told([arms[arm][name] for name in shared], work) for arm in ARMS if arms[arm] and shared}
 
 
-def _told(models: Sequence[Mapping[Run, Trial]], work: Task) -> dict[str, dict[str, Any]]:
+def _told(models: Sequence[Mapping[Run, Trial]], work: Task[Table]) -> dict[str, dict[str, Any]]:
     """metric -> summary of the mean over models: a value per run, an interval over test rows and runs."""
     every = [trial for trials in models for trial in trials.values()]
     smallest = LEAST_ROWS

@@ -5,14 +5,20 @@ name (the last one counts, elsewhere the first), and halves of characters that c
 what synthdp writes.
 """
 
+import dataclasses
 import itertools
 import json
 import math
 import stat
+import types
+import typing
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from synthdp.errors import BadInput
+
+Made = TypeVar("Made")
 
 MOST_BYTES = 256 << 20
 MOST_VALUES = 4_000_000  # a value takes up to 200 bytes of memory, however short its text is
@@ -114,3 +120,26 @@ def _inside(value: Any) -> Any:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
+
+
+def made(kind: type[Made], values: Mapping[str, Any]) -> Made:
+    """A dataclass from JSON values, each of the type that its field declares: text, truth values, finite numbers, tuples, or dataclasses
+    of these. Fields with a default may be absent. Raises `TypeError`, `ValueError` or `LookupError` for anything else."""
+    hints = typing.get_type_hints(kind)
+    return kind(**{name: _made(hints[name], value) for name, value in values.items()})
+
+
+def _made(hint: Any, value: Any) -> Any:
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin is types.UnionType:  # with None
+        return None if value is None else _made(parts[0], value)
+    if dataclasses.is_dataclass(hint):
+        return made(typing.cast("type[Any]", hint), value)
+    if origin is tuple and isinstance(value, list | tuple):
+        kinds = [parts[0]] * len(value) if parts[1:] == (...,) else parts
+        return tuple(_made(each, item) for each, item in zip(kinds, value, strict=True))
+    if hint is float and type(value) in (int, float) and math.isfinite(value):
+        return float(value)
+    if origin is not None or type(value) is not hint:
+        raise TypeError(f"expected {hint}")
+    return value

@@ -1,28 +1,23 @@
 """Records with pictures in one .npz file: an array per column of the schema, `image` as (n, H, W) or (n, H, W, C)."""
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from synthdp.errors import BadInput
 from synthdp.images import npz, picture_folder, pixels
 from synthdp.schema.columns import Image
 from synthdp.schema.schema import Schema
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pandas import DataFrame
-
 ENDING = ".npz"
 
 
-def read(path: Path, schema: Schema) -> "DataFrame":
+def read(path: Path, schema: Schema) -> pd.DataFrame:
     """The records. Raises `BadInput` where an array is absent, too many, or not of a shape that fits the others."""
-    import pandas as pd
-
     found = npz.headers(path)
     _check_names(found, schema, path)
     counts = {name: header.shape[0] if header.shape else 0 for name, header in found.items()}
@@ -46,7 +41,7 @@ def read(path: Path, schema: Schema) -> "DataFrame":
     return pd.DataFrame(made)
 
 
-def write(chunks: "Iterable[DataFrame]", part: Path, schema: Schema) -> int:
+def write(chunks: Iterable[pd.DataFrame], part: Path, schema: Schema) -> int:
     """See `sources.write`. Pictures wait on disk, unpacked and without a name, for their number to be known."""
     column, rows = pixels.column_of(schema), 0
     others = [other for other in schema.columns if other is not column]
@@ -102,6 +97,4 @@ def _check_names(found: dict[str, npz.Header], schema: Schema, path: Path) -> No
 
 
 def _none() -> Any:
-    import pandas as pd
-
     return pd.Series([], dtype=object)

@@ -36,7 +36,6 @@ class Header:
 
     @property
     def bytes(self) -> int:
-        """Of its values."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
@@ -65,15 +64,14 @@ def blocks(path: Path, header: Header) -> Iterator[Array]:
         return
     step = max(1, BLOCK // max(1, header.bytes // max(1, header.shape[0])))
     with _opened(path) as packed, packed.open(header.name + ENDING) as stream:
-        _skip(stream, header.start)
+        stream.read(header.start)
         for start in range(0, header.shape[0], step):
             yield _filled(stream, (min(step, header.shape[0] - start), *header.shape[1:]), header.dtype, path)
 
 
 def array(path: Path, header: Header) -> Array:
-    """The whole array."""
     with _opened(path) as packed, packed.open(header.name + ENDING) as stream:
-        _skip(stream, header.start)
+        stream.read(header.start)
         if header.fortran:
             return _filled(stream, header.shape[::-1], header.dtype, path).T
         return _filled(stream, header.shape, header.dtype, path)
@@ -125,10 +123,6 @@ def _header(packed: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, path: P
     if any(side < 0 for side in shape) or header.bytes + length != member.file_size:
         raise BadInput(f"{path}: array {name!r} does not have the size that its header gives; the file is broken")
     return header
-
-
-def _skip(stream: IO[bytes], count: int) -> None:
-    stream.read(count)
 
 
 def _filled(stream: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any], path: Path) -> Array:

@@ -3,16 +3,14 @@
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from synthdp.errors import BadInput
 from synthdp.images import arrays, dicom, npz, picture_folder, pixels
 from synthdp.tables import csvfile
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 LOOKED = 100  # pictures that are looked at
 
@@ -36,20 +34,13 @@ def holds_pictures(path: Path) -> bool:
     return path.is_dir() or path.name.lower().endswith(arrays.ENDING)
 
 
-def drafted(path: Path) -> "tuple[DataFrame, Path, Seen]":
-    """What `draft` needs to know of pictures."""
-    labels, seen = look(path)
+def drafted(path: Path) -> "tuple[pd.DataFrame, Path, Seen]":
+    """What `draft` needs to know of pictures: the labels beside them, where they are, and what they are like."""
+    labels, seen = _folder(path) if path.is_dir() else _arrays(path)
     return labels, path.resolve(), seen
 
 
-def look(path: Path) -> "tuple[DataFrame, Seen]":
-    """The labels beside the pictures, and what the pictures are like."""
-    return _folder(path) if path.is_dir() else _arrays(path)
-
-
-def _arrays(path: Path) -> "tuple[DataFrame, Seen]":
-    import pandas as pd
-
+def _arrays(path: Path) -> "tuple[pd.DataFrame, Seen]":
     found = npz.headers(path)
     stacks = [header for header in found.values() if len(header.shape) in (3, 4)]
     if len(stacks) != 1:
@@ -71,9 +62,7 @@ def _arrays(path: Path) -> "tuple[DataFrame, Seen]":
     return pd.DataFrame({name: npz.array(path, header) for name, header in labels.items()}), seen
 
 
-def _folder(path: Path) -> "tuple[DataFrame, Seen]":
-    import pandas as pd
-
+def _folder(path: Path) -> "tuple[pd.DataFrame, Seen]":
     names, table = picture_folder.pictures(path), picture_folder.list_of(path)
     if not names:
         raise BadInput(f"{path}: the folder has no pictures ({', '.join(picture_folder.ENDINGS)})")

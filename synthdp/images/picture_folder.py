@@ -6,9 +6,10 @@ A DICOM series needs no list: what is not in one is read from the tags whose key
 import os
 import re
 import warnings
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -33,10 +34,7 @@ from synthdp.schema.columns import (
 from synthdp.schema.schema import Schema
 from synthdp.tables import csvfile
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    Series = pd.Series[Any]
+Series: TypeAlias = "pd.Series[Any]"
 
 
 # ---- Labels beside pictures, as cells of a frame: what an array of numbers, text or dates says of a column.
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
 TEXTS = Categorical | Ordinal | Identifier
 
 
-def typed(values: NDArray[Any], column: Column) -> "Series":
+def typed(values: NDArray[Any], column: Column) -> Series:
     """The cells of a column: text for categories and identifiers, else numbers, truth values and dates as far as they are.
 
     Empty text (that is no category), NaN and NaT are missing. What does not fit is left to the pre-check.
@@ -65,7 +63,7 @@ def typed(values: NDArray[Any], column: Column) -> "Series":
     return pd.Series(values)
 
 
-def plain(series: "Series", column: Column) -> NDArray[Any]:
+def plain(series: Series, column: Column) -> NDArray[Any]:
     """The inverse of `typed`: an array without objects. Missing is empty text, NaN or NaT."""
     if isinstance(column, TEXTS):
         texts = ["" if text is None else text for text in cells.texts(series)]
@@ -88,7 +86,7 @@ def check(column: Column) -> None:
         raise BadInput(f"column {column.name!r}: .npz cannot hold empty categories or ones that end with NUL; write a folder")  # fmt: skip
 
 
-def _whole(values: NDArray[Any], column: Boolean | Integer) -> "Series":
+def _whole(values: NDArray[Any], column: Boolean | Integer) -> Series:
     """Floats as what they stand for, where all do."""
     gone = np.isnan(values)
     held = values[~gone]
@@ -102,7 +100,7 @@ def _whole(values: NDArray[Any], column: Boolean | Integer) -> "Series":
     return pd.Series(pd.arrays.IntegerArray(filled.astype(np.int64), gone) if gone.any() else filled.astype(np.int64))
 
 
-def _numbers(texts: "Series") -> "Series":
+def _numbers(texts: Series) -> Series:
     """Each text by itself: the number that it is, or the text."""
     read = [None if text is None else cells.number(text) for text in cells.texts(texts)]
     kept = [text if number is None else number for text, number in zip(texts, read, strict=True)]
@@ -119,16 +117,14 @@ class Listed:
     """The files of the records, in order, and the columns that a list holds of them."""
 
     files: tuple[Path, ...]
-    table: "pd.DataFrame"
+    table: pd.DataFrame
 
 
-def read(folder: Path, schema: Schema) -> "pd.DataFrame":
+def read(folder: Path, schema: Schema) -> pd.DataFrame:
     """The records that the list names, or all pictures where the headers of DICOM files hold what there is to list.
 
     Pictures that no line names are left out, with a warning that says how many. Raises `BadInput` that names the file.
     """
-    import pandas as pd
-
     column, found = column_of(schema), listed(folder, schema)
     tagged = [other for other in _others(schema) if other.name not in found.table]
     if tagged:
@@ -151,8 +147,6 @@ def read(folder: Path, schema: Schema) -> "pd.DataFrame":
 
 def listed(folder: Path, schema: Schema) -> Listed:
     """Which pictures count; each is there, inside the folder, and named once."""
-    import pandas as pd
-
     held = pictures(folder)
     path = list_of(folder)
     if path is None:
@@ -215,7 +209,7 @@ def check_replaced(folder: Path) -> None:
         raise BadInput(f"{folder}: has files that synthdp did not write; choose another folder")
 
 
-def write(chunks: "Iterable[pd.DataFrame]", folder: Path, schema: Schema) -> int:
+def write(chunks: Iterable[pd.DataFrame], folder: Path, schema: Schema) -> int:
     """See `sources.write`: 000000001.png and so on, and labels.csv."""
     column = column_of(schema)
     if column.channels not in pixels.MODES:
@@ -223,7 +217,7 @@ def write(chunks: "Iterable[pd.DataFrame]", folder: Path, schema: Schema) -> int
     return csvfile.write(_drawn(chunks, folder, column), folder / LABELS, _listing(schema))
 
 
-def _drawn(chunks: "Iterable[pd.DataFrame]", folder: Path, column: Image) -> "Iterator[pd.DataFrame]":
+def _drawn(chunks: Iterable[pd.DataFrame], folder: Path, column: Image) -> Iterator[pd.DataFrame]:
     row = 0
     for chunk in chunks:
         names = []
@@ -234,7 +228,7 @@ def _drawn(chunks: "Iterable[pd.DataFrame]", folder: Path, column: Image) -> "It
         yield chunk.drop(columns=column.name).assign(**{FILE: names})
 
 
-def _table(path: Path, schema: Schema) -> "pd.DataFrame":
+def _table(path: Path, schema: Schema) -> pd.DataFrame:
     table = csvfile.read(path, _listing(schema))
     if FILE not in table:
         raise BadInput(f"{path}: needs a column {FILE!r} with the pictures' names, relative to the folder")

@@ -7,19 +7,16 @@ person has `birth_datetime` (of year, month and day where it is empty) and `deat
 """
 
 import csv
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import Any
 
 from synthdp.errors import BadInput
 from synthdp.schema.columns import LEARN, Categorical
 from synthdp.schema.linked_tables import held
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from synthdp.schema.schema import Schema
+from synthdp.schema.schema import Schema
 
 PERSON, VISIT, DEATH, PERIOD = "person", "visit_occurrence", "death", "observation_period"
 BELOW = ("condition_occurrence", "procedure_occurrence", "drug_exposure", "measurement")
@@ -47,11 +44,12 @@ OF_RECORD = 32817  # the type concept "EHR"
 VERSION, VERSION_CONCEPT = "v5.4", 756265
 AROUND_VISIT = 7  # days that a row may lie before or after its visit
 LOCAL = 2_000_000_000  # concepts above it are a hospital's own
+# Of every schema by which a CDM is fitted: the statement tells it.
 NOTE = (
     "OMOP CDM: observation periods, and dates and other fields that this schema does not list, are not learned. In a CDM drawn from it a "
     "period lasts from a person's first date to the last, a row below a visit whose date is not listed has that on which the visit starts, "
     "and other fields are 0 (no matching concept) or empty"
-)  # of every schema by which a CDM is fitted: the statement tells it
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,27 +76,20 @@ class Field:
 
 
 @cache
-def tables() -> "Mapping[str, tuple[Field, ...]]":
+def tables() -> Mapping[str, tuple[Field, ...]]:
     """The fields of each table, in the order of the model."""
     text = files("synthdp.omop").joinpath("cdm_5_4.csv").read_text(encoding="utf-8")
     found: dict[str, list[Field]] = {}
     for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
-        made = Field(
-            table=row["table"],
-            name=row["field"],
-            type=row["type"],
-            required=row["required"] == "yes",
-            key=row["key"] == "yes",
-            refers=row["refers"],
-            domain=row["domain"],
-            concept_class=row["class"],
-            standard=row["standard"] == "yes",
-            zeros=float(row["zeros"]) if row["zeros"] else None,
-            low=row["low"],
-            high=row["high"],
-            until=row["until"],
-            near=tuple(row["near"].split()),
-        )
+        told: dict[str, Any] = {
+            **row,
+            "name": row["field"],
+            "concept_class": row["class"],
+            "near": tuple(row["near"].split()),
+        }
+        told |= {name: row[name] == "yes" for name in ("required", "key", "standard")}
+        told["zeros"] = float(row["zeros"]) if row["zeros"] else None
+        made = Field(**{each.name: told[each.name] for each in fields(Field)})
         found.setdefault(made.table, []).append(made)
     return {name: tuple(each) for name, each in found.items()}
 
@@ -113,7 +104,7 @@ def key(table: str) -> str:
     return next((each.name for each in tables()[table] if each.key), "person_id")
 
 
-def noted(schema: "Schema") -> "Schema":
+def noted(schema: Schema) -> Schema:
     """The schema with the note that its statement tells. Raises `BadInput` where it is not that of a CDM."""
     check(schema)
     return schema if NOTE in schema.notes else replace(schema, notes=(*schema.notes, NOTE))
@@ -125,7 +116,7 @@ OPEN_VISITS = (
 )
 
 
-def check(schema: "Schema") -> None:
+def check(schema: Schema) -> None:
     """Raise `BadInput` for a schema that is not one of a CDM's tables, and name the table or the column."""
     names = [table.name for table in schema.tables]
     if names[:2] != [PERSON, VISIT] or not set(names[2:]) <= set(BELOW):

@@ -3,19 +3,17 @@ read, and of a CDM that is there only the names of its tables and fields."""
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from synthdp.errors import BadInput
 from synthdp.omop import cdm
 from synthdp.omop.cdm_store import Cdm, duck
+from synthdp.omop.cdm_tables import is_local
 from synthdp.schema.columns import TODO
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 RANKS = 4
 # A row of a list that is no tree, so that concepts that are not on the list may become 0.
@@ -61,7 +59,7 @@ class Listed:
     number: int
 
 
-def draft(where: str | None, lists: "Mapping[str, Listed] | None" = None, version: str | None = None) -> str:
+def draft(where: str | None, lists: Mapping[str, Listed] | None = None, version: str | None = None) -> str:
     """The schema as YAML, of the tables that the CDM has; of all, where `where` is None. `lists`: for fields of concepts those that lie
     beside the schema (`concept_lists`), and the `version` of the vocabulary that they are from."""
     there = None if where is None else Cdm(where).fields()
@@ -183,7 +181,7 @@ def _years() -> str:
     return f"[{this - 10}-01-01, {this - 1}-12-31]"
 
 
-def _listed(codes: "Sequence[int]") -> str:
+def _listed(codes: Sequence[int]) -> str:
     return ", ".join(map(str, codes))
 
 
@@ -246,7 +244,7 @@ def concept_lists(vocabulary: str, folder: Path) -> dict[str, Listed]:
     return found
 
 
-def _write(path: Path, rows: "Sequence[tuple[Any, ...]]") -> None:
+def _write(path: Path, rows: Sequence[tuple[Any, ...]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -256,8 +254,6 @@ def _write(path: Path, rows: "Sequence[tuple[Any, ...]]") -> None:
 
 def check_known(schema: Any, vocabulary: str) -> None:
     """Raise `BadInput` for a concept that a schema declares, that is not a hospital's own, and that the vocabulary does not have."""
-    from synthdp.omop.cdm_tables import is_local
-
     declared: dict[str, str] = {}
     for column in schema.columns:
         codes = getattr(column, "categories", ())

@@ -9,9 +9,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
@@ -21,19 +22,15 @@ from synthdp.files import atomic
 from synthdp.omop import cdm
 from synthdp.omop.cdm_store import DUCKDB
 from synthdp.schema import cells
+from synthdp.schema.schema import Schema
 from synthdp.tables import csvfile, database_url, source
 from synthdp.tables.database_url import quoted
 
-if TYPE_CHECKING:
-    import pandas as pd
+Frames = Mapping[str, pd.DataFrame]
 
-    from synthdp.schema.schema import Schema
 
-    Frames = Mapping[str, pd.DataFrame]
-
-Gendered = Mapping[
-    tuple[str, int], Collection[int]
-]  # concepts by their table and the gender of those who may have them
+# Concepts by their table and the gender of those who may have them.
+Gendered = Mapping[tuple[str, int], Collection[int]]
 SYNTHETIC = "synthetic"
 MARKED = tuple(f"{name}_source_value" for name in ("person", "visit", "condition", "procedure", "drug", "measurement"))
 README = "README.txt"
@@ -54,7 +51,6 @@ class Told:
 
     @property
     def sentence(self) -> str:
-        """In one line."""
         return f"{SYNTHETIC}: made by synthdp, {self.guarantee}; no row is of a real person"
 
 
@@ -78,7 +74,7 @@ def is_server(out: str) -> bool:
 
 
 def write(
-    parts: "Iterable[Frames]", schema: "Schema", out: str, told: Told, gendered: "Gendered | None" = None
+    parts: Iterable[Frames], schema: Schema, out: str, told: Told, gendered: Gendered | None = None
 ) -> dict[str, int]:
     """Write the parts of linked tables, one after the other, as a CDM at `out` (`check_target`), whole or not at all; the number of rows of
     each table. Rows below visits whose concept belongs to people of another gender (`gendered`) are left out. Raises `BadInput` for
@@ -101,7 +97,7 @@ def write(
 class _Parts:
     """The rows of a CDM, part by part; `ids` are the last ones of each table."""
 
-    schema: "Schema"
+    schema: Schema
     gendered: Gendered
     ids: dict[str, int] = field(default_factory=dict)
 
@@ -111,10 +107,8 @@ class _Parts:
         self.ids[table] = first + count - 1
         return np.arange(first, first + count, dtype=np.int64)
 
-    def tables(self, frames: "Frames") -> Iterator[tuple[str, pa.Table]]:
+    def tables(self, frames: Frames) -> Iterator[tuple[str, pa.Table]]:
         """Every table but `cdm_source`."""
-        import pandas as pd
-
         person, visit = frames[cdm.PERSON], frames[cdm.VISIT]
         people = self.fresh(cdm.PERSON, len(person))
         born, died = _day(person[cdm.BIRTH]), _day(person.get(cdm.DEATH_DATE, pd.Series(None, index=person.index)))
@@ -126,9 +120,8 @@ class _Parts:
         whose = pd.Index(person["person_id"]).get_indexer(pd.Index(visit["person_id"]))
         start = _day(visit[cdm.START[cdm.VISIT]])
         end = start + visit[cdm.DAYS].to_numpy(np.int64).astype("timedelta64[D]")
-        end = np.where(
-            np.isnat(died[whose]), end, np.maximum(start, np.minimum(end, died[whose]))
-        )  # a visit ends with life
+        # A visit ends with life.
+        end = np.where(np.isnat(died[whose]), end, np.maximum(start, np.minimum(end, died[whose])))
         visits = self.fresh(cdm.VISIT, len(visit))
         dates = {
             "visit_start_date": start,
@@ -162,7 +155,7 @@ class _Parts:
         ids = {"observation_period_id": self.fresh(cdm.PERIOD, len(person)), "person_id": people}
         yield cdm.PERIOD, _made(cdm.PERIOD, periods | ids, len(person))
 
-    def _plausible(self, name: str, rows: "pd.DataFrame", gender: Any) -> Any:
+    def _plausible(self, name: str, rows: pd.DataFrame, gender: Any) -> Any:
         """(rows,): whether a row's concept is none of another gender's."""
         kept = np.ones(len(rows), np.bool_)
         for (table, of), concepts in self.gendered.items():
@@ -187,7 +180,7 @@ class _Parts:
         }
 
 
-def _learned(frame: "pd.DataFrame") -> dict[str, Any]:
+def _learned(frame: pd.DataFrame) -> dict[str, Any]:
     return {name: frame[name].array for name in frame.columns if name not in (cdm.DEATH_DATE, cdm.DAYS)}
 
 
@@ -202,7 +195,7 @@ def _birth(born: Any) -> dict[str, Any]:
     }
 
 
-def _dates(name: str, rows: "pd.DataFrame", start: Any, end: Any, born: Any, died: Any) -> dict[str, Any]:
+def _dates(name: str, rows: pd.DataFrame, start: Any, end: Any, born: Any, died: Any) -> dict[str, Any]:
     """The dates of rows below visits from `start` to `end` of people who live from `born` to `died`: those that were drawn, and where the
     model needs others the day on which the visit starts, or the row. None is before the row's first, or after death; the first one is
     within as many days of the visit as the dashboard allows."""

@@ -16,6 +16,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from synthdp.errors import BadInput
+from synthdp.files.private_folder import private_folder
 from synthdp.omop import cdm
 from synthdp.schema import cells
 from synthdp.sets import record_files
@@ -393,8 +394,6 @@ def _literal(text: str | Path) -> str:
 def duck(memory: str = source.MEMORY) -> Iterator[Any]:
     """A DuckDB of our own that holds its tables in memory, up to a limit, and beyond it, encrypted, in a private folder. Raises
     `BadInput` where it is not installed, or cannot do what it is asked."""
-    from synthdp.files.private_folder import private_folder
-
     source.check_installed()
     files = source.Files(path=Path(), format="csv", memory=memory)
     with private_folder(None) as folder, source.connected(files, folder, encrypted=True) as connection, source.asking():

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
@@ -17,23 +18,19 @@ from synthdp.omop.cdm_store import Cdm
 from synthdp.schema import cells
 from synthdp.schema.check import MISSING, OUTSIDE
 from synthdp.schema.columns import Categorical, Numeric
-from synthdp.schema.linked_tables import held, keys_of
+from synthdp.schema.linked_tables import Table, held, keys_of
+from synthdp.schema.schema import Schema
 from synthdp.schema.table_review import Finding, left_out
 
-if TYPE_CHECKING:
-    import pandas as pd
+Frames = Mapping[str, pd.DataFrame]
 
-    from synthdp.schema.linked_tables import Table
-    from synthdp.schema.schema import Schema
-
-    Frames = Mapping[str, pd.DataFrame]
 
 DAY = 86_400_000_000  # microseconds
 KEYS = ("person_id", "visit_occurrence_id")  # of which nearly every row has another one
 BORN = ("birth_datetime", "year_of_birth", "month_of_birth", "day_of_birth")
 
 
-def read(where: str, schema: "Schema") -> "dict[str, pd.DataFrame]":
+def read(where: str, schema: Schema) -> dict[str, pd.DataFrame]:
     """The tables of a CDM that a schema describes, as linked ones: a frame for each by its name, of the schema's columns, as text but for
     `visit_days`. All are of one moment. Of several deaths of a person the first one counts; a month or a day of birth that is empty is
     the first one. Raises `BadInput` where a table or a field is not there."""
@@ -65,22 +62,20 @@ def read(where: str, schema: "Schema") -> "dict[str, pd.DataFrame]":
     return {table.name: frames[table.name][_columns(schema, table)] for table in schema.tables}
 
 
-def _columns(schema: "Schema", table: "Table") -> list[str]:
+def _columns(schema: Schema, table: Table) -> list[str]:
     learned = [name for name, column in held(schema, table) if column.kind != "ignore"]
     return [*keys_of(schema, table), *learned]
 
 
-def _fields(schema: "Schema", table: "Table") -> tuple[str, ...]:
+def _fields(schema: Schema, table: Table) -> tuple[str, ...]:
     """The fields of the CDM that a table's columns are made of."""
     names = [name for name in _columns(schema, table) if name not in (cdm.DEATH_DATE, cdm.DAYS)]
     extra = {cdm.PERSON: BORN, cdm.VISIT: (cdm.START[cdm.VISIT], "visit_end_date")}.get(table.name, ())
     return tuple(dict.fromkeys((*names, *extra)))
 
 
-def framed(table: pa.Table, keys: Collection[str]) -> "pd.DataFrame":
+def framed(table: pa.Table, keys: Collection[str]) -> pd.DataFrame:
     """Keys as text, and other texts as categories, which hold each text once; missing where a cell is blank."""
-    import pandas as pd
-
     texts: Any = pd.StringDtype(na_value=np.nan)
     columns = {name: table.column(name) for name in table.column_names}
     return pd.DataFrame(
@@ -88,18 +83,14 @@ def framed(table: pa.Table, keys: Collection[str]) -> "pd.DataFrame":
     )
 
 
-def _categories(texts: pa.ChunkedArray) -> "pd.Categorical":
-    import pandas as pd
-
+def _categories(texts: pa.ChunkedArray) -> pd.Categorical:
     coded = texts.combine_chunks().dictionary_encode()
     codes = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     return pd.Categorical.from_codes(codes, pd.Index(coded.dictionary.to_pylist(), dtype=object))
 
 
-def _births(person: "pd.DataFrame", where: str) -> Any:
+def _births(person: pd.DataFrame, where: str) -> Any:
     """Dates of birth as text, of whole days."""
-    import pandas as pd
-
     if cdm.BIRTH not in person and "year_of_birth" not in person:
         raise BadInput(f"{where}: table 'person' has neither birth_datetime nor year_of_birth; one is needed")
     nothing = pd.Series(None, index=person.index, dtype=object)
@@ -109,7 +100,7 @@ def _births(person: "pd.DataFrame", where: str) -> Any:
     return given.fillna(made).astype("category")
 
 
-def _deaths(death: "pd.DataFrame", people: Any) -> Any:
+def _deaths(death: pd.DataFrame, people: Any) -> Any:
     first = death.assign(day=death[cdm.DEATH_DATE].astype("string").str.slice(0, 10)).groupby("person_id")["day"].min()
     return people.map(first).astype("category")
 
@@ -117,8 +108,6 @@ def _deaths(death: "pd.DataFrame", people: Any) -> Any:
 def numbers(texts: Any, *, strict: bool = True) -> Any:
     """Text as numbers; what is none stays text, for the check to tell, or (not `strict`) is missing. Floats in any case: with whole
     numbers pandas would round the cells of some people where another one's is missing."""
-    import pandas as pd
-
     texts = texts.astype(object)
     found = pd.to_numeric(texts, errors="coerce").astype("float64")
     return (
@@ -128,8 +117,6 @@ def numbers(texts: Any, *, strict: bool = True) -> Any:
 
 def days_between(start: Any, end: Any) -> Any:
     """Whole days from the first date to the second; missing where one of them is none."""
-    import pandas as pd
-
     first, last = cells.instants(start), cells.instants(end)
     gone = first.missing | first.wrong | last.missing | last.wrong
     return pd.Series(last.cells // DAY - first.cells // DAY, dtype="Int64").mask(gone)
@@ -149,7 +136,7 @@ def reworded(found: list[Finding]) -> list[Finding]:
     ]
 
 
-def findings(where: str, schema: "Schema", frames: "Frames") -> list[Finding]:
+def findings(where: str, schema: Schema, frames: Frames) -> list[Finding]:
     """What the review of linked tables does not say of a CDM: concepts of the hospital's own, and tables that are left out."""
     found: list[Finding] = []
     for table in schema.tables:

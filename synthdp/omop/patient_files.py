@@ -7,20 +7,17 @@ start to its end. Values of measurements that are not numbers count as missing.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from synthdp.errors import BadInput
 from synthdp.omop.cdm_store import Cdm
 from synthdp.omop.cdm_tables import days_between, framed, numbers
 from synthdp.schema import cells
-from synthdp.schema.columns import Boolean, Datetime, Numeric
+from synthdp.schema.columns import Boolean, Column, Datetime, Ignored, Numeric
 from synthdp.schema.linked_tables import held, keys_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from synthdp.schema.columns import Column, Ignored
-    from synthdp.schema.schema import Schema
+from synthdp.schema.schema import Schema
 
 PERSON, VISIT, DAYS, VALUE = "person", "visit", "days", "value"
 SEX = "{kind: categorical, categories: [F, M]}"
@@ -166,10 +163,8 @@ def _lines(kind: str, files: Mapping[str, File]) -> Iterator[str]:
     yield "rules: [visit.start >= person.birth, visit.start <= person.death]  # and, of a date below visits: drug.began >= visit.start"
 
 
-def _typed(texts: "pd.Series[Any]", column: "Column | Ignored", *, strict: bool) -> Any:
+def _typed(texts: "pd.Series[Any]", column: Column | Ignored, *, strict: bool) -> Any:
     """Numbers, dates and truth values of text, cell by cell; a date or truth value that cannot be read is missing."""
-    import pandas as pd
-
     if isinstance(column, Datetime):
         read = cells.instants(texts)
         return pd.Series(read.cells.astype("datetime64[us]")).mask(read.missing | read.wrong)
@@ -179,7 +174,7 @@ def _typed(texts: "pd.Series[Any]", column: "Column | Ignored", *, strict: bool)
     return numbers(texts, strict=strict) if isinstance(column, Numeric) else texts
 
 
-def read(kind: str, where: str, schema: "Schema") -> "dict[str, pd.DataFrame]":
+def read(kind: str, where: str, schema: Schema) -> dict[str, pd.DataFrame]:
     """The tables that a schema describes: a frame for each by its name. Raises `BadInput` where a table or a
     column does not belong to the format, or is not there."""
     known, wanted = FORMATS[kind], dict[str, dict[str, str]]()

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import date, timedelta
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import pyarrow as pa
 
 from synthdp.errors import BadInput
 from synthdp.omop import cdm
 from synthdp.omop.cdm_store import Cdm, Stored, duck
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 NAMES = (
     "cdmTable", "cdmField", "cdmDatatype", "isRequired", "isPrimaryKey", "isForeignKey", "fkDomain", "fkClass", "isStandardValidConcept",
@@ -30,12 +29,8 @@ Status = Literal["passed", "failed", "not run", "empty"]
 CHECKED = (*cdm.RECORDS, "drug_era", "cdm_source")
 OPTIONAL = ("drug_era",)
 WITHOUT = {cdm.PERIOD: 0.0, cdm.DEATH: 100.0}  # per cent of people who may have no row; of other tables 95
-RARE, NEAR, OF_VISIT, GENDER = (
-    1.0,
-    1.0,
-    5.0,
-    2.0,
-)  # per cent: implausible values and dates; dates beside visits; genders
+# Per cent: implausible values and dates; dates beside visits; genders.
+RARE, NEAR, OF_VISIT, GENDER = 1.0, 1.0, 5.0, 2.0
 STRICT = (cdm.PERIOD, "cdm_source")  # where no start may come after its end
 AFTER_DEATH = 60  # days
 GENDERED = (
@@ -84,7 +79,6 @@ class Check:
         return f"{self.table}.{self.field}" if self.field else self.table
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
         return {name: value for name, value in asdict(self).items() if value != ""}
 
 
@@ -230,7 +224,6 @@ class _Checking:
         self.made.add(name)
 
     def run(self) -> Iterator[Check]:
-        """All checks."""
         for name in CHECKED:
             if name not in self.there:
                 if name not in OPTIONAL:
@@ -443,8 +436,6 @@ def _near(day: str) -> str:
 
 def _counted(rows: Sequence[tuple[Any, ...]]) -> "pa.Table":
     """Numbers of rows by concept."""
-    import pyarrow as pa
-
     ids, counts = ([int(row[place]) for row in rows] for place in (0, 1))
     return pa.table({"id": pa.array(ids, pa.int64()), "n": pa.array(counts, pa.int64())})
 

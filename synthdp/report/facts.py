@@ -25,10 +25,8 @@ from synthdp.schema.columns import LEARN, Categorical
 from synthdp.schema.linked_tables import once
 from synthdp.schema.schema import Schema, facts_of
 
-SAME, OTHER = (
-    1e-9,
-    1e-3,
-)  # how near epsilon comes with the recorded versions and grid of its accountant, and with others (law 34)
+# How near epsilon comes with the recorded versions and grid of its accountant, and with others (law 34).
+SAME, OTHER = 1e-9, 1e-3
 BOUGHT = {"categories", "other", "bounds", "bins", "atoms"}  # items that can be: see `seal.learn`
 ALTERED = "the release was altered or damaged: take a fresh copy"
 
@@ -221,14 +219,6 @@ def _units(held: Held) -> bool:
     return _same(found, units) or (found == "learned" and units is not None and units != LEARN and _paid(held))
 
 
-def _rules(held: Held) -> bool:
-    return _same(held.statement.declared.get("rules"), stating.rules(held.schema).get("rules"))
-
-
-def _apart(held: Held, name: str) -> bool:
-    return _same(held.statement.declared.get(name), stating.apart(held.schema).get(name))
-
-
 def _noise_source(held: Held) -> bool | None:
     expected = stating.noise_source(rehearsal=held.statement.rehearsal)
     return held.statement.noise_source == expected if held.worded_here else None
@@ -304,17 +294,9 @@ def _lost(held: Held) -> bool:
     return said.lost is None or said.lost.matches(held.schema, said.counted, clamped=clamped)
 
 
-def _settings(held: Held) -> bool | None:
-    return None if held.settings is None else _same(held.statement.settings, held.settings)
-
-
-def _of_schema(name: str, value: Callable[[Schema], Any]) -> Callable[[Held], bool]:
-    def holds(held: Held) -> bool:
-        part, _, item = name.partition(".")
-        found = getattr(held.statement, part)
-        return _same(found[item] if item else found, value(held.schema))
-
-    return holds
+def _declared(name: str) -> Callable[[Held], bool]:
+    """Whether the statement says of this what follows from the schema."""
+    return lambda held: _same(held.statement.declared.get(name), stating.of_schema(held.schema).get(name))
 
 
 BESIDE = {
@@ -335,7 +317,7 @@ FACTS = (
     Fact(
         name="max_records_per_unit",
         checked="the schema",
-        holds=_of_schema("max_records_per_unit", lambda schema: schema.max_records_per_unit),
+        holds=lambda held: _same(held.statement.max_records_per_unit, held.schema.max_records_per_unit),
     ),
     Fact(
         name="delta",
@@ -373,7 +355,7 @@ FACTS = (
     Fact(
         name="settings",
         checked="the settings that the model is read with",
-        holds=_settings,
+        holds=lambda held: None if held.settings is None else _same(held.statement.settings, held.settings),
         claimed="settings that leave no trace in the model",
     ),
     Fact(
@@ -382,30 +364,12 @@ FACTS = (
         claimed="which facts were declared and which were bought",
         holds=_columns,
     ),
-    Fact(
-        name="declared.by",
-        checked="the person or body that the schema names",
-        holds=_of_schema("declared.by", lambda schema: schema.declared_by or stating.NOBODY),
-    ),
+    Fact(name="declared.by", checked="the person or body that the schema names", holds=_declared("by")),
     Fact(name="declared.units", checked="the schema", holds=_units),
-    Fact(
-        name="declared.targets",
-        checked="the schema",
-        holds=_of_schema("declared.targets", lambda schema: schema.targets),
+    *(
+        Fact(name=f"declared.{name}", checked="the schema", holds=_declared(name))
+        for name in ("targets", "name", "rules", "tables", "ignored", "reading")
     ),
-    Fact(
-        name="declared.name",
-        checked="the schema",
-        holds=_of_schema("declared.name", lambda schema: schema.name),
-    ),
-    Fact(name="declared.rules", checked="the schema", holds=_rules),
-    Fact(
-        name="declared.tables",
-        checked="the schema",
-        holds=lambda held: _same(held.statement.declared.get("tables"), stating.linked(held.schema).get("tables")),
-    ),
-    Fact(name="declared.ignored", checked="the schema", holds=lambda held: _apart(held, "ignored")),
-    Fact(name="declared.reading", checked="the schema", holds=lambda held: _apart(held, "reading")),
     Fact(name="declared.edited_after", claimed="after which looks at the records the schema was edited"),
     Fact(name="declared.audit", claimed="how the records were prepared for an audit"),
     Fact(name="declared.processes", claimed="how many processes held the records"),

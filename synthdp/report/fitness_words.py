@@ -2,8 +2,6 @@
 noise."""
 
 import dataclasses
-import math
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +19,9 @@ class Compared:
     cells: int
     interval: Interval
 
+    def __post_init__(self) -> None:
+        _check_intervals(self.interval)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
@@ -29,6 +30,9 @@ class Group:
     tables: tuple[Compared, ...]
     mean: Interval
     worst: Interval
+
+    def __post_init__(self) -> None:
+        _check_intervals(self.mean, self.worst)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,53 +52,17 @@ class Fitness:
     with_target: Group | None = None  # every column with each target
     reason: str | None = None
 
+    def __post_init__(self) -> None:
+        _check_intervals(*([] if self.records is None else [self.records]))
+
     def to_json(self) -> dict[str, Any]:
         """Plain values, without what is not there."""
         return {name: value for name, value in dataclasses.asdict(self).items() if value is not None}
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Fitness":
-        """Read back; raises `KeyError`, `TypeError` or `ValueError` where it is not one."""
 
-        def found(name: str, read: Callable[[Any], Any]) -> Any:
-            return None if values.get(name) is None else read(values[name])
-
-        return cls(
-            share=_finite(values["share"]),
-            noise=_finite(values["noise"]),
-            rows=int(values["rows"]),
-            confidence=_finite(values["confidence"]),
-            records=found("records", _interval),
-            single=found("single", _group),
-            with_target=found("with_target", _group),
-            reason=found("reason", str),
-        )
-
-
-def _group(values: Mapping[str, Any]) -> Group:
-    tables = tuple(
-        Compared(
-            columns=tuple(str(name) for name in table["columns"]),
-            cells=int(table["cells"]),
-            interval=_interval(table["interval"]),
-        )
-        for table in values["tables"]
-    )
-    return Group(tables=tables, mean=_interval(values["mean"]), worst=_interval(values["worst"]))
-
-
-def _interval(values: Any) -> Interval:
-    low, high = (_finite(value) for value in values)
-    if not low <= high:
+def _check_intervals(*intervals: Interval) -> None:
+    if any(not low <= high for low, high in intervals):
         raise ValueError("an interval ends before it begins")
-    return low, high
-
-
-def _finite(value: Any) -> float:
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError("a figure of fitness is not finite")
-    return number
 
 
 # ---- Bought figures of fitness in words: what was found, how sure it is, and what it does not say.
@@ -165,7 +133,6 @@ def _from(interval: Interval) -> str:
 
 
 def brief(fitness: Fitness | None) -> list[str]:
-    """Lines for a terminal."""
     if fitness is None:
         return []
     if fitness.reason is not None:

@@ -13,6 +13,15 @@ from synthdp.ledger.events import Capped, Revealed, Threshold
 from synthdp.report import fitness_words, promise, words
 from synthdp.report.statement import CLASSIFIER, Statement, read_off
 
+SIDE_CHANNELS = (
+    "Epsilon does not cover what an observer of the machine could see while the fit ran. The release answers no questions, so "
+    "afterwards there is nothing to time."
+)
+SECURITY = (
+    "Noise does not protect a stored file. The release contains no row of the records, but the fit’s folder internal/, its "
+    "checkpoints and the evaluation must stay with the steward."
+)
+COLLECTION = "The records were collected and kept as they are; differential privacy begins only with what is published."
 Finding = Literal["answered", "weak point", "left to the steward"]
 
 
@@ -27,11 +36,15 @@ class Hazard:
 
 def hazards(statement: Statement) -> list[Hazard]:
     """All of them, from the top of the pyramid to its base."""
-    makers = (
-        _epsilon, _delta, _unit, _relation, _composition, _mechanism, _public, _utility, _implementation,
-        _side_channels, _query_model, _trust, _security, _collection,
-    )  # fmt: skip
-    return [make(statement) for make in makers]
+    makers = (_epsilon, _delta, _unit, _relation, _composition, _mechanism, _public, _utility, _implementation)
+    return [
+        *(make(statement) for make in makers),
+        _hazard("Side channels: time, memory, error messages", SIDE_CHANNELS, outside=True),
+        _query_model(statement),
+        _trust(statement),
+        _hazard("Security of, and access to, the records", SECURITY, outside=True),
+        _hazard("Exposure when the data were collected", COLLECTION, outside=True),
+    ]
 
 
 def _hazard(name: str, text: str, *, weak: bool = False, outside: bool = False) -> Hazard:
@@ -196,16 +209,6 @@ def _implementation(s: Statement) -> Hazard:
     return _hazard(name, f"Source of the noise: {s.noise_source}.", weak=s.rehearsal)
 
 
-def _side_channels(s: Statement) -> Hazard:
-    del s
-    return _hazard(
-        "Side channels: time, memory, error messages",
-        "Epsilon does not cover what an observer of the machine could see while the fit ran. The release answers no questions, so "
-        "afterwards there is nothing to time.",
-        outside=True,
-    )
-
-
 def _query_model(s: Statement) -> Hazard:
     use = "asking it about any number of records" if s.generator == CLASSIFIER else "drawing any number of rows from it"
     return _hazard(
@@ -222,23 +225,4 @@ def _trust(s: Statement) -> Hazard:
         f"Central: whoever holds the records is trusted and adds the noise. {held} held them. The guarantee protects against those who "
         "see the release, not against the steward.",
         outside=processes != 1,
-    )
-
-
-def _security(s: Statement) -> Hazard:
-    del s
-    return _hazard(
-        "Security of, and access to, the records",
-        "Noise does not protect a stored file. The release contains no row of the records, but the fit’s folder internal/, its "
-        "checkpoints and the evaluation must stay with the steward.",
-        outside=True,
-    )
-
-
-def _collection(s: Statement) -> Hazard:
-    del s
-    return _hazard(
-        "Exposure when the data were collected",
-        "The records were collected and kept as they are; differential privacy begins only with what is published.",
-        outside=True,
     )

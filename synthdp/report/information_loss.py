@@ -5,7 +5,7 @@ Every figure here follows from noisy answers that were paid for, or from public 
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,17 +39,14 @@ class Counted:
     tables: tuple[tuple[str, ...], ...]
     purpose: str = MODEL
 
+    def __post_init__(self) -> None:
+        if self.purpose not in (MODEL, FITNESS) or not all(self.tables):
+            raise ValueError("tables were counted for something unknown, or have no columns")
+        _check_range(math.inf, self.noise)
+
     def deviation(self, schema: Schema) -> float:
         """The standard deviation of every cell: the noise times R sqrt(m), for at most R records of a unit in m tables."""
         return self.noise * (schema.max_records_per_unit if schema.unit else 1) * math.sqrt(len(self.tables))
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Counted":
-        """Read back; raises `ValueError` or `TypeError` for what is none."""
-        tables = tuple(tuple(_text(name) for name in table) for table in values["tables"])
-        if values["purpose"] not in (MODEL, FITNESS) or not all(tables):
-            raise ValueError("tables were counted for something unknown, or have no columns")
-        return cls(noise=_number(values["noise"], 0, math.inf), tables=tables, purpose=values["purpose"])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,25 +59,17 @@ class Merged:
     share: float
     error: float | None
 
+    def __post_init__(self) -> None:
+        _check_range(1, self.share)
+        _check_range(math.inf, self.error or 0)
+
     @property
     def text(self) -> str:
-        """The share in words."""
         if self.error is None:
             return f"{self.column} {self.share:.1%} of synthetic records"
         if 2 * self.error > VAGUE:
             return f"{self.column} a share that noise hides"
         return f"{self.column} {self.share:.1%} ± {2 * self.error:.1%} of records"
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Merged":
-        """Read back."""
-        error = values["error"]
-        return cls(
-            column=_text(values["column"]),
-            other=_text(values["other"]),
-            share=_number(values["share"], 0, 1),
-            error=None if error is None else _number(error, 0, math.inf),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,20 +81,16 @@ class Hidden:
     categories: tuple[str, ...]
     share: float
 
+    def __post_init__(self) -> None:
+        if not self.categories or len(set(self.categories)) < len(self.categories):
+            raise ValueError("no category is hidden, or one twice")
+        _check_range(1, self.share)
+
     @property
     def text(self) -> str:
-        """The categories in words."""
         told = f"{self.column} {_listed(list(self.categories))}"
         each = "each " * (len(self.categories) > 1)
         return told if self.share > VAGUE else f"{told} ({each}probably under {self.share:.1%} of records)"
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Hidden":
-        """Read back; raises `ValueError` or `TypeError` for what is none."""
-        categories = tuple(_text(each) for each in values["categories"])
-        if not categories or len(set(categories)) < len(categories):
-            raise ValueError("no category is hidden, or one twice")
-        return cls(column=_text(values["column"]), categories=categories, share=_number(values["share"], 0, 1))
 
     def matches(self, schema: Schema) -> bool:
         """Whether the column has these categories."""
@@ -123,6 +108,12 @@ class Levels:
     shares: tuple[float, ...]
     errors: tuple[float, ...] = ()
 
+    def __post_init__(self) -> None:
+        if len(self.shares) != len(self.codes) or (self.errors and len(self.errors) != len(self.codes)):
+            raise ValueError("levels hold other figures")
+        _check_range(1, *self.shares)
+        _check_range(math.inf, *self.codes, *self.errors)
+
     @property
     def text(self) -> str:
         """The levels in words, finest first."""
@@ -134,18 +125,6 @@ class Levels:
                     f"{self.shares[level - 1]:.1%}{doubt} at level {level} of {last} ({self.codes[level - 1]:,} codes)"
                 )
         return f"{self.column} {', '.join(parts) or 'none'}"
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Levels":
-        """Read back."""
-        codes = tuple(values["codes"])
-        shares = tuple(_number(each, 0, 1) for each in values["shares"])
-        errors = tuple(_number(each, 0, math.inf) for each in values["errors"])
-        if not all(type(n) is int and n >= 0 for n in codes) or len(shares) != len(codes):
-            raise ValueError("levels hold other figures")
-        if errors and len(errors) != len(codes):
-            raise ValueError("levels hold other figures")
-        return cls(column=_text(values["column"]), codes=codes, shares=shares, errors=errors)
 
     def matches(self, schema: Schema) -> bool:
         """Whether the schema keeps this many codes of each level."""
@@ -168,15 +147,12 @@ class Bare:
     table: str
     share: float
 
+    def __post_init__(self) -> None:
+        _check_range(1, self.share)
+
     @property
     def text(self) -> str:
-        """In words."""
         return f"{self.table} ({self.share:.1%})"
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Bare":
-        """Read back."""
-        return cls(table=_text(values["table"]), share=_number(values["share"], 0, 1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,20 +172,6 @@ class Lost:
     hidden: tuple[Hidden, ...] = ()
     unlinked: bool = False
     bare: tuple[Bare, ...] = ()
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Lost":
-        """Read back."""
-        return cls(
-            merged=tuple(Merged.from_json(each) for each in values["merged"]),
-            alone=tuple(_text(name) for name in values["alone"]),
-            empty=tuple(_text(name) for name in values["empty"]),
-            levels=tuple(Levels.from_json(each) for each in values.get("levels", ())),
-            wide=tuple(_text(name) for name in values.get("wide", ())),
-            hidden=tuple(Hidden.from_json(each) for each in values.get("hidden", ())),
-            unlinked=_truth(values.get("unlinked", False)),
-            bare=tuple(Bare.from_json(each) for each in values.get("bare", ())),
-        )
 
     def matches(self, schema: Schema, counted: Iterable[Counted] | None, *, clamped: bool) -> bool:
         """Whether this can be said of a schema and of the tables that were counted."""
@@ -254,7 +216,6 @@ def by_target(statement: "Statement") -> list[str]:
 
 
 def brief(statement: "Statement") -> list[str]:
-    """Lines for a terminal."""
     return [f"lost       {sentence}" for sentence in sentences(statement)]
 
 
@@ -354,19 +315,6 @@ def _listed(names: Any, between: str = ", ") -> str:
     return between.join(names[:SHOWN]) + more
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("expected text")
-    return value
-
-
-def _truth(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError("expected true or false")
-    return value
-
-
-def _number(value: Any, least: float, most: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most or math.isinf(value):
+def _check_range(most: float, *values: float) -> None:
+    if not all(0 <= value <= most for value in values):
         raise ValueError("a number is out of its range")
-    return float(value)

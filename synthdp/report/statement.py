@@ -8,6 +8,7 @@ import platform
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +24,7 @@ from synthdp.ledger.events import Plan, Sampled, Selection, canonical, to_json
 from synthdp.ledger.ledger import Ledger
 from synthdp.report.fitness_words import Fitness
 from synthdp.report.information_loss import Counted, Lost
+from synthdp.report.words import upper
 from synthdp.schema import linked_tables
 from synthdp.schema.schema import CLAMPED as CLAMPED_CELLS
 from synthdp.schema.schema import CLAMPED_BELOW, Schema, clamping, facts_of
@@ -30,13 +32,8 @@ from synthdp.schema.schema import CLAMPED_BELOW, Schema, clamping, facts_of
 Read = TypeVar("Read")
 SCHEMA_VERSION = 1
 CLASSIFIER = "pate"  # in the place of a generator: the statement is of a classifier
-LATER = {
-    "release_id",
-    "fitness",
-    "counted",
-    "lost",
-    "answers",
-}  # what a statement of this version may lack, since it was added later
+# What a statement of this version may lack, since it was added later.
+LATER = {"release_id", "fitness", "counted", "lost", "answers"}
 # Small deltas are for promises; the large ones give the tighter bounds on an attacker (`meaning.advantage`).
 ROUNDED = (
     "Where gradients of records were computed: that a row is rounded alike wherever it lies, and whoever else is there. In float32 this "
@@ -120,10 +117,6 @@ class Statement:
 
     def _repr_html_(self) -> str:
         """For notebooks: the guarantee in a few rows."""
-        from html import escape
-
-        from synthdp.report.words import upper
-
         rows = {
             "guarantee": f"epsilon {upper(self.epsilon)} at delta {self.delta:g} per {self.unit}, by {self.accountant}",
             "generator": self.generator,
@@ -227,16 +220,11 @@ def state(
         settings=settings,
         columns=facts,
         declared={
-            "by": declared.declared_by or NOBODY,
+            **of_schema(declared),
             "units": "learned" if declared.units == "learn" else declared.units,
-            "targets": list(declared.targets),
-            "name": declared.name,
-            **linked(declared),
-            **rules(declared),
             **({} if audit is None else {"audit": audit}),
             **({} if processes == 1 else {"processes": processes}),
             **({} if invalid == "error" else {"invalid": invalid}),
-            **apart(declared),
             **({"edited_after": list(edited_after)} if edited_after else {}),
         },
         noise_source=noise_source(rehearsal=rehearsal),
@@ -365,17 +353,20 @@ def edited(after: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def apart(schema: Schema) -> dict[str, Any]:
-    """The columns that are left out, and how the files are written."""
-    ignored = [column.name for column in schema.ignored]
-    reading = {} if schema.reading is None else {"reading": schema.reading.to_dict()}
-    return {**({"ignored": ignored} if ignored else {}), **reading}
-
-
-def rules(schema: Schema) -> dict[str, Any]:
-    """Which of the declared rules every synthetic record keeps, and which evaluation counts."""
+def of_schema(schema: Schema) -> dict[str, Any]:
+    """What the schema alone tells: who declares it, which rules every synthetic record keeps and which evaluation counts, the columns that
+    are left out, how files are written, and linked tables in words."""
     kept, counted = ([rule.text for rule in part] for part in schema.rules_apart())
-    return {"rules": {"kept": kept, "counted": counted}} if kept or counted else {}
+    ignored = [column.name for column in schema.ignored]
+    return {
+        "by": schema.declared_by or NOBODY,
+        "targets": list(schema.targets),
+        "name": schema.name,
+        **linked(schema),
+        **({"rules": {"kept": kept, "counted": counted}} if kept or counted else {}),
+        **({"ignored": ignored} if ignored else {}),
+        **({} if schema.reading is None else {"reading": schema.reading.to_dict()}),
+    }
 
 
 def linked(schema: Schema) -> dict[str, Any]:
@@ -531,8 +522,8 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "rehearsal": _a(bool),
     "not_covered": lambda values: tuple(_a(str)(line) for line in _a(list)(values)),
     "release_id": lambda value: None if value is None else str(uuid.UUID(value)),
-    "fitness": lambda values: None if values is None else Fitness.from_json(values),
-    "counted": lambda values: tuple(Counted.from_json(each) for each in _a(list)(values)),
-    "lost": Lost.from_json,
+    "fitness": lambda values: None if values is None else strict_json.made(Fitness, values),
+    "counted": lambda values: tuple(strict_json.made(Counted, each) for each in _a(list)(values)),
+    "lost": lambda values: strict_json.made(Lost, values),
     "answers": _a(bool),
 }

@@ -66,7 +66,6 @@ def cost(statements: Sequence[Statement], others: Sequence[Plan] = (), unreadabl
 
 
 def told(found: dict[str, Any]) -> str:
-    """The cost in words."""
     return " ".join((*_sum(found), *_apart(found), FREE))
 
 

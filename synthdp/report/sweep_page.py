@@ -143,7 +143,6 @@ def _leader(leaders: Sequence[str], *, clear: bool) -> str:
 
 
 def between(point: Mapping[str, Any]) -> str:
-    """An interval as text."""
     return "-" if point["interval"] is None else f"{point['interval'][0]:.4f} to {point['interval'][1]:.4f}"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from synthdp.schema.columns import EXACT, Boolean, Column, in_numbers, microseconds
 
-if TYPE_CHECKING:
-    Series = pd.Series[Any]
+Series: TypeAlias = "pd.Series[Any]"
+
 
 Mask = NDArray[np.bool_]
 UNKNOWN, MISSING = -1, -2
@@ -54,7 +54,7 @@ class Read(NamedTuple):
     wrong: Mask
 
 
-def numbers(series: "Series") -> Read:
+def numbers(series: Series) -> Read:
     """Values float64, NaN where missing or not a number; text that reads as a number is wrong, but has its value."""
     if isinstance(series.dtype, pd.CategoricalDtype):
         return _of_categories(numbers, series)
@@ -68,7 +68,7 @@ def numbers(series: "Series") -> Read:
     return Read(values, missing, wrong & ~missing)
 
 
-def instants(series: "Series") -> Read:
+def instants(series: Series) -> Read:
     """Values int64, microseconds since 1970-01-01 UTC (0 where missing or wrong); text must fit `INSTANT`."""
     if isinstance(series.dtype, pd.CategoricalDtype):
         return _of_categories(instants, series)
@@ -85,16 +85,14 @@ def instants(series: "Series") -> Read:
     return Read(np.array([instant or 0 for instant in found], dtype=np.int64), missing, wrong)
 
 
-def _of_categories(read: "Callable[[Series], Read]", series: "Series") -> Read:
+def _of_categories(read: Callable[[Series], Read], series: Series) -> Read:
     """Each category is read once, and as an object, whatever others there are beside it."""
     places = series.cat.codes.to_numpy()
     held = read(pd.Series([*series.cat.categories, None], dtype=object))
     return Read(*(values[places] for values in held))
 
 
-def labels(
-    series: "Series", table: Mapping[str, int], spelling: Callable[[str], str] | None = None
-) -> NDArray[np.int64]:
+def labels(series: Series, table: Mapping[str, int], spelling: Callable[[str], str] | None = None) -> NDArray[np.int64]:
     """The number that `table` gives to each cell's text, UNKNOWN or MISSING. `spelling` brings texts to the table's first."""
 
     most = longest(series.dtype)
@@ -155,12 +153,12 @@ def longest(dtype: Any) -> float:
     return float(2.0 ** (min(most, np.finfo(plain).nmant if floats else most) + 1) - 1)
 
 
-def missing(series: "Series") -> Mask:
+def missing(series: Series) -> Mask:
     """Which cells are missing."""
     return _missing(_objects(series))
 
 
-def texts(series: "Series", most: float | None = None) -> list[str | None]:
+def texts(series: Series, most: float | None = None) -> list[str | None]:
     """The text of each cell as categories see it, None where missing; what buys categories must read cells so. `most`: see `text`."""
     most = longest(series.dtype) if most is None else most
     if isinstance(series.dtype, pd.CategoricalDtype):
@@ -169,7 +167,7 @@ def texts(series: "Series", most: float | None = None) -> list[str | None]:
     return [text(cell, most) for cell in _objects(series)]
 
 
-def keys(series: "Series") -> list[str]:
+def keys(series: Series) -> list[str]:
     """The text by which each cell names a unit or a row, empty where it names none."""
     return ["" if text is None or text == UNREADABLE else text for text in texts(series)]
 
@@ -221,7 +219,7 @@ def table_of(categories: tuple[str, ...]) -> dict[str, int]:
     return table
 
 
-def _objects(series: "Series") -> NDArray[np.object_]:
+def _objects(series: Series) -> NDArray[np.object_]:
     nested = isinstance(series.dtype, pd.ArrowDtype) and series.dtype.type in (list, dict)
     if nested:  # a gap in one would make floats of the numbers in all others
         return _one_by_one(series)
@@ -242,7 +240,7 @@ def _real(cell: Any) -> Any:
     return cell.real if isinstance(cell, COMPLEX) and not cell.imag else cell
 
 
-def _one_by_one(series: "Series") -> NDArray[np.object_]:
+def _one_by_one(series: Series) -> NDArray[np.object_]:
     """The cells, UNREADABLE where pandas has no object for one."""
     cells = np.full(len(series), UNREADABLE, np.object_)
     for place in range(len(series)):

@@ -1,13 +1,14 @@
 """The steward's pre-check of a table before it is sealed. Its outcome is outside epsilon and stays in the hospital."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from synthdp.errors import BadInput
 from synthdp.schema import cells, linked_tables
+from synthdp.schema.cells import Mask
 from synthdp.schema.coders import is_picture
 from synthdp.schema.columns import (
     Boolean,
@@ -20,13 +21,11 @@ from synthdp.schema.columns import (
     Integer,
     microseconds,
 )
+from synthdp.schema.linked_tables import Table
 from synthdp.schema.schema import CLAMPED, Schema
 
-if TYPE_CHECKING:
-    from synthdp.schema.cells import Mask
-    from synthdp.schema.linked_tables import Table
+Series: TypeAlias = "pd.Series[Any]"
 
-    Series = pd.Series[Any]
 
 UNFIT = "the table does not fit the schema"
 UNKNOWN, UNTRUE = "not one of the declared categories", "not true or false"
@@ -70,7 +69,7 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
             (column.name, rule) for column in schema.columns for rule, _ in broken(schema, column, frame[column.name])
         ]
         if schema.reading is not None and any(_is_unread(schema, frame[name], name) for name, _ in found):
-            names = _listed(list(dict.fromkeys(name for name, _ in found)))
+            names = ", ".join(map(repr, dict.fromkeys(name for name, _ in found)))
             raise BadInput(
                 f"{UNFIT}: the cells of {names} are written in the way that `reading` declares for files, but frames must have "
                 f"plain cells: {ONE_FILE} by its schema"
@@ -86,7 +85,7 @@ def check_tables(schema: Schema, frames: Mapping[str, pd.DataFrame], invalid: st
         raise BadInput("the schema describes one table: give its frame, or declare linked tables under tables")
     if set(frames) != set(wanted):
         raise BadInput(
-            f"{UNFIT}: it describes the tables {_listed(wanted)}, and those given are {_listed(list(frames))}"
+            f"{UNFIT}: it describes the tables {', '.join(map(repr, wanted))}, and those given are {', '.join(map(repr, frames))}"
         )
     found = {}
     for table in schema.tables:
@@ -105,12 +104,12 @@ def check_tables(schema: Schema, frames: Mapping[str, pd.DataFrame], invalid: st
     return found
 
 
-def never_missing(schema: Schema, table: "Table") -> tuple[str | None, str]:
+def never_missing(schema: Schema, table: Table) -> tuple[str | None, str]:
     """The column of a linked table for which a schema refuses missing: true, and the rule that its missing cells break."""
     return (table.order, NO_ORDER) if table.order is not None else (linked_tables.told_by(schema, table), NO_ROW)
 
 
-def reworded(text: str, schema: Schema, table: "Table") -> str:
+def reworded(text: str, schema: Schema, table: Table) -> str:
     """A message about one table, changed to suit a linked one: it names the function that reads all of them, and does not advise
     missing: true where the schema refuses it."""
     name, rule = never_missing(schema, table)
@@ -124,7 +123,7 @@ def of_column(name: str | None, rule: str) -> str:
     return f"column {name!r}: some values are {rule}"
 
 
-def _is_unread(schema: Schema, series: "Series", name: str) -> bool:
+def _is_unread(schema: Schema, series: Series, name: str) -> bool:
     """Whether most of a column is still in the coding of its file. Of what was read by it, few cells mean something else: bad ones."""
     if schema.reading is None or pd.api.types.is_numeric_dtype(series.dtype):
         return False
@@ -157,14 +156,15 @@ def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
         return
     lacking = [name for name in schema.names if name not in held]
     if lacking:
-        yield f"missing columns: {_listed(lacking)} (add them, or take them out of the schema)"
+        yield f"missing columns: {', '.join(map(repr, lacking))} (add them, or take them out of the schema)"
     known = {*schema.names, *(column.name for column in schema.ignored)}
     extra = [name for name in dict.fromkeys(held) if name not in known]
     if extra:
-        yield f"columns that the schema does not know: {_listed(extra)} (drop them from the file, or declare them, such as kind: ignore)"
+        names = ", ".join(map(repr, extra))
+        yield f"columns that the schema does not know: {names} (drop them from the file, or declare them, such as kind: ignore)"
     repeated = [name for name in dict.fromkeys(held) if held.count(name) > 1]
     if repeated:
-        yield f"duplicate columns: {_listed(repeated)} (keep one of each)"
+        yield f"duplicate columns: {', '.join(map(repr, repeated))} (keep one of each)"
 
 
 def unit(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
@@ -176,12 +176,12 @@ def unit(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
         )
 
 
-def broken(schema: Schema, column: Column, series: "Series") -> Iterator[tuple[str, "Mask"]]:
+def broken(schema: Schema, column: Column, series: Series) -> Iterator[tuple[str, Mask]]:
     """The rules that some cells of the column break, and which cells do."""
     return ((rule, cells_of) for rule, cells_of in _faults(schema, column, series) if cells_of.any())
 
 
-def _faults(schema: Schema, column: Column, series: "Series") -> Iterator[tuple[str, "Mask"]]:
+def _faults(schema: Schema, column: Column, series: Series) -> Iterator[tuple[str, Mask]]:
     if isinstance(column, Identifier):
         if column.name == schema.unit:
             named = cells.texts(series)
@@ -197,7 +197,7 @@ def _faults(schema: Schema, column: Column, series: "Series") -> Iterator[tuple[
         yield from _labelled(schema, column, series)
 
 
-def _labelled(schema: Schema, column: Any, series: "Series") -> Iterator[tuple[str, "Mask"]]:
+def _labelled(schema: Schema, column: Any, series: Series) -> Iterator[tuple[str, Mask]]:
     found = _labels(column, series)
     if cells.in_floats(series.dtype):
         yield TOO_LONG, cells.labels(series, {cells.UNREADABLE: 0}) == 0
@@ -207,7 +207,7 @@ def _labelled(schema: Schema, column: Any, series: "Series") -> Iterator[tuple[s
         yield MISSING, found == cells.MISSING
 
 
-def merged(column: Categorical, series: "Series") -> "Mask":
+def merged(column: Categorical, series: Series) -> Mask:
     """The cells that count as `other`, since they are none of the declared categories."""
     found = _labels(column, series)
     return np.asarray(found == cells.UNKNOWN) & (column.other is not None)
@@ -221,7 +221,7 @@ def unread(schema: Schema, column: Column) -> str:
     return NO_INSTANTS if isinstance(column, Datetime) else UNTRUE if isinstance(column, Boolean) else NO_NUMBERS
 
 
-def _labels(column: Any, series: "Series") -> Any:
+def _labels(column: Any, series: Series) -> Any:
     """What each cell says."""
     if isinstance(column, Boolean):
         return cells.labels(series, cells.TRUTHS, cells.truth)
@@ -232,7 +232,7 @@ def _labels(column: Any, series: "Series") -> Any:
     return cells.labels(series, cells.table_of(column.categories), cells.spelling(column))
 
 
-def _numeric(schema: Schema, column: Integer | Continuous | Datetime, series: "Series") -> Iterator[tuple[str, "Mask"]]:
+def _numeric(schema: Schema, column: Integer | Continuous | Datetime, series: Series) -> Iterator[tuple[str, Mask]]:
     dates = isinstance(column, Datetime)
     read = cells.instants(series) if dates else cells.numbers(series)
     there = ~read.missing & ~read.wrong
@@ -270,7 +270,3 @@ def between(column: Integer) -> str:
 def outside(column: Integer | Continuous | Datetime) -> str:
     """The rule that bounds are."""
     return f"{OUTSIDE} [{column.bounds[0]}, {column.bounds[1]}]"
-
-
-def _listed(names: list[Any]) -> str:
-    return ", ".join(repr(name) for name in names)

@@ -1,22 +1,19 @@
 """From a table to an array of codes and back, by the schema alone."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
+from synthdp.schema.bins import Bins
 from synthdp.schema.coders import Coder, Codes, NumericCoder, coder_of, cut
 from synthdp.schema.columns import Image
 from synthdp.schema.schema import Schema
 from synthdp.schema.tied_columns import ties
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from synthdp.schema.bins import Bins
 
 __all__ = ["Codec", "Codes", "Picture"]
 
@@ -85,7 +82,7 @@ class Codec:
         rng: np.random.Generator,
         *,
         first_row: int = 0,
-        within: "Mapping[str, Bins] | None" = None,
+        within: Mapping[str, Bins] | None = None,
     ) -> pd.DataFrame:
         """Records (rows) with the schema's columns, dtypes, categories and bounds; uniform within a bin.
 
@@ -192,20 +189,20 @@ class Codec:
                 made[name] = self.numeric(name).cells(points, gone[name])
         return made
 
-    def numeric(self, name: str, *, coded: bool = False) -> "NumericCoder":
+    def numeric(self, name: str, *, coded: bool = False) -> NumericCoder:
         """The coder of a numeric column by itself, or of the column that it is `coded` in; `BadInput` for any other."""
         coder = self._coder_of(name) if coded else self._single[name]
         if not isinstance(coder, NumericCoder):
             raise BadInput(f"column {name!r} is not numeric")
         return coder
 
-    def _blocks(self) -> "Iterator[tuple[str, Coder, slice]]":
+    def _blocks(self) -> Iterator[tuple[str, Coder, slice]]:
         """Name, coder and place in the codes of every modelled column."""
         ends = np.cumsum(self._widths)
         for column, coder, end in zip(self.columns, self._coders, ends, strict=True):
             yield column.name, coder, slice(int(end) - coder.width, int(end))
 
-    def _coder_of(self, name: str) -> "Coder":
+    def _coder_of(self, name: str) -> Coder:
         for column, coder in zip(self.columns, self._coders, strict=True):
             if column.name == name:
                 return coder

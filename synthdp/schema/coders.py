@@ -1,7 +1,7 @@
 """The codes of one column: from cells to codes and back, each kind in its own way. `Codec` puts them side by side."""
 
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -24,8 +24,8 @@ from synthdp.schema.columns import (
 )
 from synthdp.schema.trees import Codes as CodesOfTree
 
-if TYPE_CHECKING:
-    Series = pd.Series[Any]
+Series: TypeAlias = "pd.Series[Any]"
+
 
 Codes = NDArray[Any]  # int32, or uint8 for images: see `Codec`
 
@@ -59,7 +59,7 @@ class LabelCoder:
         self._unknown = categories.index(other) if other is not None else self._missing or 0
         self._absent = self._unknown if self._missing is None else self._missing
 
-    def encode(self, series: "Series") -> Codes:
+    def encode(self, series: Series) -> Codes:
         found = cells.labels(series, self._table, self._spelling)
         found[found == cells.UNKNOWN] = self._unknown
         found[found == cells.MISSING] = self._absent
@@ -86,11 +86,11 @@ class NumericCoder:
         self._missing = self._bins.size if column.missing else None
         self.size = self._bins.size + column.missing
 
-    def encode(self, series: "Series") -> Codes:
+    def encode(self, series: Series) -> Codes:
         points, gone = self.read(series)
         return self.or_missing(self._bins.codes(points), gone)
 
-    def read(self, series: "Series") -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    def read(self, series: Series) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Points of the grid, and which are missing; where that is not allowed it is the lower bound."""
         read = cells.instants(series) if isinstance(self._column, Datetime) else cells.numbers(series)
         unread = read.missing | (read.wrong if isinstance(self._column, Datetime) else np.isnan(read.cells))
@@ -181,7 +181,7 @@ class ImageCoder:
     def __init__(self, column: Image) -> None:
         self._shape, self.width = column.shape, column.pixels
 
-    def encode(self, series: "Series") -> Codes:
+    def encode(self, series: Series) -> Codes:
         codes = np.zeros((len(series), self.width), np.uint8)
         for row, cell in enumerate(series):
             if is_picture(cell, self._shape):

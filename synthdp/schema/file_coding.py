@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-from synthdp.errors import BadInput, nearest
+from synthdp.errors import BadInput, check_keys
 from synthdp.schema.columns import (
     MICROSECONDS,
     OTHER,
@@ -44,11 +44,20 @@ SPACE = " \t\n\r\f\v\u00a0"  # around cells: what `strip` takes away
 MOST_DECIMALS = 15
 MOST_TITLE = 255  # letters; Stata keeps 80, SPSS 255, SAS 40
 _NUMBER = re.compile(r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
+# After a number.
 _SUFFIX = re.compile(
     rf"([{SPACE}][^0-9.,+\-'{SPACE}\x00]|[^0-9.,+\-'eE{SPACE}\x00])([^0-9.,+\-'\x00]{{0,10}}[^0-9.,+\-'{SPACE}\x00])?"
-)  # after a number
+)
 _FORMULA = re.compile(r"'*[=+\-@\t\r\x00]")  # what a spreadsheet would run: see `csvfile.neutral`
 STORED = re.compile(r"date|timestamp_(?:s|ms|ns)|u?int(?:8|16|32)|float32|decimal\(([0-9]{1,2}), ?([0-9]{1,2})\)")
+NUMBERS = ("integer", "continuous")
+OF_KINDS = {  # which parts of a column's coding belong to which kinds
+    **dict.fromkeys(("date", "latest"), ("datetime",)),
+    **dict.fromkeys(("places", "thousands", "suffix", "numbers"), NUMBERS),
+    "words": ("boolean",),
+    "labels": ("categorical", "ordinal"),
+    "pattern": ("identifier",),
+}
 DIGITS_OF_A_ROW = 4  # in the number of a key: which of a person's records it is
 MOST_DIGITS = 38  # of a decimal type
 
@@ -409,16 +418,13 @@ class Coded:
         from synthdp.schema import cells
 
         column, coding = self.column, self.coding
-        if coding.date is not None and not isinstance(column, Datetime):
-            raise BadInput(f"date belongs to columns of kind datetime, but this column is {column.kind}")
-        if coding.words is not None and not isinstance(column, Boolean):
-            raise BadInput(f"words belong to columns of kind boolean, but this column is {column.kind}")
-        if coding.pattern is not None and column.kind != "identifier":
-            raise BadInput(f"pattern belongs to columns of kind identifier, but this column is {column.kind}")
-        if coding.labels and (not isinstance(column, Categorical | Ordinal) or in_numbers(column)):
-            raise BadInput(
-                f"labels belong to columns of kind categorical or ordinal whose categories are text, but this column is {column.kind}"
-            )
+        for key, kinds in OF_KINDS.items():
+            if getattr(coding, key) not in (None, ()) and (column.kind not in kinds or in_numbers(column)):
+                texts = " whose categories are text" if key == "labels" else ""
+                verb = "belong" if key.endswith("s") else "belongs"
+                raise BadInput(
+                    f"{key} {verb} to columns of kind {' or '.join(kinds)}{texts}, but this column is {column.kind}"
+                )
         if twice := [code for code in coding.missing if code in self.labels]:
             raise BadInput(f"{twice[0]!r} has a label and is a code for missing values; it can mean only one of them")
         if coding.width is not None and (self.numeric or self.date is not None or not self.reading.strip):
@@ -430,17 +436,12 @@ class Coded:
             raise BadInput(f"stored: {coding.stored} is no type of a column of kind {column.kind}")
         if coding.stored == "date" and isinstance(column, Datetime) and column.resolution != "day":
             raise BadInput("stored: date belongs to a column with resolution: day; otherwise its times would be lost")
-        for key in ("places", "thousands", "suffix"):
-            if getattr(coding, key) is not None and not self.numeric:
-                raise BadInput(f"{key} belongs to numbers, but this column is {column.kind}")
         if coding.time is not None and not isinstance(column, Integer):
             raise BadInput(
                 f"time belongs to columns of kind integer, which count minutes or seconds from midnight; this column is {column.kind}"
             )
         if coding.time is not None and (coding.places or coding.thousands or coding.suffix or coding.decimal):
             raise BadInput("a time of day has no decimal, places, thousands or suffix; leave them out")
-        if coding.numbers and not self.numeric:
-            raise BadInput(f"numbers belong to columns of kind integer or continuous, but this column is {column.kind}")
         for text, _ in coding.numbers:
             if (number := self._number(text)) is not None and cells.number(number) is not None:
                 raise BadInput(
@@ -666,9 +667,7 @@ def _check_keys(where: str, values: Any, made: Any) -> None:
     known = [f.name for f in fields(made)]
     if not isinstance(values, Mapping):
         raise BadInput(f"{where}: expected a mapping of {', '.join(known)}")
-    for key in values:
-        if key not in known:
-            raise BadInput(f"{where}: unknown key {key!r}{nearest(str(key), known)}; known keys: {', '.join(known)}")
+    check_keys(where, values, known)
 
 
 PLAIN_CODING = Coding()

@@ -2,7 +2,7 @@
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from synthdp.schema import cells
 from synthdp.schema.columns import LEARN, iso, microseconds
 
-if TYPE_CHECKING:
-    Series = pd.Series[Any]
+Series: TypeAlias = "pd.Series[Any]"
+
 
 WHOSE = {
     "bsn",
@@ -80,7 +80,7 @@ VISITS = 10  # records of a person, on average: above, numbers in one form are c
 LISTED = 30  # categories are listed up to here
 
 
-def guessed(series: "Series") -> dict[str, Any]:
+def guessed(series: Series) -> dict[str, Any]:
     held = series.dropna()
     column = _kind(series, held)
     if len(held) < len(series) and column["kind"] not in ("identifier", "ignore"):
@@ -105,7 +105,7 @@ def proposed(guess: dict[str, Any]) -> dict[str, Any]:
     return {**column, "review": True}
 
 
-def _kind(series: "Series", held: "Series") -> dict[str, Any]:
+def _kind(series: Series, held: Series) -> dict[str, Any]:
     texts = cells.texts(held)
     distinct = sorted({text for text in texts if text is not None})
     if distinct and all(text.lower() in cells.TRUTHS for text in distinct) and len(distinct) <= 2:
@@ -134,7 +134,7 @@ def _kind(series: "Series", held: "Series") -> dict[str, Any]:
     return {"kind": "categorical", "categories": distinct}
 
 
-def stands_for(series: "Series") -> dict[str, Any]:
+def stands_for(series: Series) -> dict[str, Any]:
     """What the texts of a column stand for, as a guess: numbers, or dates or numbers that are written as in files of some country, with
     `coded` true, since a fit does not read these in a frame. Empty for other columns."""
     if not pd.api.types.is_string_dtype(series.dropna().dtype) and not are_times(series):
@@ -204,7 +204,7 @@ def names_somebody(name: Any) -> bool:
     return bool(words) and (words[-1] in WHOSE or THEIRS.fullmatch("".join(words)) is not None)
 
 
-def _numeric(held: "Series", distinct: int) -> dict[str, Any]:
+def _numeric(held: Series, distinct: int) -> dict[str, Any]:
     values = cells.numbers(held).cells
     values = values[np.isfinite(values)]
     if not len(values) or np.abs(values).max() > LONGEST:

@@ -8,7 +8,7 @@ each one's, and a row whose parent is not there is nobody's.
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,7 @@ from synthdp.schema import cells
 from synthdp.schema.coders import NumericCoder, coder_of
 from synthdp.schema.columns import Categorical, Datetime, Numeric, Ordinal
 from synthdp.schema.linked_tables import Table, held
-
-if TYPE_CHECKING:
-    from synthdp.schema.schema import Schema
+from synthdp.schema.schema import Schema
 
 Frames = Mapping[str, pd.DataFrame]
 Texts = NDArray[Any]
@@ -36,7 +34,7 @@ class Joined:
     there: NDArray[np.bool_]
 
 
-def joined(frames: Frames, schema: "Schema", key: bytes = b"") -> Joined:
+def joined(frames: Frames, schema: Schema, key: bytes = b"") -> Joined:
     """The tables as one. Of the rows below a visit at most `max_rows` are kept, by a hash of their content and of the visit's key under
     `key`, and of several rows of a person in the table of people one, in the same way: by that person's rows alone. A database that counts
     the tables chooses the same rows (`seal.counted_histories`)."""
@@ -162,7 +160,7 @@ def _places(
     frame: pd.DataFrame,
     of_visit: Texts,
     of_person: Texts,
-    schema: "Schema",
+    schema: Schema,
     key: bytes,
 ) -> list[Whole]:
     """The rows below each visit in `max_rows` places, in the order of their content: (visits,) each, -1 where there are fewer."""

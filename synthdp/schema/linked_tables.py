@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from synthdp.errors import BadInput, nearest
+from synthdp.errors import BadInput, check_keys, nearest
 from synthdp.schema.columns import TODO, Column, Datetime, Identifier, Ignored
 from synthdp.schema.rules import Order, Rule
 
@@ -115,10 +115,7 @@ def _read(name: Any, entry: Any, unit: str) -> Table:
         raise BadInput(
             f"schema: the name of table {name!r} must be letters, digits and underscores: the table's files are named after it"
         )
-    if unknown := [key for key in entry if key not in KNOWN] if isinstance(entry, Mapping) else []:
-        raise BadInput(
-            f"table {name!r}: unknown key {unknown[0]!r}{nearest(str(unknown[0]), KNOWN)}; known keys: {', '.join(KNOWN)}"
-        )
+    check_keys(f"table {name!r}", entry if isinstance(entry, Mapping) else (), KNOWN)
     if not isinstance(entry, Mapping) or not isinstance(entry.get("columns"), Mapping) or not entry["columns"]:
         raise BadInput(f"table {name!r}: needs a mapping with columns, which maps each column's name to its kind")
     for key in ("parent", "key", "order"):

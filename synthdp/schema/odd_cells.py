@@ -5,15 +5,13 @@ For the steward's eyes: places are told, and no cell. Nothing is changed, and no
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.schema import cells
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST = 200  # different values of a column whose spellings are compared
 WORD = 3  # letters of a word that its first letter may stand for
@@ -38,7 +36,7 @@ def respelled(series: "pd.Series[Any]") -> NDArray[np.int64]:
     return np.array([place for place, text in enumerate(texts) if text in odd], np.int64)
 
 
-def ends_in_total(frame: "pd.DataFrame") -> bool:
+def ends_in_total(frame: pd.DataFrame) -> bool:
     """Whether the last row seems to be a total of those above it."""
     if len(frame) < 2:
         return False
@@ -49,7 +47,7 @@ def ends_in_total(frame: "pd.DataFrame") -> bool:
     return False
 
 
-def told(frame: "pd.DataFrame") -> Iterator[str]:
+def told(frame: pd.DataFrame) -> Iterator[str]:
     """Both, in words, of a table that is drafted. Columns with a value of its own for most rows are no categories."""
     for name in frame.columns:
         if frame[name].dtype.kind in "OUT" and frame[name].nunique() <= len(frame) / 2 and len(respelled(frame[name])):

@@ -1,19 +1,14 @@
 """Rules as people write them, read against the columns that they name. See `rules` for the grammar."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NoReturn, cast
 
 from synthdp.errors import BadInput, nearest
 from synthdp.schema.columns import LEARN, Boolean, Categorical, Column, Datetime, Ordinal, iso, microseconds
 from synthdp.schema.rules import OPERATORS, Implies, Never, Operator, Order, Rule, Term, Together, Value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 FORMS = "{always: ...}, {if: ..., then: ...}, {never: ...}, {together: [...], allowed: [...]} or text such as a <= b"
 _SWAPPED = {"=>": ">=", "=<": "<=", "==": "="}  # what people write by mistake: what they mean

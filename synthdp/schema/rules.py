@@ -17,8 +17,6 @@ A missing value never breaks a rule: a row breaks one only if the values that it
 (`together` needs all of its columns).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

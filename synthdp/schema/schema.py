@@ -3,12 +3,13 @@
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.errors import BadInput, listed, nearest
+from synthdp.errors import BadInput, check_keys, listed, nearest
 from synthdp.files.limits import check_width
 from synthdp.schema import linked_tables
 from synthdp.schema.columns import (
@@ -27,7 +28,9 @@ from synthdp.schema.columns import (
     Ordinal,
 )
 from synthdp.schema.file_coding import Reading
+from synthdp.schema.learned import settle
 from synthdp.schema.linked_tables import Table
+from synthdp.schema.rule_text import parse
 from synthdp.schema.rules import Rule
 from synthdp.schema.trees import Tree
 
@@ -124,7 +127,7 @@ class Schema:
             raise BadInput("schema: every column needs a name that is text; put quotes around numbers")
         repeated = sorted(name for name, times in Counter(names).items() if times > 1)
         if repeated:
-            raise BadInput(f"schema: columns declared twice: {_listed(repeated)}; keep one of each")
+            raise BadInput(f"schema: columns declared twice: {', '.join(map(repr, repeated))}; keep one of each")
         if self.unit == "record":
             raise BadInput(
                 "schema: a unit column named 'record' would be confused with the unit record; rename the column"
@@ -148,8 +151,6 @@ class Schema:
         if self.tables:
             linked_tables.check(self)
         if self.rules != ():
-            from synthdp.schema.rule_text import parse
-
             object.__setattr__(self, "rules", parse(self.rules, self.columns, linked_tables.named(self)))
         if self.honoured is not None:
             object.__setattr__(self, "honoured", _places(self.honoured, len(self.rules)))
@@ -305,8 +306,6 @@ class Schema:
 
         Total, since a charged fit never refuses on content: see `learn.settle`.
         """
-        from synthdp.schema.learned import settle
-
         columns = tuple(
             settle(c, items, self._sayable(c)) if name in (c.name, linked_tables.whole(self, c.name)) else c
             for c in self.columns
@@ -358,8 +357,6 @@ class Schema:
 
     def _repr_html_(self) -> str:
         """For notebooks: a row for each column, with its facts."""
-        from html import escape
-
         rows = []
         for column in (*self.columns, *self.ignored):
             facts = {key: value for key, value in facts_of(column).items() if key != "kind"}
@@ -376,7 +373,7 @@ class Schema:
             raise BadInput("schema: expected a mapping with the key columns")
         values = _of_python(values)
         known = [field.name for field in fields(cls) if field.name != "ignored"]
-        _refuse_unknown("schema", values, known)
+        check_keys("schema", values, known)
         if values.get("tables") is not None:
             values = linked_tables.flattened(values)
         given = values.get("columns")
@@ -483,11 +480,11 @@ def _column(name: Any, values: Any) -> Column | Ignored:
         raise BadInput(f"column {name!r}: unknown kind {kind!r}{nearest(str(kind), KINDS)}; kinds: {', '.join(KINDS)}")
     made = KINDS[kind]
     known = [field for field in _in_order(made) if field.name not in ("name", "numbers")]
-    _refuse_unknown(f"column {name!r} ({kind})", values, ["kind", *(field.name for field in known)])
+    check_keys(f"column {name!r} ({kind})", values, ["kind", *(field.name for field in known)])
     lacking = [field.name for field in known if field.default is MISSING and values.get(field.name) is None]
     if lacking:
         raise BadInput(
-            f"column {name!r} ({kind}): {_listed(lacking)} must be declared, or be learn where that is allowed"
+            f"column {name!r} ({kind}): {', '.join(map(repr, lacking))} must be declared, or be learn where that is allowed"
         )
     items = {k: _item(name, k, v) for k, v in values.items() if k != "kind" and v is not None}
     if "tree" in items:
@@ -562,16 +559,6 @@ def _places(given: Any, count: int) -> tuple[int, ...]:
 def _check_count(key: str, value: Any) -> None:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST:
         raise BadInput(f"schema: {key} must be a whole number of at least 1 and at most {MOST:,}")
-
-
-def _refuse_unknown(where: str, values: Mapping[Any, Any], known: list[str]) -> None:
-    for key in values:
-        if key not in known:
-            raise BadInput(f"{where}: unknown key {key!r}{nearest(str(key), known)}; known keys: {', '.join(known)}")
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(repr(name) for name in names)
 
 
 def clamping(*, below: bool) -> str:

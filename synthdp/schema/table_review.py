@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from synthdp.schema import cells, history_view, odd_cells
 from synthdp.schema.check import (
@@ -49,14 +48,10 @@ from synthdp.schema.rule_rows import broken as breaking
 from synthdp.schema.schema import Schema
 
 ROWS = 20  # that are named of each rule
-COPY, MOST_VALUES = (
-    0.99,
-    1_000,
-)  # a column that tells the target of so many records is a copy; of so many values at most
-LISTABLE, MOSTLY = (
-    50,
-    0.9,
-)  # so many different values could be categories; what share of them says of what kind they are
+# A column that tells the target of so many records is a copy; of so many values at most.
+COPY, MOST_VALUES = 0.99, 1_000
+# So many different values could be categories; what share of them says of what kind they are.
+LISTABLE, MOSTLY = 50, 0.9
 UNLINKED = 0.9  # of the rows with a key: if the keys of so many are not in the table above, and of its rows as many have none, they are
 # probably written differently there
 NUMBER = re.compile("[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
@@ -92,7 +87,6 @@ class Finding:
     cells: tuple[str, ...] = field(default=(), repr=False)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, without what is empty."""
         return {name: value for name, value in asdict(self).items() if value not in ((), None, False)}
 
 
@@ -101,6 +95,23 @@ EMPTY = Finding(
     what="the table has no records",
     remedy="a fit accepts it, and learns nothing from it; if it should have some, export the file again",
 )
+
+
+def _of_rows(
+    column: str, what: str, remedy: str, wrong: Any, written: pd.DataFrame | None = None, **more: Any
+) -> Finding:
+    """A finding about the rows that are `wrong`; with cells of the column where `written`, the table as its file has it, is given."""
+    rows = np.flatnonzero(np.asarray(wrong, np.bool_))
+    shown: Any = [] if written is None else written[column].iloc[rows[:ROWS]]
+    return Finding(
+        column=column,
+        what=what,
+        remedy=remedy,
+        count=len(rows),
+        rows=tuple(int(row) + 1 for row in rows[:ROWS]),
+        cells=tuple(cells.text(cell, np.inf) or "" for cell in shown),
+        **more,
+    )
 
 
 def left_out(tables: Iterable[str]) -> list[Finding]:
@@ -170,19 +181,9 @@ def _links(
     frame = frames[table.name]
 
     def told(column: str, what: str, remedy: str, wrong: Any, *, unlinked: bool = False) -> Iterator[Finding]:
-        rows = np.flatnonzero(np.asarray(wrong, np.bool_))
-        if len(rows):
-            places = tuple(int(row) + 1 for row in rows[:ROWS])
-            name = f"{table.name}.{column}"
-            yield Finding(
-                column=name,
-                what=what,
-                remedy=remedy,
-                count=len(rows),
-                rows=places,
-                unlinked=unlinked,
-                cells=_shown(written, column, rows),
-            )
+        if np.any(wrong):
+            found = _of_rows(column, what, remedy, wrong, written, unlinked=unlinked)
+            yield replace(found, column=f"{table.name}.{column}")
 
     if table.key is not None:
         own = pd.Series(cells.texts(frame[table.key]), dtype=object)
@@ -369,26 +370,10 @@ def _cells(
         found.append((f"{UNKNOWN}, and count as {column.other!r}", wrong, then, False))
     bad = np.logical_or.reduce([wrong for _, wrong, _, _ in found]) if found else np.zeros(0, np.bool_)
     for rule, wrong, remedy, refused in found:
-        places = np.flatnonzero(wrong)[:ROWS]
         if rule.startswith(UNKNOWN) and any(text != text.strip(SPACE) for text in map(str, series[wrong].dropna())):
             remedy = f"{remedy}; some have space around them, which strip: true under reading removes"
-        yield Finding(
-            column=column.name,
-            what=f"some values are {rule}",
-            remedy=remedy,
-            count=int(wrong.sum()),
-            rows=tuple(int(place) + 1 for place in places),
-            every=bool((bad | cells.missing(series)).all()),
-            refused=refused,
-            cells=_shown(told, column.name, places),
-        )
-
-
-def _shown(written: pd.DataFrame | None, column: str, places: NDArray[Any]) -> tuple[str, ...]:
-    """The cells of a column at the first of some places, as the file has them; none where they are not wanted."""
-    if written is None:
-        return ()
-    return tuple(cells.text(cell, np.inf) or "" for cell in written[column].iloc[places[:ROWS]])
+        every = bool((bad | cells.missing(series)).all())
+        yield _of_rows(column.name, f"some values are {rule}", remedy, wrong, told, every=every, refused=refused)
 
 
 def _never_empty(schema: Schema, frame: pd.DataFrame, table: str = "") -> Iterator[Finding]:
@@ -462,13 +447,9 @@ def _times(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
         read = cells.instants(frame[column.name])
         timed = ~read.missing & ~read.wrong & (read.cells % MICROSECONDS["day"] != 0)
         if timed.any():
-            yield Finding(
-                column=column.name,
-                what="some values have a time of day, which resolution: day drops",
-                remedy="nothing, if that is intended; otherwise declare a finer resolution, such as minute",
-                count=int(timed.sum()),
-                rows=tuple(int(place) + 1 for place in np.flatnonzero(timed)[:ROWS]),
-            )
+            what = "some values have a time of day, which resolution: day drops"
+            remedy = "nothing, if that is intended; otherwise declare a finer resolution, such as minute"
+            yield _of_rows(column.name, what, remedy, timed)
 
 
 def _remedy(rule: str, column: Column, below: bool) -> str:
@@ -496,13 +477,8 @@ def _rules(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
         wrong = breaking(rule, frame, schema)
         if wrong.any():
             then = "are made to keep" if rule in kept else "may break as well"
-            yield Finding(
-                column="",
-                what=f"some records break the rule {rule.text!r}, which synthetic records {then}",
-                remedy=EITHER_WAY,
-                count=int(wrong.sum()),
-                rows=tuple(int(place) + 1 for place in np.flatnonzero(wrong)[:ROWS]),
-            )
+            what = f"some records break the rule {rule.text!r}, which synthetic records {then}"
+            yield _of_rows("", what, EITHER_WAY, wrong)
 
 
 def _units(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:

@@ -150,7 +150,6 @@ def _outer(names: Sequence[str], masks: Mapping[str, Mask]) -> Mask:
 
 
 def _values(column: Any) -> pd.DataFrame:
-    """One row per code."""
     labels = [False, True] if isinstance(column, Boolean) else list(column.categories)
     return pd.DataFrame({column.name: pd.Series([*labels, *[None] * column.missing], dtype=object)})
 

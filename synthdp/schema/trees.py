@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.errors import BadInput, nearest
+from synthdp.errors import BadInput, check_keys
 
 MOST_LEVELS = 32
 
@@ -54,11 +54,7 @@ class Tree:
         if not isinstance(values, Mapping):
             raise BadInput("tree: expected a mapping, such as {prefix: [1, 3]}")
         known = [field.name for field in fields(cls)]
-        for key in values:
-            if key not in known:
-                raise BadInput(
-                    f"tree: unknown key {key!r}{nearest(str(key), known)}; known keys: {', '.join((*known[:2], 'file', *known[2:]))}"
-                )
+        check_keys("tree", values, known, ("file",))
         prefix, parents = values.get("prefix", ()), values.get("parents", {})
         codes, leaves = values.get("codes"), values.get("leaves", False)
         if not isinstance(prefix, list | tuple) or not isinstance(leaves, bool):

@@ -9,10 +9,11 @@ condition is one on people: it names their columns, such as `person.sex`.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
+from pandas import DataFrame
 
 from synthdp.errors import BadInput, nearest
 from synthdp.schema import cells
@@ -23,9 +24,6 @@ from synthdp.schema.rule_rows import broken
 from synthdp.schema.rule_text import parse
 from synthdp.schema.rules import Order, Rule
 from synthdp.schema.schema import Schema
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 Shares = NDArray[np.float64]
 LARGEST = 1e308
@@ -84,7 +82,7 @@ class People:
     missing: tuple[str, ...]
     schema: Schema
 
-    def holds(self, frame: "DataFrame") -> NDArray[np.bool_]:
+    def holds(self, frame: DataFrame) -> NDArray[np.bool_]:
         """(rows,): whether each of these people is wanted."""
         found = np.ones(len(frame), np.bool_) if self.rule is None else broken(self.rule, frame, self.schema)
         for name in self.missing:
@@ -215,7 +213,9 @@ def _range(column: Numeric, wanted: Any, cells: int) -> tuple[Shares, Bins]:
         _refuse(column, f"none of its possible values within its bounds {bounds} lies in {_shown(wanted)}")
     cut = replace(bins, edges=np.clip(bins.edges, first, last if bins.scale is None else last + 1))
     room = _room(bins)
-    shares = np.where(room > 0, _room(cut) / np.where(room > 0, room, 1), _holds(bins, first, last))
+    lower = bins.edges[: bins.count]
+    alone = (first <= lower) & (lower <= last)  # of bins of a single value
+    shares = np.where(room > 0, _room(cut) / np.where(room > 0, room, 1), alone)
     shares = np.append(shares, (bins.atoms >= first) & (bins.atoms <= last))
     if not shares.any():
         _refuse(column, f"{_shown(wanted)} has probability zero among real numbers; give a range")
@@ -245,13 +245,6 @@ def _room(bins: Bins) -> Shares:
     if bins.scale is not None:
         room = room - np.diff(np.searchsorted(bins.atoms, bins.edges))
     return room[: bins.count].astype(np.float64)
-
-
-def _holds(bins: Bins, first: Any, last: Any) -> NDArray[np.bool_]:
-    """For bins of a single value."""
-    lower = bins.edges[: bins.count]
-    held: NDArray[np.bool_] = (first <= lower) & (lower <= last)
-    return held
 
 
 def _shown(wanted: Any) -> str:

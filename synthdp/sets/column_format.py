@@ -25,9 +25,8 @@ TEXTS = (
     "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "(null)", "<NA>", "#N/A", "#NV", "\\N", ".", "-", "--", "?", "k. A.", "k.A.",
     "n. b.", "n.b.", "n. v.", "n.v.", "n. d.", "n.d.", "o. A.", "o.A.", "n. a.", "n.a.",
 )  # fmt: skip
-WORDS = frozenset(
-    {"unknown", "missing", "unbekannt", "fehlt", "keine Angabe", "inconnu", "ND", "nd", "NR", "nr"}
-)  # among numbers and dates
+# Among numbers and dates.
+WORDS = frozenset({"unknown", "missing", "unbekannt", "fehlt", "keine Angabe", "inconnu", "ND", "nd", "NR", "nr"})
 NUMBERS = re.compile(r"-(9{1,4}|8{1,4}|7{1,4})([.,]0*)?")  # codes where nothing else is negative
 LONE = re.compile(r"(-1|9{2,6})([.,]0*)?")  # codes where all other values are far from them
 FAR = 3  # times the largest other value
@@ -45,9 +44,8 @@ THOUSAND = re.compile(r"[+-]?[1-9][0-9]{0,2}[.,][0-9]{3}")
 GROUPED = re.compile(
     "[+-]?[0-9]{1,3}(([.][0-9]{3})+,[0-9]+|(,[0-9]{3})+[.][0-9]+|([.,][0-9]{3}){2,}|(['\u2019 \u00a0\u202f][0-9]{3})+([.,][0-9]+)?)"
 )
-LIMIT = re.compile(
-    r"([<>]=?|[\u2264\u2265])[ ]?([0-9]+([.,][0-9]+)?)"
-)  # a result that a laboratory gives no number for
+# A result that a laboratory gives no number for.
+LIMIT = re.compile(r"([<>]=?|[\u2264\u2265])[ ]?([0-9]+([.,][0-9]+)?)")
 MOST_LIMITS = 20  # different ones in a column
 REMEDY = (
     "; the internal file (out=) has such texts: list those that mean a missing value under reading, as missing of the column, and correct "
@@ -70,9 +68,8 @@ MONTH_FIRST = tuple(
 )
 NAMED = tuple(f"{d}{sign}mmm{sign}{y}" for y in ("yyyy", "yy") for d in ("dd", "d") for sign in ("", "-", " "))
 TIMES = ("", " HH:MM:SS", " HH:MM", "THH:MM:SS", "THH:MM", " HH", ":HH:MM:SS", " HHhMM")
-FORMATS = tuple(
-    f"{day}{time}" for time in TIMES for day in (*YEAR_FIRST, *DAY_FIRST, *MONTH_FIRST, *NAMED)
-)  # the stricter (dd) before the looser (d)
+# The stricter (dd) before the looser (d).
+FORMATS = tuple(f"{day}{time}" for time in TIMES for day in (*YEAR_FIRST, *DAY_FIRST, *MONTH_FIRST, *NAMED))
 MOST = 0.95  # of a column's values are numbers, or dates: then the others are mistakes, and not the kind of the column
 FEW = 20  # values by which that can be told
 CENTURY = 2026  # where years of two digits may end, as an example
@@ -251,12 +248,15 @@ class ColumnFormat:
                 f'"{decimal}" if 1{decimal}234 is a little more than one; if it is a thousand, write {other}thousands: "{decimal}" in its '
                 "place, and kind: integer under columns"
             )
-        places = {len(text.partition(decimal)[2]) for text in numbers}
-        fixed = (
-            next(iter(places)) if len(places) == 1 and not any(sign in text for text in numbers for sign in "eE") else 0
-        )
+        return self._continuous(numbers, decimal, codes, Coding(suffix=suffix))
+
+    def _continuous(self, texts: list[str], decimal: str, codes: tuple[str, ...], coding: Coding) -> bool:
+        """Numbers with this sign before decimals; how many these are is told where all have as many."""
+        places = {len(text.partition(decimal)[2]) for text in texts}
+        fixed = places.pop() if len(places) == 1 and not any(sign in text for text in texts for sign in "eE") else 0
         self.column = Continuous(name=self.name, bounds="learn", missing=True)
-        self.coding = Coding(decimal=None if decimal == usual else decimal, places=fixed or None, suffix=suffix)
+        usual = self.reading.decimal
+        self.coding = replace(coding, decimal=None if decimal == usual else decimal, places=fixed or None)
         self.codes = codes
         return True
 
@@ -271,17 +271,7 @@ class ColumnFormat:
                 coded = replace(coded, coding=Coding(thousands=sign))
                 pattern = COMMA if decimal == "," else POINT
                 if all(pattern.fullmatch(text) or re.fullmatch(coded.in_thousands, text) for text in rest.texts):
-                    places = {len(text.partition(decimal)[2]) for text in rest.texts}
-                    fixed = next(iter(places)) if len(places) == 1 else 0
-                    self.column = Continuous(name=self.name, bounds="learn", missing=True)
-                    self.coding = Coding(
-                        decimal=None if decimal == usual else decimal,
-                        places=fixed or None,
-                        thousands=sign,
-                        suffix=suffix,
-                    )
-                    self.codes = codes
-                    return True
+                    return self._continuous(rest.texts, decimal, codes, Coding(thousands=sign, suffix=suffix))
         place = self._place(rest, lambda text: not GROUPED.fullmatch(text))
         raise BadInput(
             f"{self.path}: {place}: column {self.name!r}: expected the same sign between the thousands of all numbers, and another "

@@ -4,14 +4,16 @@ What the cells of a column tell is found by `column_format.py`, by public lists:
 itself.
 """
 
+import gzip
 import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,9 +26,6 @@ from synthdp.schema.guesses import are_times
 from synthdp.sets.column_format import TEXTS, ColumnFormat, decimal_sign, values_of
 from synthdp.tables import csv_lines, csvfile, excel, foreign
 from synthdp.tables.foreign_parser import BLANK, DAY, INSTANT, NUMBER, TEXT
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +99,6 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
     """The same of a table whose columns have types: whole numbers and texts that say true and false, and codes for missing values.
     `facts`: what a file of Stata or SPSS says of its columns (`foreign_parser.statistics`), or how those of a Parquet file or a database
     are `stored`."""
-    import pandas as pd
-
     codings, made, mind = {}, frame, []
     beyond = (facts or {}).get("left_out", {})
     for name, kind in beyond.items():
@@ -284,8 +281,6 @@ def _of_sheet(path: Path, reading: Reading, name: str, texts: Any, words: Any, k
 
 
 def _encoding(path: Path) -> str:
-    import gzip
-
     with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
         start = file.read(4)
     byte_mark = start.startswith(b"\xef\xbb\xbf")
@@ -345,8 +340,6 @@ def _width(array: pa.ChunkedArray) -> int | None:
 
 def _found(path: Path, whole: Reading, looks: list[ColumnFormat], texts: list[pa.ChunkedArray], said: str) -> Found:
     """What the looks tell, with the cells' texts in the plain coding."""
-    import pandas as pd
-
     made = {each.name: _read(plain, each) for each, plain in zip(looks, texts, strict=True)}
     plain = Reading(separator="\t") if csvfile.separator(path, None) else Reading()
     return Found(
@@ -370,8 +363,6 @@ def _read(plain: pa.ChunkedArray, look: ColumnFormat) -> Any:
         plain = pc.if_else(pc.match_substring_regex(plain, csvfile.NUMBER), plain, pa.scalar(None, pa.string()))
         return csvfile.guessed(plain)
     if isinstance(look.column, Datetime):
-        import pandas as pd
-
         texts = [None if text is None or cells.instant(text) is None else text for text in plain.to_pylist()]
         return pd.Series(texts, dtype="str")
     return csvfile.guessed(plain, text=True)

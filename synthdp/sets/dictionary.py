@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from synthdp.errors import BadInput
 from synthdp.files import limits, strict_json
 from synthdp.schema import code_lists, yamlfile
@@ -355,8 +357,6 @@ def _csvw_column(column: Mapping[str, Any], keys: tuple[str, ...]) -> Entry:
 
 
 def _statistics(path: Path, ending: str) -> Iterator[Entry]:
-    import pyarrow as pa
-
     found = foreign.parsed(path, ending, "dictionary")
     for field in found.table.schema:
         name, measure = field.name, found.facts["measures"].get(field.name)

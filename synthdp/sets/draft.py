@@ -11,7 +11,7 @@ import pandas as pd
 from synthdp.errors import BadInput
 from synthdp.schema import cells, yamlfile
 from synthdp.schema.columns import LEARN, MAX_PIXELS, TODO
-from synthdp.schema.file_coding import TIMES_OF_DAY
+from synthdp.schema.file_coding import NUMBERS, OF_KINDS, TIMES_OF_DAY
 from synthdp.schema.guesses import LISTED, are_times, guessed, names_codes, outward, proposed
 
 if TYPE_CHECKING:
@@ -99,12 +99,12 @@ LABELLED = (
     "from the value labels of the file. Where a program made these of the cells (encode, AUTORECODE, factors), they are facts of the "
     "records: take them from a code book, or add observed: true"
 )
-CODINGS = {"date": ("datetime",), "latest": ("datetime",), "words": ("boolean",), "decimal": ("integer", "continuous")}
-CODINGS["labels"] = ("categorical", "ordinal")
-CODINGS["width"] = ("categorical", "ordinal", "boolean", "identifier")
-CODINGS |= dict.fromkeys(
-    ("places", "thousands", "suffix", "numbers", "time"), CODINGS["decimal"]
-)  # which kinds have what of a column's coding
+# Which kinds have what of a column's coding.
+CODINGS = {
+    **OF_KINDS,
+    **dict.fromkeys(("decimal", "time"), NUMBERS),
+    "width": ("categorical", "ordinal", "boolean", "identifier"),
+}
 
 
 def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None, found: "Found | None" = None) -> Draft:
@@ -124,8 +124,7 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
         guesses[frame.columns[-1]] = {"kind": "categorical", "categories": LEARN}
     file, name = Path(path).name, Path(path).name.split(".")[0]
     lines = [HEAD.format(file=file)]
-    top: dict[str, Any] = {"name": name, "declared_by": None, "unit": None, "units": LEARN, "targets": [], "rules": []}
-    lines += [_line(0, key, value, WHY[key]) for key, value in top.items()]
+    lines += [*_top(name, None, WHY["unit"]), _line(0, "rules", [], WHY["rules"])]
     patterns = {column: _pattern(frame[column]) for column, guess in guesses.items() if guess["kind"] == "identifier"}
     counted = [column for column, pattern in patterns.items() if pattern == "#"]
     if found is not None and (found.reading is not None or counted):
@@ -158,11 +157,7 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
         ):
             why["kind"] = BY_NAME
         lines += [_line(4, key, value, why[key]) for key, value in entry.items()]
-    seen = {
-        str(column): {**guess, **({"observed": True} if _read_off(guess) else {})}
-        for column, guess in guesses.items()
-        if len(guess) > 1 and column not in days
-    }
+    seen = _shown({column: guess for column, guess in guesses.items() if column not in days})
     head = SEEN.format(file=file)
     if pictures is not None:
         head += f"# Of the pictures, {pictures.looked} of {pictures.count} were looked at.\n"
@@ -173,6 +168,18 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
         _others(column, texts, guesses) for column, texts in ({} if found is None else found.others).items()
     )
     return Draft("\n".join(lines) + "\n", head + yamlfile.dump({"columns": seen}, width=math.inf))
+
+
+def _top(name: str, unit: str | None, why: str) -> list[str]:
+    """The first lines of a draft."""
+    top: dict[str, Any] = {"name": name, "declared_by": None, "unit": unit, "units": LEARN, "targets": []}
+    return [_line(0, key, value, why if key == "unit" else WHY[key]) for key, value in top.items()]
+
+
+def _shown(guesses: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What is told of the columns of which more was seen than their kinds; a fact of the records is marked as one."""
+    told = {str(column): guess for column, guess in guesses.items() if len(guess) > 1}
+    return {column: {**guess, **({"observed": True} if _read_off(guess) else {})} for column, guess in told.items()}
 
 
 def _others(column: str, texts: tuple[str, ...], guesses: dict[str, dict[str, Any]], table: str = "") -> str:
@@ -245,26 +252,12 @@ def draft_tables(found: "dict[str, Found]", folder: str | Path) -> Draft:
     keys, parents = _links({name: list(map(str, each.frame.columns)) for name, each in found.items()}, folder)
     root = next(name for name, parent in parents.items() if parent is None)
     lines = [HEAD_OF_TABLES.format(folder=Path(folder).name)]
-    top: dict[str, Any] = {
-        "name": Path(folder).name,
-        "declared_by": None,
-        "unit": keys[root],
-        "units": LEARN,
-        "targets": [],
-    }
-    lines += [
-        _line(0, key, value, WHY[key] if key != "unit" else "whose rows are protected together")
-        for key, value in top.items()
-    ]
+    lines += _top(Path(folder).name, keys[root], "whose rows are protected together")
     lines.append("tables:")
     seen, guesses = {}, {name: _guesses(each.frame, each) for name, each in found.items()}
     for name in sorted(found, key=lambda name: (parents[name] is not None, parents[name] != root)):
         lines += _table(name, found[name], guesses, keys, parents, root)
-        seen[name] = {
-            column: {**guess, **({"observed": True} if _read_off(guess) else {})}
-            for column, guess in guesses[name].items()
-            if len(guess) > 1
-        }
+        seen[name] = _shown(guesses[name])
     lines += _rules(guesses, parents, root)
     head = SEEN.format(file=Path(folder).name)
     for name, each in found.items():

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from synthdp.errors import BadInput, nearest
 from synthdp.schema.schema import Schema
 
@@ -133,8 +135,6 @@ def _set(name: str) -> "Published":
 
 def _held_out(name: str, keys: list[str]) -> Any:
     """A mask (records,): the fifth of the units whose hash is lowest, so that a unit is on one side as a whole."""
-    import numpy as np
-
     lots = {key: hashlib.blake2b(f"{name}/{key}".encode(), digest_size=16).digest() for key in keys}
     chosen = set(sorted(lots, key=lots.__getitem__)[: len(lots) // TEST_SHARE])
     return np.array([key in chosen for key in keys], dtype=np.bool_)

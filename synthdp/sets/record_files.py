@@ -8,35 +8,32 @@ Errors name the file and the remedy in one line, and never repeat its contents.
 import math
 import re
 from collections import Counter
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype, is_string_dtype
 
 from synthdp.errors import BadInput
 from synthdp.files import atomic, limits
+from synthdp.images import arrays, picture_folder
 from synthdp.schema import cells
 from synthdp.schema.columns import LEARN, Categorical, Identifier, Ordinal, in_numbers
+from synthdp.schema.file_coding import PLAIN, Coded
 from synthdp.schema.linked_tables import of_table
 from synthdp.schema.schema import Boolean, Continuous, Datetime, Image, Integer, Schema
-from synthdp.sets import stored_types
+from synthdp.sets import dialect, stored_types
+from synthdp.sets.dialect import Found
 from synthdp.tables import csvfile, database_url, excel, foreign, statistics_files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
-
-    from pandas import DataFrame
-
-    from synthdp.schema.file_coding import Coded
-    from synthdp.sets.dialect import Found
-    from synthdp.tables.database_url import Address
+from synthdp.tables.database_url import Address
 
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 ENDINGS = (*TEXT_ENDINGS, ".parquet", *foreign.ENDINGS)
@@ -47,7 +44,7 @@ PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 FIRST_DAY, LAST_DAY = (pa.scalar((day - date(1970, 1, 1)).days, pa.int32()) for day in (date.min, date.max))
 
 
-def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
+def read(path: str | Path, schema: Schema | None = None) -> pd.DataFrame:
     """The records in a file, or in a folder of pictures.
 
     With a schema, its columns are read as what they are declared to be: codes such as 01 stay text, empty cells and the
@@ -76,7 +73,7 @@ def read(path: str | Path, schema: Schema | None = None) -> "DataFrame":
         return _plain(frame, schema)
 
 
-def tables_in(folder: Path, schema: Schema) -> "dict[str, Path]":
+def tables_in(folder: Path, schema: Schema) -> dict[str, Path]:
     """The file of each linked table in a folder: of the table's name, with the ending of a format. Raises `BadInput` where a table has no
     file there, or several."""
     if not folder.is_dir():
@@ -104,7 +101,7 @@ def holds_tables(folder: Path) -> bool:
     return bool(names) and "labels.csv" not in names and all(name.endswith(ENDINGS) for name in names)
 
 
-def files_in(folder: Path) -> "dict[str, Path]":
+def files_in(folder: Path) -> dict[str, Path]:
     """The files of tables in a folder, by their names without the ending. Raises `BadInput` where two have one name."""
     found: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
@@ -129,7 +126,7 @@ def identity(path: Path) -> tuple[int, int]:
     return found.st_dev, found.st_ino
 
 
-def read_tables(folder: str | Path, schema: Schema, *, text: bool = False) -> "dict[str, DataFrame]":
+def read_tables(folder: str | Path, schema: Schema, *, text: bool = False) -> dict[str, pd.DataFrame]:
     """The linked tables in a folder, by name, each read as `read` does with the table's part of the schema, or, if `text`, with `as_text`
     of that part. Raises `BadInput` as `read` does, and for a table without a file of its name, or with several."""
     files = tables_in(Path(folder), schema)
@@ -147,7 +144,12 @@ def as_text(schema: Schema) -> Schema:
 
 
 def write_tables(
-    frames: "Mapping[str, DataFrame]", folder: str | Path, schema: Schema, ending: str = ".csv", *, force: bool = False
+    frames: Mapping[str, pd.DataFrame],
+    folder: str | Path,
+    schema: Schema,
+    ending: str = ".csv",
+    *,
+    force: bool = False,
 ) -> None:
     """Write a file for each linked table into a folder, which appears when all are complete. Raises `BadInput` if the folder already
     holds anything; with `force` it is replaced, if it holds such files alone."""
@@ -176,12 +178,12 @@ def workbooks(where: Path) -> list[Path]:
     return tables if all(path.name.lower().endswith(foreign.XLSX) for path in tables) else []
 
 
-def from_database(address: "Address", schema: Schema) -> "DataFrame":
+def from_database(address: Address, schema: Schema) -> pd.DataFrame:
     """The records of a database's table, in memory, as `read` gives those of a file with types. Raises as `read`."""
     return _plain(_of_arrow(database_url.read(address), str(address)), schema)
 
 
-def tables_from_database(address: "Address", schema: Schema) -> "dict[str, DataFrame]":
+def tables_from_database(address: Address, schema: Schema) -> dict[str, pd.DataFrame]:
     """The linked tables in a database's schema, which the address names in place of a table; each as `from_database` gives it."""
     if address.query is not None:
         raise BadInput(
@@ -194,23 +196,19 @@ def tables_from_database(address: "Address", schema: Schema) -> "dict[str, DataF
     }
 
 
-def look_into(address: "Address") -> "Found":
+def look_into(address: Address) -> Found:
     """The same as `look`, of a database's table."""
-    from synthdp.sets import dialect
-
     table = database_url.read(address)
     return dialect.typed(Path(address.name), _of_arrow(table, str(address)), stored_types.facts(table.schema))
 
 
-def look_into_tables(address: "Address") -> "dict[str, Found]":
+def look_into_tables(address: Address) -> dict[str, Found]:
     """The same of all tables of a database's schema, by name; empty where the address names a table or a query."""
-    from synthdp.sets import dialect
-
     found = {} if address.query is not None else database_url.tables_in(address)
     return {name: dialect.typed(Path(name), _of_arrow(table, f"{address}.{name}")) for name, table in found.items()}
 
 
-def _of_arrow(table: pa.Table, where: str) -> "DataFrame":
+def _of_arrow(table: pa.Table, where: str) -> pd.DataFrame:
     _check_names(Path(where), table.column_names)
     try:
         frame = _framed(_in_the_calendar(table))
@@ -231,11 +229,9 @@ def _decimal(text: str) -> Decimal | str:
         return text
 
 
-def look(path: str | Path, sheet: str | None = None) -> "Found":
+def look(path: str | Path, sheet: str | None = None) -> Found:
     """The records in a file that no schema describes, and how it seems to be written; of a workbook those of the named
     sheet. Raises as `read`."""
-    from synthdp.sets import dialect
-
     where = Path(path)
     with _reading(where) as ending:
         if sheet is not None and ending != foreign.XLSX:
@@ -247,7 +243,7 @@ def look(path: str | Path, sheet: str | None = None) -> "Found":
         return dialect.typed(where, *_typed(where, ending))
 
 
-def _typed(where: Path, ending: str) -> "tuple[DataFrame, dict[str, Any]]":
+def _typed(where: Path, ending: str) -> tuple[pd.DataFrame, dict[str, Any]]:
     """A table whose columns have types, and what its file says of them."""
     if ending == ".parquet":
         return _parquet(where), stored_types.facts(pq.read_schema(where))
@@ -257,7 +253,7 @@ def _typed(where: Path, ending: str) -> "tuple[DataFrame, dict[str, Any]]":
 
 
 @contextmanager
-def _reading(where: Path) -> "Iterator[str]":
+def _reading(where: Path) -> Iterator[str]:
     """The ending of a file that is there."""
     ending = _ending(where)
     if where.is_dir():
@@ -272,7 +268,9 @@ def _reading(where: Path) -> "Iterator[str]":
         raise BadInput(f"{where}: cannot be read ({error.strerror or 'not a whole ' + ending + ' file'})") from None
 
 
-def write(chunks: "Iterable[DataFrame] | DataFrame", path: str | Path, schema: Schema, *, force: bool = False) -> int:
+def write(
+    chunks: Iterable[pd.DataFrame] | pd.DataFrame, path: str | Path, schema: Schema, *, force: bool = False
+) -> int:
     """Write a frame of the schema's columns, or several one after the other, and return the number of records.
 
     Whole or not at all: the file appears under its name only when it is complete. Raises `BadInput` if there is already a file or folder of
@@ -292,7 +290,7 @@ def write(chunks: "Iterable[DataFrame] | DataFrame", path: str | Path, schema: S
     if where.is_dir():
         raise BadInput(f"{where}: is a folder, expected the name of a {ending} file")
     _check_new(where, force=force)
-    try:
+    with _writing(where):
         if ending in TEXT_ENDINGS:
             return csvfile.write(chunks, where, schema)
         with atomic.file(where) as part:
@@ -301,19 +299,22 @@ def write(chunks: "Iterable[DataFrame] | DataFrame", path: str | Path, schema: S
             if ending == foreign.XLSX:
                 return excel.write(chunks, part, schema, where)
             return _write_statistics(chunks, part, schema, where, ending)
+
+
+@contextmanager
+def _writing(where: Path) -> Iterator[None]:
+    """What goes wrong within the block is told of the file or folder that is written."""
+    try:
+        yield
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise _unfit(where, error) from None
+        # Arrow's first argument may hold a cell.
+        found = re.fullmatch("Conversion failed for column (.+) with type [^ ]+", str(error.args[-1]))
+        column = f"column {found[1]!r} is" if found else "the records are"
+        raise BadInput(
+            f"{where}: not written, since {column} not of the schema's kind; schema.validate(frame) names what is wrong"
+        ) from None
     except OSError as error:
         raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
-
-
-def _unfit(where: Path, error: pa.ArrowException) -> BadInput:
-    # Arrow's first argument may hold a cell.
-    found = re.fullmatch("Conversion failed for column (.+) with type [^ ]+", str(error.args[-1]))
-    column = f"column {found[1]!r} is" if found else "the records are"
-    return BadInput(
-        f"{where}: not written, since {column} not of the schema's kind; schema.validate(frame) names what is wrong"
-    )
 
 
 def _check_new(path: Path, *, force: bool) -> None:
@@ -322,10 +323,8 @@ def _check_new(path: Path, *, force: bool) -> None:
         raise BadInput(f"{path} exists; choose another name, or pass force=true (in Python force=True)")
 
 
-def _frames(chunks: "Iterable[DataFrame] | DataFrame", schema: Schema) -> "Iterator[DataFrame]":
+def _frames(chunks: Iterable[pd.DataFrame] | pd.DataFrame, schema: Schema) -> Iterator[pd.DataFrame]:
     """The frames. Identifiers and categories that they hold as numbers or instants, which a schema accepts, become text."""
-    import pandas as pd
-
     for chunk in [chunks] if isinstance(chunks, pd.DataFrame) else chunks:
         lacking = [name for name in schema.names if name not in chunk]
         if lacking:
@@ -338,7 +337,7 @@ def _frames(chunks: "Iterable[DataFrame] | DataFrame", schema: Schema) -> "Itera
         yield chunk
 
 
-def write_to_database(chunks: "Iterable[DataFrame]", address: "Address", schema: Schema, *, replace: bool) -> int:
+def write_to_database(chunks: Iterable[pd.DataFrame], address: Address, schema: Schema, *, replace: bool) -> int:
     """Make a table of a database of frames of the schema's columns, in the coding of a file with types, and return their number."""
     types = _types(schema)
     parts = (_table(chunk, schema, types) for chunk in chunks)
@@ -384,9 +383,7 @@ def _ending(path: Path) -> str:
     raise BadInput(f"{path}: the name must end in {', '.join(ENDINGS)}{remedy}")
 
 
-def _pictures(where: Path, schema: Schema) -> "DataFrame":
-    from synthdp.images import arrays, picture_folder
-
+def _pictures(where: Path, schema: Schema) -> pd.DataFrame:
     try:
         packed = picture_ending(where) == NPZ
         if not where.exists():
@@ -400,25 +397,19 @@ def _pictures(where: Path, schema: Schema) -> "DataFrame":
         ) from None
 
 
-def _write_pictures(chunks: "Iterable[DataFrame]", where: Path, schema: Schema, *, force: bool) -> int:
-    from synthdp.images import arrays, picture_folder
-
+def _write_pictures(chunks: Iterable[pd.DataFrame], where: Path, schema: Schema, *, force: bool) -> int:
     packed = picture_ending(where) == NPZ
     if packed and where.is_dir():
         raise BadInput(f"{where}: is a folder, expected the name of a {NPZ} file")
     if not packed and where.is_dir():
         picture_folder.check_replaced(where)
     _check_new(where, force=force)
-    try:
+    with _writing(where):
         if packed:
             with atomic.file(where) as part:
                 return arrays.write(chunks, part, schema)
         with atomic.folder(where) as part:
             return picture_folder.write(chunks, part, schema)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise _unfit(where, error) from None
-    except OSError as error:
-        raise BadInput(f"{where}: cannot be written ({error.strerror or type(error).__name__})") from None
 
 
 def check_parquet(path: Path) -> None:
@@ -456,12 +447,12 @@ def _check_size(path: Path, unpacked: int) -> None:
         )
 
 
-def reading_parquet(path: Path) -> "AbstractContextManager[None]":
+def reading_parquet(path: Path) -> AbstractContextManager[None]:
     """What goes wrong within the block is the fault of the Parquet file: see `limits.faults_of`."""
     return limits.faults_of(path, (pa.ArrowException, ValueError), " as Parquet")
 
 
-def _parquet(path: Path) -> "DataFrame":
+def _parquet(path: Path) -> pd.DataFrame:
     with reading_parquet(path):
         check_parquet(path)
         with pq.ParquetFile(path) as file:
@@ -470,8 +461,8 @@ def _parquet(path: Path) -> "DataFrame":
             return _framed(table)
 
 
-def _framed(table: pa.Table) -> "DataFrame":
-    frame: DataFrame = _flat(table).to_pandas(types_mapper=_whole_numbers(table))
+def _framed(table: pa.Table) -> pd.DataFrame:
+    frame: pd.DataFrame = _flat(table).to_pandas(types_mapper=_whole_numbers(table))
     # An index with a name was a column of the table that somebody saved.
     return frame.reset_index() if any(name is not None for name in frame.index.names) else frame
 
@@ -485,11 +476,9 @@ def _check_names(path: Path, names: list[str]) -> None:
         raise BadInput(f"{path}: duplicate columns {', '.join(map(repr, repeated))}; keep one of each")
 
 
-def _whole_numbers(table: pa.Table) -> "Callable[[pa.DataType], Any] | None":
+def _whole_numbers(table: pa.Table) -> Callable[[pa.DataType], Any] | None:
     """pandas' nullable types where whole numbers or truth values have missing cells: else one empty cell would make floats of all other
     numbers, which name nobody, and of two long patient numbers one, and objects of truth values, which are no numbers then."""
-    import pandas as pd
-
     kinds: dict[pa.DataType, Any] = {kind: pd.Int64Dtype() for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())}
     kinds |= {kind: pd.UInt64Dtype() for kind in (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())}
     kinds[pa.bool_()] = pd.BooleanDtype()
@@ -534,13 +523,9 @@ def _said(cell: pa.Scalar) -> str | None:
         return cells.UNREADABLE
 
 
-def _plain(frame: "DataFrame", schema: Schema) -> "DataFrame":
+def _plain(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """Cells of declared types in the plain coding, numbers that are stored as text among them, without the columns that are left
     out."""
-    from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype, is_string_dtype
-
-    from synthdp.schema.file_coding import PLAIN
-
     frame = frame.drop(columns=[column.name for column in schema.ignored], errors="ignore")
     for column in schema.columns:
         if column.name not in frame or is_datetime64_any_dtype(frame[column.name].dtype):
@@ -558,15 +543,13 @@ def _plain(frame: "DataFrame", schema: Schema) -> "DataFrame":
     return frame
 
 
-def _is_counted(coded: "Coded") -> bool:
+def _is_counted(coded: Coded) -> bool:
     """Whether fresh identifiers are whole numbers without leading zeros."""
     return coded.coding.pattern == "#"
 
 
-def _coded(frame: "DataFrame", schema: Schema) -> "DataFrame":
+def _coded(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """The columns of a schema, with the words and the codes of its reading where a typed column can hold them."""
-    import pandas as pd
-
     frame = frame[list(schema.names)]
     if schema.reading is None:
         return frame
@@ -590,7 +573,7 @@ def _coded(frame: "DataFrame", schema: Schema) -> "DataFrame":
     return frame
 
 
-def _code(column: Integer | Continuous, coded: "Coded") -> float | None:
+def _code(column: Integer | Continuous, coded: Coded) -> float | None:
     """The number that is stored for a missing value; None where its text is none, or none of the column's kind."""
     code = cells.number(coded.absent)
     if isinstance(column, Integer) and code is not None:
@@ -598,7 +581,7 @@ def _code(column: Integer | Continuous, coded: "Coded") -> float | None:
     return code
 
 
-def _in_digits(coded: "Coded") -> bool:
+def _in_digits(coded: Coded) -> bool:
     """Whether truth values, or the codes of all categories, are written as whole numbers."""
     written: Iterable[str] = coded.coding.words or ()
     if coded.labels:
@@ -607,7 +590,7 @@ def _in_digits(coded: "Coded") -> bool:
     return bool(written) and all(re.fullmatch("0|-?[1-9][0-9]{0,14}", word) for word in written)
 
 
-def _table(frame: "DataFrame", schema: Schema, types: pa.Schema) -> pa.Table:
+def _table(frame: pd.DataFrame, schema: Schema, types: pa.Schema) -> pa.Table:
     """Records as they are written to a Parquet file or a database."""
     made = _coded(frame, schema)
     for column, kind in zip(schema.columns, types.types, strict=True):
@@ -616,7 +599,7 @@ def _table(frame: "DataFrame", schema: Schema, types: pa.Schema) -> pa.Table:
     return pa.Table.from_pandas(made, schema=types, preserve_index=False)
 
 
-def _write_parquet(chunks: "Iterable[DataFrame]", part: Path, schema: Schema) -> int:
+def _write_parquet(chunks: Iterable[pd.DataFrame], part: Path, schema: Schema) -> int:
     types, rows = _types(schema), 0
     with pq.ParquetWriter(part, types, compression="zstd") as writer:
         for chunk in chunks:
@@ -639,10 +622,8 @@ def _types(schema: Schema) -> pa.Schema:
     return types
 
 
-def _write_statistics(chunks: "Iterable[DataFrame]", part: Path, schema: Schema, where: Path, ending: str) -> int:
+def _write_statistics(chunks: Iterable[pd.DataFrame], part: Path, schema: Schema, where: Path, ending: str) -> int:
     """These files are written as a whole: all records are in memory."""
-    import pandas as pd
-
     statistics_files.check_names(where, ending, schema.names)
     frames = list(chunks) or [arrow_schema(schema).empty_table().to_pandas()]
     frame = pd.concat([_coded(each, schema) for each in frames], ignore_index=True)

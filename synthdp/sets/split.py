@@ -12,9 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any, cast
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.files import atomic, limits
@@ -26,12 +30,9 @@ from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
 from synthdp.tables import csv_lines, csvfile, database_url, excel, foreign, statistics_files
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
+Mask = NDArray[np.bool_]
+Parts = Callable[[str], tuple[bool, bool]]
 
-    Mask = NDArray[np.bool_]
-    Parts = Callable[[str], tuple[bool, bool]]
 
 TRAIN, HELD_OUT = "train", "held_out"
 KEY_BYTES = 32
@@ -72,7 +73,7 @@ def _ending(path: Path) -> str:
     return "".join(path.suffixes[-2:]) if path.name.lower().endswith((".csv.gz", ".tsv.gz")) else path.suffix
 
 
-def _split_file(path: Path, schema: Schema, parts: "Parts", targets: tuple[Path, Path]) -> None:
+def _split_file(path: Path, schema: Schema, parts: Parts, targets: tuple[Path, Path]) -> None:
     """Divide the records of a table's file. `parts` tells by the name of a unit, or where the schema has none by a record's place, whether
     a record goes to the first target, and whether to the second."""
     ending = _ending(path).lower()
@@ -121,7 +122,7 @@ def _split_folder(folder: Path, schema: Schema, side: "_Side", out: Path) -> tup
 
 
 def split_linked(
-    frames: "Mapping[str, pd.DataFrame]", schema: Schema, side: "_Side", out: Path, ending: str = ".csv"
+    frames: Mapping[str, pd.DataFrame], schema: Schema, side: "_Side", out: Path, ending: str = ".csv"
 ) -> tuple[Path, Path]:
     """Write linked tables as out/train and out/held_out, and return both. Each gets a file for each table, of the declared columns: people
     by their keys, and all rows that are theirs with them. A row that people of both sides hold is in both; one that is nobody's is with
@@ -139,7 +140,7 @@ def split_linked(
     return targets
 
 
-def _masks_of(frames: "Mapping[str, pd.DataFrame]", schema: Schema, side: "_Side") -> "dict[str, tuple[Mask, Mask]]":
+def _masks_of(frames: Mapping[str, pd.DataFrame], schema: Schema, side: "_Side") -> dict[str, tuple[Mask, Mask]]:
     """Which rows of each linked table are to be fitted, and which are held out: see `split_linked`."""
     kept, held = dict[str, set[str]](), dict[str, set[str]]()  # by key, those of each side
     found = {}
@@ -161,10 +162,8 @@ def _masks_of(frames: "Mapping[str, pd.DataFrame]", schema: Schema, side: "_Side
     return found
 
 
-def _dated(frame: "pd.DataFrame", schema: Schema, table: Table) -> "pd.DataFrame":
+def _dated(frame: pd.DataFrame, schema: Schema, table: Table) -> pd.DataFrame:
     """The frame, with days that a database or Parquet stored as dates turned into points in time, as typed formats need them."""
-    import pandas as pd
-
     found = frame.copy()
     for name, column in linked_tables.held(schema, table):
         if isinstance(column, Datetime) and any(isinstance(cell, date) for cell in frame[name]):
@@ -197,7 +196,7 @@ class _Side:
 class _Rows:
     """Where the rows of a linked table go, by their places; `asked`: how many were asked for."""
 
-    def __init__(self, train: "Mask", held_out: "Mask") -> None:
+    def __init__(self, train: Mask, held_out: Mask) -> None:
         self._parts, self.asked = list(zip(train.tolist(), held_out.tolist(), strict=True)), 0
 
     def parts(self, place: str) -> tuple[bool, bool]:
@@ -206,7 +205,7 @@ class _Rows:
         return self._parts[int(place)] if int(place) < len(self._parts) else (False, False)
 
 
-def _masks(parts: "Parts", names: Iterable[Any]) -> "tuple[Mask, Mask]":
+def _masks(parts: Parts, names: Iterable[Any]) -> tuple[Mask, Mask]:
     found = np.array([parts(cells.text(name) or "") for name in names], np.bool_).reshape(-1, 2)
     return found[:, 0], found[:, 1]
 
@@ -242,7 +241,7 @@ class _Lines:
         return text
 
 
-def _split_lines(path: Path, schema: Schema, parts: "Parts", targets: tuple[Path, Path]) -> None:
+def _split_lines(path: Path, schema: Schema, parts: Parts, targets: tuple[Path, Path]) -> None:
     encoding = (schema.reading or PLAIN).encoding.removesuffix("-sig")  # the mark is copied with the header
     packed = path.name.lower().endswith(".gz")
     if packed:
@@ -286,10 +285,7 @@ def _opened(path: Path, mode: str, encoding: str, *, packed: bool) -> IO[Any]:
     return path.open(mode.replace("t", ""), encoding=encoding, newline="")
 
 
-def _split_parquet(path: Path, schema: Schema, parts: "Parts", targets: tuple[Path, Path]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def _split_parquet(path: Path, schema: Schema, parts: Parts, targets: tuple[Path, Path]) -> None:
     with record_files.reading_parquet(path), ExitStack() as stack:
         record_files.check_parquet(path)
         file = stack.enter_context(pq.ParquetFile(path))
@@ -304,7 +300,7 @@ def _split_parquet(path: Path, schema: Schema, parts: "Parts", targets: tuple[Pa
                 writer.write_batch(batch.filter(pa.array(mask)))
 
 
-def _split_sheet(path: Path, schema: Schema, parts: "Parts", targets: tuple[Path, Path]) -> None:
+def _split_sheet(path: Path, schema: Schema, parts: Parts, targets: tuple[Path, Path]) -> None:
     reading = schema.reading or PLAIN
     sheet = excel.declared(path, schema)
     place = _place(path, schema, [name.strip(SPACE) if reading.strip else name for name in sheet.names])
@@ -317,9 +313,7 @@ def _split_sheet(path: Path, schema: Schema, parts: "Parts", targets: tuple[Path
             excel.write_cells([columns], part, target, sheet.names, reading.sheet)
 
 
-def _split_statistics(path: Path, schema: Schema, parts: "Parts", targets: tuple[Path, Path]) -> None:
-    import pyarrow.parquet as pq
-
+def _split_statistics(path: Path, schema: Schema, parts: Parts, targets: tuple[Path, Path]) -> None:
     ending = path.suffix.lower()
     found = foreign.parsed(path, ending, "coded")
     place = _place(path, schema, found.table.column_names)
@@ -342,8 +336,6 @@ def _split_statistics(path: Path, schema: Schema, parts: "Parts", targets: tuple
 
 
 def _split_database(address: database_url.Address, schema: Schema, side: _Side, out: Path) -> tuple[Path, Path]:
-    import pyarrow.parquet as pq
-
     table = database_url.read(address)
     place = _place(Path(address.name), schema, table.column_names)
     names = _numbered(0, len(table)) if place is None else table.column(place).to_pylist()
@@ -355,7 +347,7 @@ def _split_database(address: database_url.Address, schema: Schema, side: _Side, 
     return targets
 
 
-def _split_frame(frame: "pd.DataFrame", schema: Schema, side: _Side, targets: tuple[Path, Path]) -> None:
+def _split_frame(frame: pd.DataFrame, schema: Schema, side: _Side, targets: tuple[Path, Path]) -> None:
     names: Iterable[str] = _numbered(0, len(frame))
     if schema.unit is not None:
         names = [name or "" for name in cells.texts(frame[schema.unit])]

@@ -1,21 +1,16 @@
 """Types of columns in Parquet files and databases, by the names that a schema's `reading` has for them (`Coding.stored`)."""
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from synthdp.schema import cells
-from synthdp.schema.columns import LEARN, MICROSECONDS, Continuous, Integer, in_numbers
-from synthdp.schema.file_coding import is_stored
+from synthdp.schema.columns import LEARN, MICROSECONDS, Column, Continuous, Integer, in_numbers
+from synthdp.schema.file_coding import Coded, is_stored
 from synthdp.tables import database_url
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from synthdp.schema.columns import Column
-    from synthdp.schema.file_coding import Coded
 
 NANOSECONDS = 1678, 2261  # the years that are whole in 64 bits of them
 GRAINS = {"s": 1_000_000, "ms": 1_000}  # microseconds
@@ -76,7 +71,7 @@ def _name(kind: pa.DataType) -> str:
     return str(kind).partition("<")[0].partition("[")[0]
 
 
-def fitting(coded: "Coded", usual: pa.DataType) -> pa.DataType:
+def fitting(coded: Coded, usual: pa.DataType) -> pa.DataType:
     """The type that a column is stored as; the usual one where that cannot hold its dates, its codes, that of a missing value among them,
     any number within its bounds, or its fresh identifiers."""
     column, kind = coded.column, _arrow(str(coded.coding.stored))
@@ -102,7 +97,7 @@ def _holds_dates(column: Any, kind: pa.DataType) -> bool:
     return ends != LEARN and all(first <= int(str(end)[:4]) <= last for end in ends)
 
 
-def _holds_numbers(coded: "Coded", kind: pa.DataType) -> bool:
+def _holds_numbers(coded: Coded, kind: pa.DataType) -> bool:
     column, bounds = coded.column, _bounds(coded.column)
     codes = [
         *coded.labels,
@@ -116,11 +111,9 @@ def _holds_numbers(coded: "Coded", kind: pa.DataType) -> bool:
     return least <= most and all(low <= float(code) <= high for code in codes)
 
 
-def within(series: "pd.Series[Any]", kind: pa.DataType, column: "Column | None" = None) -> Any:
+def within(series: "pd.Series[Any]", kind: pa.DataType, column: Column | None = None) -> Any:
     """Numbers that a type holds, the nearest of them where noise has drawn one beyond: what is stored so never is. Rounding takes none out
     of its column's bounds. Of a decimal type exact ones, None where they are missing."""
-    import pandas as pd
-
     if pa.types.is_integer(kind) and kind.bit_width < pa.int64().bit_width:
         return series.clip(*_ends(kind))
     if kind != pa.float32() and not pa.types.is_decimal(kind):
@@ -140,7 +133,7 @@ def within(series: "pd.Series[Any]", kind: pa.DataType, column: "Column | None" 
     return pd.Series(exact, index=series.index, dtype=object)
 
 
-def _bounds(column: "Column | None") -> Any:
+def _bounds(column: Column | None) -> Any:
     """The bounds of a column of numbers, None where they are not known."""
     bounds = column.bounds if isinstance(column, Integer | Continuous) else LEARN
     return None if bounds == LEARN else bounds

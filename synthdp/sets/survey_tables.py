@@ -4,17 +4,14 @@ import csv
 import importlib.util
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from synthdp.errors import BadInput
-from synthdp.schema.columns import LEARN, Boolean, Categorical, Continuous, Integer, Ordinal
+from synthdp.schema.columns import LEARN, Boolean, Categorical, Column, Continuous, Integer, Ordinal
 from synthdp.sets import named
 from synthdp.sets.files import Published, Records, Wanted, clamped, first_set, lacking_of, one_table, rounded
-
-if TYPE_CHECKING:
-    from synthdp.schema.columns import Column
 
 # Medical Expenditure Panel Survey: 10,391 people of 65 and over, their health, income, insurance and drug expenses. Agency
 # for Healthcare Research and Quality, public use file, as in Cameron & Trivedi (2010), Microeconometrics using Stata,
@@ -178,7 +175,7 @@ def nhanes(raw: pd.DataFrame) -> Records:
     return pd.DataFrame(frame), None, notes
 
 
-def _typed(series: "pd.Series[Any]", column: "Column") -> tuple["pd.Series[Any]", int]:
+def _typed(series: "pd.Series[Any]", column: Column) -> tuple["pd.Series[Any]", int]:
     """The column as its kind, and how many numbers lay beyond its bounds."""
     if isinstance(column, Boolean):
         ticked = series.notna()

@@ -115,10 +115,8 @@ FEW = 64  # spellings that are compared one after the other; more are looked up 
 DIGITS = 15  # of a decimal that every engine turns into the nearest double by itself
 LEAST = 1e-300  # smaller cells are as good as 0: no step lies between
 MOST_DIGITS = 300  # of a decimal that is surely in the range of doubles
-HUGE, TINY = (
-    r"^-?([0-9]{103}){3}",
-    r"^-?0?[.](0{19}){17}",
-)  # 309 digits; 323 zeros: PostgreSQL counts no further than 255 at once
+# 309 digits; 323 zeros: PostgreSQL counts no further than 255 at once.
+HUGE, TINY = (r"^-?([0-9]{103}){3}", r"^-?0?[.](0{19}){17}")
 EPOCH = datetime(1970, 1, 1)
 DAY = timedelta(days=1)
 NANOSECONDS = 9  # decimals of a second

@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
@@ -38,10 +39,6 @@ from synthdp.schema.columns import (
 from synthdp.schema.file_coding import NEWLINES, PLAIN, SPACE, Coded, Reading
 from synthdp.schema.schema import Schema
 from synthdp.tables import csv_lines
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
-
 
 # ---- Text that a spreadsheet would run as a formula (CSV injection): harmless on the way out, restored on the way in.
 
@@ -74,10 +71,8 @@ LEADING_ZERO = r"^-?0[0-9]"
 NUMBER = rf"^{cells.NUMBER}$"  # Arrow's casts to whole numbers read hexadecimal, to others not
 
 
-def read(path: Path, schema: Schema | None) -> "DataFrame":
+def read(path: Path, schema: Schema | None) -> pd.DataFrame:
     """See `sources.read`."""
-    import pandas as pd
-
     reading = PLAIN if schema is None or schema.reading is None else schema.reading
     names, delimiter = header(path, None if schema is None else schema.reading)
     plain = names_of(path, names, schema)
@@ -123,7 +118,7 @@ def names_of(path: Path, names: list[str], schema: Schema | None) -> list[str]:
     )
 
 
-def write(chunks: "Iterable[DataFrame]", path: Path, schema: Schema) -> int:
+def write(chunks: "Iterable[pd.DataFrame]", path: Path, schema: Schema) -> int:
     """See `sources.write`. The listing is there before the file, and one of an older file goes after it: whenever the machine stops,
     the identifiers of the file that is there are read as they were written."""
     with ExitStack() as stack:
@@ -138,7 +133,7 @@ def write(chunks: "Iterable[DataFrame]", path: Path, schema: Schema) -> int:
     return rows
 
 
-def stream(chunks: "Iterable[DataFrame]", out: Any, schema: Schema, path: Path) -> tuple[int, dict[str, set[str]]]:
+def stream(chunks: "Iterable[pd.DataFrame]", out: Any, schema: Schema, path: Path) -> tuple[int, dict[str, set[str]]]:
     """Write to an open file, whose kind `path` names; the number of records, and the texts of each column that were neutralised."""
     if schema.reading is not None:
         return _write_coded(chunks, out, schema, path, schema.reading)
@@ -167,7 +162,7 @@ def neutralised(path: Path) -> bool:
 
 
 def _write_coded(
-    chunks: "Iterable[DataFrame]", out: Any, schema: Schema, path: Path, reading: Reading
+    chunks: "Iterable[pd.DataFrame]", out: Any, schema: Schema, path: Path, reading: Reading
 ) -> tuple[int, dict[str, set[str]]]:
     """The same in the file's own coding."""
     found: dict[str, set[str]] = {}
@@ -190,12 +185,12 @@ def _write_coded(
     return rows, found
 
 
-def written(chunk: "DataFrame", coded: Coded, found: dict[str, set[str]]) -> list[str]:
+def written(chunk: pd.DataFrame, coded: Coded, found: dict[str, set[str]]) -> list[str]:
     """The cells of a column in the file's coding; the texts that were neutralised go into `found`."""
     return _written(_cells(_named(chunk, coded), coded.column, found), coded, found)
 
 
-def _named(chunk: "DataFrame", coded: Coded) -> "Series[Any]":
+def _named(chunk: pd.DataFrame, coded: Coded) -> "pd.Series[Any]":
     series = chunk[coded.column.name]
     if coded.labels:
         return series.astype(object).map(coded.code, na_action="ignore")
@@ -362,7 +357,7 @@ def _plain_name(name: str, schema: Schema | None) -> str:
     return restored(name) if schema is not None and restored(name) in schema.names else name
 
 
-def typed(array: pa.ChunkedArray, coded: Coded, *, neutralised: bool = False) -> "Series[Any]":
+def typed(array: pa.ChunkedArray, coded: Coded, *, neutralised: bool = False) -> "pd.Series[Any]":
     """The cells of a declared column, from text as the file has it; identifiers are restored where they were `neutralised`."""
     column = coded.column
     if not coded.is_plain:
@@ -385,7 +380,7 @@ def plain_texts(array: pa.ChunkedArray, coded: Coded) -> pa.ChunkedArray:
     return pa.chunked_array([pc.take(pa.array(texts, pa.string()), encoded.indices)])
 
 
-def guessed(array: pa.ChunkedArray, *, text: bool = False) -> "Series[Any]":
+def guessed(array: pa.ChunkedArray, *, text: bool = False) -> "pd.Series[Any]":
     """Numbers where every cell is one and none has a leading zero (a code); text otherwise, or if it is asked for."""
     array = _without_marks(array, ABSENT)
     if text or array.null_count == len(array) or _holds(array, LEADING_ZERO) or not _are_numbers(array):
@@ -398,7 +393,7 @@ def guessed(array: pa.ChunkedArray, *, text: bool = False) -> "Series[Any]":
     return _frame_text(array)
 
 
-def _texts(array: pa.ChunkedArray, column: Any) -> "Series[Any]":
+def _texts(array: pa.ChunkedArray, column: Any) -> "pd.Series[Any]":
     known = () if isinstance(column, Identifier) or column.categories == "learn" else spoken(column)
     may_lack = isinstance(column, Categorical | Ordinal) and column.missing and known
     array = _without_marks(array, [mark for mark in (ABSENT if may_lack else ABSENT[:1]) if mark not in known])
@@ -413,9 +408,7 @@ def _texts(array: pa.ChunkedArray, column: Any) -> "Series[Any]":
     return _frame_text(pc.take(pa.array(spelled, pa.string()), encoded.indices))
 
 
-def _numbers(array: pa.ChunkedArray, kind: pa.DataType) -> "Series[Any]":
-    import pandas as pd
-
+def _numbers(array: pa.ChunkedArray, kind: pa.DataType) -> "pd.Series[Any]":
     for wanted in dict.fromkeys((kind, pa.float64()) if _are_numbers(array) else ()):
         try:
             return _pandas_numbers(pc.cast(array, wanted))
@@ -439,19 +432,15 @@ def _number(text: str | None) -> float | str | None:
     return text if found is None else found
 
 
-def _pandas_numbers(array: pa.ChunkedArray) -> "Series[Any]":
-    import pandas as pd
-
+def _pandas_numbers(array: pa.ChunkedArray) -> "pd.Series[Any]":
     if array.null_count and pa.types.is_integer(array.type):
         mask = np.asarray(pc.is_null(array))
         return pd.Series(pd.arrays.IntegerArray(np.asarray(pc.fill_null(array, 0)), mask))
     return pd.Series(array.to_numpy())
 
 
-def _converted(array: pa.ChunkedArray, convert: Any, dtype: str) -> "Series[Any]":
+def _converted(array: pa.ChunkedArray, convert: Any, dtype: str) -> "pd.Series[Any]":
     """The cells as `dtype` if all can be converted, else as the text that they are."""
-    import pandas as pd
-
     encoded = array.combine_chunks().dictionary_encode()
     values = [convert(text) for text in encoded.dictionary.to_pylist()]
     if any(value is None for value in values):
@@ -477,9 +466,7 @@ def _without_marks(array: pa.ChunkedArray, marks: Iterable[str]) -> pa.ChunkedAr
     return pc.if_else(found, pa.scalar(None, pa.string()), array)
 
 
-def _frame_text(array: Any) -> "Series[Any]":
-    import pandas as pd
-
+def _frame_text(array: Any) -> "pd.Series[Any]":
     return pd.Series(array.to_pylist(), dtype="str")
 
 
@@ -494,7 +481,7 @@ def _csv_type(column: Column) -> pa.DataType:
     return {"integer": pa.int64(), "continuous": pa.float64()}.get(column.kind, pa.string())
 
 
-def _cells(series: "Series[Any]", column: Column, found: dict[str, set[str]]) -> pa.Array:
+def _cells(series: "pd.Series[Any]", column: Column, found: dict[str, set[str]]) -> pa.Array:
     if isinstance(column, Categorical | Ordinal | Identifier) and not in_numbers(column):
         encoded = pa.array(series.astype(object), pa.string(), from_pandas=True).dictionary_encode()
         texts = [_neutralised(text, column.name, found) for text in encoded.dictionary.to_pylist()]

@@ -89,10 +89,22 @@ def known_as(given: Address) -> source.Query:
     return source.Query(expression=cast("ibis.Table", None), name=given.name)
 
 
+@source.quiet()
 def query(given: Address) -> source.Query:
     """The table, where it is. Raises `BadInput` where the database does not answer, or has no such table."""
-    with source.quiet():
-        return _query(given, _connected(given.url))
+    connection = _connected(given.url)
+    try:
+        if given.query is not None:
+            return source.Query(expression=connection.sql(given.query), name=given.name)
+        schema, _, name = (given.table or "").rpartition(".")
+        return source.Query(expression=connection.table(name, database=schema or None), name=given.name)
+    except _faults() as error:
+        with suppress(*_faults()):
+            connection.disconnect()
+        what = "the query" if given.query is not None else f"table {given.table!r}"
+        raise BadInput(
+            f"{given.url}: {what} cannot be read ({type(error).__name__}); is it there, and may you read it?"
+        ) from None
 
 
 def linked(given: Address, names: "Iterable[str]", memory: str | None = None) -> source.Query:
@@ -123,21 +135,6 @@ def _table(given: Address, connection: Any, name: str) -> "ibis.Table":
         ) from None
 
 
-def _query(given: Address, connection: Any) -> source.Query:
-    try:
-        if given.query is not None:
-            return source.Query(expression=connection.sql(given.query), name=given.name)
-        schema, _, name = (given.table or "").rpartition(".")
-        return source.Query(expression=connection.table(name, database=schema or None), name=given.name)
-    except _faults() as error:
-        with suppress(*_faults()):
-            connection.disconnect()
-        what = "the query" if given.query is not None else f"table {given.table!r}"
-        raise BadInput(
-            f"{given.url}: {what} cannot be read ({type(error).__name__}); is it there, and may you read it?"
-        ) from None
-
-
 def read(given: Address) -> "pa.Table":
     """All records of the table, in memory."""
     with closing(query(given)) as found, source.asking():
@@ -148,6 +145,8 @@ def _fetched(table: "ibis.Table") -> "pa.Table":
     """All records. PostgreSQL's numeric is fetched as text (`DECIMAL`): Arrow's decimals hold neither NaN nor more than 38 digits, so one
     such cell would keep all others from being read. So would a date beyond the years 1 to 9999, of which the nearest is fetched, and a
     cell of many another type (times, arrays, ranges, UUIDs), which is fetched as text. Texts lack the blanks that fill a char(n)."""
+    from ibis.expr import datatypes
+
     kinds, server = table.schema().items(), table.get_backend().name == "postgres"
     marked = {name: kind for name, kind in kinds if server and kind.is_decimal()}
     dates = {
@@ -156,7 +155,8 @@ def _fetched(table: "ibis.Table") -> "pa.Table":
         if server and (kind.is_date() or kind.is_timestamp())
     }
     odd = [name for name, kind in kinds if kind.is_unknown() or kind.is_interval()]
-    others = [name for name, kind in kinds if server and not (name in dates or isinstance(kind, _plain_types()))]
+    plain = (datatypes.Boolean, datatypes.Integer, datatypes.Floating, datatypes.String, datatypes.Binary)
+    others = [name for name, kind in kinds if server and not (name in dates or isinstance(kind, plain))]
     texts = {name: table[name].concat("") for name, kind in kinds if server and kind.is_string()}
     made = {**texts, **dates, **{name: table[name].cast("string") for name in (*odd, *others)}}
     found = (table.mutate(*(cell.name(name) for name, cell in made.items())) if made else table).to_pyarrow()
@@ -167,12 +167,6 @@ def _fetched(table: "ibis.Table") -> "pa.Table":
             digits = f"decimal({kind.precision}, {kind.scale})" if limited else ""
             found = found.set_column(place, field.with_metadata({DECIMAL: digits.encode()}), found.column(place))
     return found
-
-
-def _plain_types() -> tuple[type, ...]:
-    from ibis.expr import datatypes
-
-    return (datatypes.Boolean, datatypes.Integer, datatypes.Floating, datatypes.String, datatypes.Binary)
 
 
 def _in_the_calendar(cell: "ibis.Value") -> "ibis.Value":
@@ -260,25 +254,25 @@ def tables_in(given: Address) -> "dict[str, pa.Table]":
         return {name: _fetched(connection.table(name, database=given.table)) for name in names}
 
 
+@source.quiet()
 def write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, *, replace: bool) -> int:
     """Make the table of these records, whole or not at all, and return their number. Raises `BadInput` where it is there, unless it is
     to be replaced."""
     if given.table is None:
         raise BadInput(f"{given.url}: records are written into a table: name it after #")
-    with source.quiet():
-        return _write(parts, types, given, _connected(given.url, write=True), replace=replace)
-
-
-def _write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, connection: Any, *, replace: bool) -> int:
-    """All in one transaction: whoever stops keeps the older table, and leaves nothing. The table and its columns have other names until it
-    is whole: Ibis takes a `%` or a bracket in one for a place of its own."""
     import ibis
 
+    # All in one transaction: whoever stops keeps the older table, and leaves nothing. The table and its columns have other names until it
+    # is whole: Ibis takes a `%` or a bracket in one for a place of its own.
+    connection = _connected(given.url, write=True)
     schema, _, name = (given.table or "").rpartition(".")
     place: dict[str, Any] = {"database": schema or None}
     unfinished, rows = f"unfinished_{secrets.token_hex(8)}", 0
     try:
-        _check_lengths(connection, name, *types.names)
+        # PostgreSQL would cut longer names: the shorter one may be that of another table.
+        long = [each for each in (name, *types.names) if len(each.encode()) > LONGEST]
+        if connection.name == "postgres" and long:
+            raise BadInput(f"{long[0]!r}: a name in PostgreSQL has at most {LONGEST} bytes; choose a shorter one")
         with _at_once(connection.con):
             there = name in connection.list_tables(**place)
             if there and not replace:
@@ -287,7 +281,7 @@ def _write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, conn
                 )
             meanwhile = [f"{number}__unfinished" for number in range(len(types))]
             made = types.empty_table().rename_columns(meanwhile).schema
-            connection.create_table(unfinished, schema=_ibis_schema(made), **place)
+            connection.create_table(unfinished, schema=ibis.schema(made), **place)
             for part in parts:
                 if len(part):
                     connection.insert(unfinished, ibis.memtable(part.rename_columns(meanwhile)), **place)
@@ -306,12 +300,6 @@ def _write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, conn
     return rows
 
 
-def _check_lengths(connection: Any, *names: str) -> None:
-    """Refuse names that PostgreSQL would cut: the shorter one may be that of another table."""
-    if connection.name == "postgres" and (long := [name for name in names if len(name.encode()) > LONGEST]):
-        raise BadInput(f"{long[0]!r}: a name in PostgreSQL has at most {LONGEST} bytes; choose a shorter one")
-
-
 @contextmanager
 def _at_once(connection: Any) -> "Iterator[None]":
     """All statements of the block, or none of them, of a connection that commits each statement by itself."""
@@ -328,12 +316,6 @@ def _at_once(connection: Any) -> "Iterator[None]":
 def quoted(name: str) -> str:
     """A name in SQL."""
     return '"' + name.replace('"', '""') + '"'
-
-
-def _ibis_schema(types: "pa.Schema") -> Any:
-    import ibis
-
-    return ibis.schema(types)
 
 
 def _connected(url: str, *, write: bool = False) -> Any:

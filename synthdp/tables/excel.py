@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -21,9 +22,6 @@ from synthdp.schema.file_coding import PLAIN, SPACE, Coded
 from synthdp.schema.schema import Schema
 from synthdp.tables import csvfile, foreign
 from synthdp.tables.foreign_parser import BLANK, DAY, INSTANT, NUMBER, TEXT, TRUTH
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 MOST_ROWS = 1_048_575  # of a sheet, below its header
 MOST_LETTERS = 32_767  # of a cell
@@ -77,10 +75,8 @@ def declared(path: Path, schema: Schema) -> Sheet:
     return sheet
 
 
-def read(path: Path, schema: Schema | None) -> "DataFrame":
+def read(path: Path, schema: Schema | None) -> pd.DataFrame:
     """See `record_files.read`."""
-    import pandas as pd
-
     reading = PLAIN if schema is None or schema.reading is None else schema.reading
     sheet = opened(path, None) if schema is None else declared(path, schema)
     names = csvfile.names_of(path, [name.strip(SPACE) if reading.strip else name for name in sheet.names], schema)
@@ -124,7 +120,7 @@ def _harmless(texts: pa.ChunkedArray, column: Any) -> pa.ChunkedArray:
     return pa.chunked_array([pc.take(pa.array(safe, pa.string()), encoded.indices)])
 
 
-def write(chunks: "Iterable[DataFrame]", part: Path, schema: Schema, path: Path) -> int:
+def write(chunks: "Iterable[pd.DataFrame]", part: Path, schema: Schema, path: Path) -> int:
     """See `record_files.write`."""
     reading = schema.reading or PLAIN
     coded = [reading.of(column) for column in schema.columns]
@@ -182,7 +178,7 @@ def _put(table: Any, at: tuple[int, int], text: str | None, kind: int, days: dic
         table.write_string(*at, text)
 
 
-def _cells(chunk: "DataFrame", coded: Coded) -> Cells:
+def _cells(chunk: pd.DataFrame, coded: Coded) -> Cells:
     """The cells of a column, and what they are: text where the real file has them as text."""
     as_text = any(
         key is not None

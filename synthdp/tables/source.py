@@ -21,6 +21,7 @@ from synthdp.errors import BadInput
 from synthdp.files import limits
 from synthdp.files.private_folder import private_folder
 from synthdp.schema.file_coding import Reading
+from synthdp.tables import csv_lines
 
 if TYPE_CHECKING:
     import ibis
@@ -220,8 +221,6 @@ def scanned(files: list[Path], delimiter: str, width: int) -> dict[str, Any]:
     records of their own, or refuses them. A quote that is left open ends with the file for a single scan. A file whose lines do not
     all end alike it refuses, unless it may be lenient: it then drops cells too many, and text after a quote.
     """
-    from synthdp.tables import csv_lines
-
     held = {path: csv_lines.held(path, b'"\r') for path in files}
     quoted = [path for path in files if b'"' in held[path]]
     # Within quotes too, since a single quote inside of a cell would hide the ends of other lines.

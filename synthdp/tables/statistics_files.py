@@ -3,18 +3,17 @@
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 import pyarrow as pa
+from pandas.api import types
 
 from synthdp.errors import BadInput
 from synthdp.schema import cells
 from synthdp.schema.columns import EXACT, Categorical, Integer, Ordinal, in_numbers
 from synthdp.schema.schema import Schema
 from synthdp.tables import foreign
-
-if TYPE_CHECKING:
-    from pandas import DataFrame, Series
 
 Labels = Mapping[str, Iterable[tuple[str, str]]]  # of columns: codes and what they stand for
 CUT = 100  # bytes of a label from which on a file may have cut it off; SPSS keeps 120
@@ -27,15 +26,13 @@ NAMES = {
 INT32 = (-(2**31) + 1, 2**31 - 100)  # Stata's long; its largest numbers are its missing values
 
 
-def frame(table: pa.Table) -> "DataFrame":
+def frame(table: pa.Table) -> pd.DataFrame:
     """A frame whose whole numbers stay whole where cells are missing: two long patient numbers are not to become one."""
-    import pandas as pd
-
-    found: DataFrame = table.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
+    found: pd.DataFrame = table.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype()}.get)
     return found
 
 
-def labelled(records: "DataFrame", facts: Mapping[str, Any], path: Path, schema: Schema) -> "DataFrame":
+def labelled(records: pd.DataFrame, facts: Mapping[str, Any], path: Path, schema: Schema) -> pd.DataFrame:
     """The records with labels for codes where the schema's categories are labels and its reading does not say what the codes are. Raises
     `BadInput` where it does, and the file says otherwise."""
     reading = schema.reading
@@ -53,10 +50,8 @@ def labelled(records: "DataFrame", facts: Mapping[str, Any], path: Path, schema:
     return records
 
 
-def whole_numbers(records: "DataFrame", schema: Schema) -> "DataFrame":
+def whole_numbers(records: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """The records with whole numbers in columns that are declared so: SPSS and SAS store all numbers as floats, Stata many."""
-    from pandas.api import types
-
     for column in schema.columns:
         name = column.name
         if (
@@ -75,9 +70,7 @@ def _same(declared: str, label: str) -> bool:
     return declared.startswith(label) if cut else declared == label
 
 
-def _labelled(series: "Series[Any]", told: Mapping[str, str], known: Any) -> "Series[Any]":
-    import pandas as pd
-
+def _labelled(series: "pd.Series[Any]", told: Mapping[str, str], known: Any) -> "pd.Series[Any]":
     def label(text: str | None) -> str | None:
         if text is None or text not in told or (known != "learn" and (text in known or told[text] not in known)):
             return text
@@ -99,7 +92,7 @@ def check_names(path: Path, ending: str, names: Iterable[str]) -> None:
 
 
 def write(
-    records: "DataFrame",
+    records: pd.DataFrame,
     part: Path,
     path: Path,
     ending: str,
@@ -111,8 +104,6 @@ def write(
     """Write a frame of numbers, texts, truth values (as 0 and 1) and instants, and return its number of records. `titles` are labels
     of columns; `missing` from which code to which one a value of SPSS is missing; `extended` which rows of a column hold which of Stata's
     missing values `.a` to `.z`."""
-    from pandas.api import types
-
     check_names(path, ending, records.columns)
     try:
         import pyreadstat
@@ -148,11 +139,8 @@ def write(
     return len(records)
 
 
-def _stored(series: "Series[Any]", ending: str) -> "Series[Any]":
+def _stored(series: "pd.Series[Any]", ending: str) -> "pd.Series[Any]":
     """A column in a type that these files have."""
-    import pandas as pd
-    from pandas.api import types
-
     coded = isinstance(series.dtype, pd.CategoricalDtype) and types.is_integer_dtype(series.cat.categories.dtype)
     if types.is_bool_dtype(series.dtype) or coded:
         series = series.astype("Int64")
@@ -171,20 +159,16 @@ def _stored(series: "Series[Any]", ending: str) -> "Series[Any]":
     return series.astype(object).where(series.notna(), None).map(str, na_action="ignore")
 
 
-def _values(series: "Series[Any]", pairs: Iterable[tuple[str, str]]) -> dict[Any, str]:
+def _values(series: "pd.Series[Any]", pairs: Iterable[tuple[str, str]]) -> dict[Any, str]:
     """Labels by the codes as the column has them."""
-    from pandas.api import types
-
     numeric = types.is_numeric_dtype(series.dtype)
     return {
         _number(code) if numeric else code: label for code, label in pairs if not numeric or _number(code) is not None
     }
 
 
-def _ranges(series: "Series[Any]", ends: Iterable[tuple[str, str]]) -> list[Any]:
+def _ranges(series: "pd.Series[Any]", ends: Iterable[tuple[str, str]]) -> list[Any]:
     """Codes for missing values as the column has them."""
-    from pandas.api import types
-
     if not types.is_numeric_dtype(series.dtype):
         return [low for low, _ in ends]
     return [{"lo": _number(low), "hi": _number(high)} for low, high in ends]

@@ -151,9 +151,8 @@ def _beyond(column: Numeric, cell: "Value", gone: "Value") -> Iterator[Rule]:
         finite = ibis.ifelse(gone | cell.isinf(), 0.0, cell).clip(-EXACT, EXACT)  # engines floor to 64 bits, or raise
         yield column.name, NOT_WHOLE, finite != finite.floor()
         if column.step > 1:
-            whole = ibis.ifelse(
-                finite == finite.floor(), finite, 0.0
-            )  # PostgreSQL raises where a quotient is too small
+            # PostgreSQL raises where a quotient is too small.
+            whole = ibis.ifelse(finite == finite.floor(), finite, 0.0)
             steps = whole / real(column.step)
             yield column.name, between(column), steps != steps.floor()
     if isinstance(column.bounds, str):

@@ -9,6 +9,7 @@ from PIL import Image
 from scipy.linalg import sqrtm
 
 from synthdp.errors import BadInput
+from synthdp.evaluate import manifold
 from synthdp.evaluate.images import clouds, feature_networks, image_utility, neighbours, pictures, samples, sheet
 
 
@@ -96,7 +97,7 @@ def loops(real, made, k):
 
 @pytest.mark.parametrize("k", [1, 3, 5])
 def test_coverage_is_that_of_plain_loops(k, monkeypatch):
-    monkeypatch.setattr(clouds, "BLOCK", 7)  # several blocks, the last one short
+    monkeypatch.setattr(manifold, "BLOCK", 7)  # several blocks, the last one short
     rng = np.random.default_rng(k)
     real, made = rng.normal(size=(40, 2)), rng.normal(0.7, 0.6, size=(31, 2))
     assert clouds.judge(real, made, k) == pytest.approx(loops(real, made, k))
@@ -232,7 +233,8 @@ def test_large_pictures_are_made_smaller_for_the_page():
 
 def test_intensities_are_shares_of_bins():
     parts = [
-        pictures.Pictures(pixels=np.full((2, 2, 2, 1), value, dtype=np.uint8), beside=None) for value in (255, 7, 0)
+        pictures.Pictures(axes=(), values=np.empty((2, 0)), pixels=np.full((2, 2, 2, 1), value, dtype=np.uint8))
+        for value in (255, 7, 0)
     ]
     parts[2].pixels[0] = 8
     found = samples.intensities(tuple(parts))

@@ -33,7 +33,7 @@ def test_curves_against_loops():
     real, other = rng.normal(size=(60, 3)), rng.normal(0.4, 1.3, size=(80, 3))
     precision, recall = brute(other, real)
     assert manifold.precision(other, real) == pytest.approx(precision)
-    assert manifold.recall(other, real, manifold.neighbour_distances(real)) == pytest.approx(recall)
+    assert manifold.recall(other, real, manifold.radii(real, manifold.NEIGHBOURS)) == pytest.approx(recall)
 
 
 def test_embedding_keeps_distances_to_the_centre():

@@ -8,10 +8,9 @@ hold together at 95 %, so that attacks on a release that knows nothing raise a f
 of seven, some one does in up to 16 % of harmless releases, of ten (with those on histories) in up to 22 %.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from synthdp.evaluate.attacks import closeness, membership, partial_knowledge, singling_out
 from synthdp.evaluate.attacks.bounds import claim_of, entry
@@ -31,11 +30,7 @@ from synthdp.evaluate.attacks.case import (
     too_few,
     unit_codes,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from synthdp.evaluate.tables import Table
+from synthdp.evaluate.tables import Table
 
 __all__ = ["NAMES", "NAMES_OF_PEOPLE", "Attack", "run", "unit_codes"]
 

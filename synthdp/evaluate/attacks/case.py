@@ -3,26 +3,20 @@
 One record of each patient is attacked, so that the guarantee's unit and the attack's are the same.
 """
 
-from __future__ import annotations
-
 import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
+from synthdp.evaluate.attacks.bounds import Claim, difference
 from synthdp.evaluate.attacks.distances import Points, points
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.attacks.bounds import Claim
-    from synthdp.evaluate.tables import Axis, Table
+from synthdp.evaluate.tables import Axis, Table
 
 # Below so many rows of any kind a rate says nothing.
 MIN_ROWS = 30
@@ -32,6 +26,7 @@ MOST_ATTACKED, MOST_REFERENCE, MOST_SYNTHETIC, MOST_REAL = 2_000, 10_000, 50_000
 MOST_SECRETS = 3
 STREAM = 23
 
+Count = tuple[int, int]
 Codes = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 
 
@@ -70,7 +65,7 @@ class Attack:
     title: str
     question: str
     source: str
-    attack: Callable[[Case], Found | Lacking]
+    attack: "Callable[[Case], Found | Lacking]"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,6 +93,16 @@ class Case:
     def points(self, table: Table) -> Points:
         """The rows of a table with the case's axes, as points of its distance."""
         return points(table, self.synthetic)
+
+    def gap(self, label: str, ours: Count, theirs: Count, error: float) -> Figure:
+        """The rate of success on training records minus that on held-out ones; of both how many succeed, of how many."""
+        return Figure(
+            label=label,
+            value=ours[0] / ours[1] - theirs[0] / theirs[1],
+            interval=difference(ours, theirs, error),
+            baseline=0.0,
+            bound=self.claim.advantage if self.claim else None,
+        )
 
     @staticmethod
     def stream(name: str) -> np.random.Generator:
@@ -165,8 +170,6 @@ def _varies(column: NDArray[np.float64]) -> bool:
 
 def unit_codes(train: pd.DataFrame, test: pd.DataFrame, name: str) -> Codes:
     """(rows,) codes of the unit column of both frames, the same for the same unit; a missing one is a unit of its own."""
-    import pandas as pd
-
     # As words, for 7 in one file may be "7" or, beside a missing one, 7.0 in the other.
     words = pd.concat([frame[name].convert_dtypes().astype("string") for frame in (train, test)])
     codes = pd.factorize(words)[0]

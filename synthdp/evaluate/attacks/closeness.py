@@ -6,20 +6,13 @@ half of the time, of equally many of both. Distances alone, without held-out row
 outliers (Ganev & De Cristofaro 2025), which membership attacks look for.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
-from synthdp.evaluate.attacks.bounds import difference, percentiles, proportion
+from synthdp.evaluate.attacks.bounds import percentiles, proportion
 from synthdp.evaluate.attacks.case import Attack, Case, Figure, Found, Lacking
 from synthdp.evaluate.attacks.distances import two_nearest
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.tables import Table
+from synthdp.evaluate.tables import Table
 
 ERROR = 0.05
 MOST_ROWS = 2_000
@@ -116,13 +109,7 @@ def copies(case: Case) -> Found | Lacking:
     made = set(_keys(case.synthetic))
     ours, theirs = (sum(key in made for key in _keys(table)) for table in (case.train, case.test))
     counts = (ours, case.train.rows), (theirs, case.test.rows)
-    figure = Figure(
-        label="copied training minus held-out records",
-        value=ours / case.train.rows - theirs / case.test.rows,
-        interval=difference(*counts, ERROR),
-        baseline=0.0,
-        bound=case.claim.advantage if case.claim else None,
-    )
+    figure = case.gap("copied training minus held-out records", *counts, ERROR)
     text = (
         f"A synthetic row equals {ours:,} of {case.train.rows:,} training records and {theirs:,} of {case.test.rows:,} "
         "held-out records in every column."

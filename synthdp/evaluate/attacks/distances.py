@@ -6,20 +6,15 @@ equal. A missing value equals a missing value and differs from any other by 1. T
 every attacker has: real rows of both kinds are measured alike.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.tables import Axis, Table
+from synthdp.evaluate.tables import Axis, Table
 
 T = TypeVar("T")
 # Pairs per block: two float32 buffers of this size stay in the processor's cache.
@@ -41,7 +36,7 @@ class Points:
     def rows(self) -> int:
         return int(self.codes.shape[1])
 
-    def take(self, rows: NDArray[np.int64]) -> Points:
+    def take(self, rows: NDArray[np.int64]) -> "Points":
         return Points(
             numbers=np.ascontiguousarray(self.numbers[:, rows]), codes=np.ascontiguousarray(self.codes[:, rows])
         )

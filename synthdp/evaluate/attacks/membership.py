@@ -8,19 +8,20 @@ population is, the generator overfitted. Both densities use one kernel, exp(-dis
 Laplace kernel per number and of Aitchison & Aitken's per category.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from synthdp.evaluate.attacks.bounds import auroc, auroc_interval, claim_of, entry, proportion
+from synthdp.evaluate.attacks.bounds import Claim, auroc, auroc_interval, claim_of, entry, proportion
 from synthdp.evaluate.attacks.case import (
     MIN_ROWS,
     MOST_ATTACKED,
     MOST_SYNTHETIC,
     Attack,
     Case,
+    Codes,
     Figure,
     Found,
     Lacking,
@@ -30,14 +31,6 @@ from synthdp.evaluate.attacks.case import (
     too_few,
 )
 from synthdp.evaluate.attacks.distances import Points, log_density, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.attacks.bounds import Claim
-    from synthdp.evaluate.attacks.case import Codes
 
 SUREST = 0.05
 ERROR = 0.05

@@ -5,25 +5,16 @@ section 6. Guessing well is what useful synthetic rows do, for anyone; guessing 
 the leak.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 
-from synthdp.evaluate.attacks.bounds import difference
-from synthdp.evaluate.attacks.case import MIN_ROWS, Attack, Case, Figure, Found, Lacking
+from synthdp.evaluate.attacks.case import MIN_ROWS, Attack, Case, Count, Found, Lacking
 from synthdp.evaluate.attacks.distances import nearest, paired, points, width
 from synthdp.evaluate.tables import Table
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ERROR = 0.05
 # A guessed number is right within this share of the middle 90 % of the synthetic values.
 NEAR = 0.05
-
-Count = tuple[int, int]
 
 
 def attribute(case: Case) -> Found | Lacking:
@@ -38,13 +29,7 @@ def attribute(case: Case) -> Found | Lacking:
         return Lacking(reason=f"fewer than {MIN_ROWS} known values, or only one value, in each column to guess")
     each = ERROR / len(usable)
     figures = tuple(
-        Figure(
-            label=f"{name}: right for training minus held-out records",
-            value=ours[0] / ours[1] - theirs[0] / theirs[1],
-            interval=difference(ours, theirs, each),
-            baseline=0.0,
-            bound=case.claim.advantage if case.claim else None,
-        )
+        case.gap(f"{name}: right for training minus held-out records", ours, theirs, each)
         for name, (ours, theirs) in usable.items()
     )
     shares = "; ".join(
@@ -96,13 +81,7 @@ def linkability(case: Case) -> Found | Lacking:
     halves = [np.arange(start, columns, 2) for start in (0, 1)]
     ours, theirs = (linked(case, table, halves) for table in (case.members, case.outsiders))
     rows = case.members.rows
-    figure = Figure(
-        label="linked training minus held-out records",
-        value=(ours - theirs) / rows,
-        interval=difference((ours, rows), (theirs, rows), ERROR),
-        baseline=0.0,
-        bound=case.claim.advantage if case.claim else None,
-    )
+    figure = case.gap("linked training minus held-out records", (ours, rows), (theirs, rows), ERROR)
     text = (
         f"One synthetic row is nearest in both halves of the columns for {ours:,} of {rows:,} training and "
         f"{theirs:,} of as many held-out records."

@@ -5,23 +5,15 @@ w is true of exactly one of n records with probability n w (1 - w)^(n - 1), at b
 oftener training records are singled out than as many held-out ones.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from synthdp.evaluate.attacks.bounds import difference
 from synthdp.evaluate.attacks.case import MIN_ROWS, Attack, Case, Figure, Found, Lacking
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.tables import Table
-
+from synthdp.evaluate.tables import Table
 
 # ---- Predicates that single out one synthetic row, as an attacker would write them who saw nothing else.
 #
@@ -172,15 +164,12 @@ def base_rate(records: int, synthetic: int) -> float:
 
 
 def _figure(case: Case, kind: str, found: Counts, error: float) -> Figure:
-    bound, fresh = None, found.held_out / found.predicates
-    if case.claim is not None:
-        bound = max(0.0, case.claim.isolation(case.train.rows, found.matches) - fresh)
-    return Figure(
-        label=f"{kind}: singled out training minus held-out records",
-        value=found.training / found.predicates - fresh,
-        interval=difference((found.training, found.predicates), (found.held_out, found.predicates), error),
-        baseline=0.0,
-        bound=bound,
+    tried, label = found.predicates, f"{kind}: singled out training minus held-out records"
+    figure = case.gap(label, (found.training, tried), (found.held_out, tried), error)
+    if case.claim is None:
+        return figure
+    return replace(
+        figure, bound=max(0.0, case.claim.isolation(case.train.rows, found.matches) - found.held_out / tried)
     )
 
 

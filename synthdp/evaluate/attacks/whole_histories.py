@@ -5,27 +5,20 @@ below them that have each code, means of numbers, and the mean number of rows be
 the last visit, beside its shares before that, so that it can be guessed from the rest of the history.
 """
 
-from __future__ import annotations
-
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from synthdp.evaluate.courses import own_axes, rows_below, run
+from synthdp.evaluate.courses import Histories, own_axes, rows_below, run
 from synthdp.evaluate.tables import BOOLEAN, Axis, Table
 from synthdp.schema.history_view import LONGEST
+from synthdp.schema.schema import Schema
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+Numbers = NDArray[np.float64]
+Whole = NDArray[np.int64]
 
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.courses import Histories
-    from synthdp.schema.schema import Schema
-
-    Numbers = NDArray[np.float64]
-    Whole = NDArray[np.int64]
 
 MOST_SHARES = 16  # of one column; of more codes, neighbours in the order of their declaration share one
 LAST = "last "

@@ -6,33 +6,19 @@ and 3. Distances are computed from differences, not from products, so that equal
 The space in which clouds are compared is learned here, from the real training records, and never downloaded.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthdp.evaluate.images.image_classifiers import CNN_SIDE, ROWS_STREAM, Fitted, one_thread
 from synthdp.evaluate.images.pictures import drawn, shrunk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
-
+from synthdp.evaluate.manifold import distances, radii
 
 K = 5
 MOST_ROWS = 5_000
-BLOCK = 500
-
-
-def radii(points: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """(rows,): the distance from each point to its k-th nearest other point; more than k points."""
-    found = [
-        np.partition(block, k, axis=1)[:, k] for block in _distances(points, points)
-    ]  # place 0 is the point itself
-    return np.concatenate(found)
 
 
 def judge(real: NDArray[np.float64], made: NDArray[np.float64], k: int = K) -> dict[str, float]:
@@ -43,8 +29,8 @@ def judge(real: NDArray[np.float64], made: NDArray[np.float64], k: int = K) -> d
     real_radii, made_radii = radii(real, k), radii(made, k)
     balls = np.zeros(len(made), dtype=np.int64)  # real balls that hold each made record
     recalled, covered = [], []
-    for start, block in zip(range(0, len(real), BLOCK), _distances(real, made), strict=True):
-        inside = block <= real_radii[start : start + BLOCK, None]
+    for rows, block in distances(real, made):
+        inside = block <= real_radii[rows, None]
         balls += inside.sum(axis=0)
         covered.append(inside.any(axis=1))
         recalled.append((block <= made_radii).any(axis=1))
@@ -54,14 +40,6 @@ def judge(real: NDArray[np.float64], made: NDArray[np.float64], k: int = K) -> d
         "density": float(balls.mean() / k),
         "coverage": float(np.concatenate(covered).mean()),
     }
-
-
-def _distances(left: NDArray[np.float64], right: NDArray[np.float64]) -> Iterator[NDArray[np.float64]]:
-    """Blocks of at most 500 rows of the matrix of Euclidean distances."""
-    from scipy.spatial.distance import cdist
-
-    for start in range(0, len(left), BLOCK):
-        yield cdist(left[start : start + BLOCK], right)
 
 
 # ---- Distances between two clouds of features: Frechet (FID, Heusel et al. 2017) and kernel (KID, Binkowski et al. 2018).

@@ -5,20 +5,14 @@ convolutional network 98.9 % in about 25 seconds of one core. Nothing is private
 batch normalisation, one cycle of the step size (Smith & Topin 2018).
 """
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from math import ceil, log2
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
 
 FEATURES = 64  # width of the penultimate layer
 WIDTHS = (16, 32, 64)

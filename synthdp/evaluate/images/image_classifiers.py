@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 
 from synthdp.errors import BadInput
 from synthdp.evaluate.estimators import limited
@@ -52,9 +54,6 @@ class Classifier:
 
 def logistic_regression(x: NDArray[np.uint8], y: NDArray[np.int64], classes: int, _: int) -> Learnt:
     """Multinomial, on centred pixels of unit scale; 100 steps of L-BFGS (on MNIST 92.6 %, 50 steps give 92.2 %)."""
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
     mean, scale = x.mean(axis=0, dtype=np.float64).astype(np.float32), np.float32(255.0)
 
     def flat(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:

@@ -1,33 +1,29 @@
 """`evaluate` for records with an image: every metric over one set of frames, in the frozen JSON form, kind images."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import sklearn
+from numpy.typing import NDArray
 
+from synthdp import __version__
 from synthdp.errors import BadInput
+from synthdp.evaluate import fidelity
+from synthdp.evaluate.attacks.case import Codes
+from synthdp.evaluate.attacks.membership import of_vectors
 from synthdp.evaluate.estimators import limited
+from synthdp.evaluate.fidelity import columns
 from synthdp.evaluate.images import clouds, image_classifiers, image_utility, neighbours, pictures, samples
-from synthdp.evaluate.images.image_classifiers import MODELS
-from synthdp.evaluate.judging_options import Steps
+from synthdp.evaluate.images.clouds import Features
+from synthdp.evaluate.images.image_classifiers import MODELS, Classifier, Fitted
+from synthdp.evaluate.images.samples import Parts
+from synthdp.evaluate.judging_options import JudgingOptions, Progress, Steps
 from synthdp.evaluate.reading import units_of
-from synthdp.evaluate.tables import target_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.attacks.case import Codes
-    from synthdp.evaluate.images.clouds import Features
-    from synthdp.evaluate.images.image_classifiers import Classifier, Fitted
-    from synthdp.evaluate.images.samples import Parts
-    from synthdp.evaluate.judging_options import JudgingOptions, Progress
-    from synthdp.evaluate.tables import Axis
-    from synthdp.schema.schema import Schema
-
+from synthdp.evaluate.tables import Axis, target_of
+from synthdp.evaluate.tasks import MIN_ROWS, shortfalls, task
+from synthdp.schema.schema import Schema
 
 SCHEMA_VERSION = 2
 SHOWN_STREAM, NEAR_STREAM = 17, 19
@@ -127,13 +123,9 @@ def _judged(
 
 def _marginals(axes: Sequence[Axis], wanted: Sequence[Axis], parts: Parts, result: dict[str, Any]) -> None:
     """Columns beside the image as in tables; intensities and mean pictures; the samples that the page shows."""
-    from synthdp.evaluate import fidelity
-    from synthdp.evaluate.fidelity import columns
-
     first = next((axis for axis in wanted if axis.is_classes), None)
-    beside = [part.beside for part in parts]
-    s, t, v = beside
-    if s is not None and t is not None and v is not None:
+    s, t, v = parts
+    if axes:
         name = None if first is None else first.name
         result["fidelity"] |= fidelity.total_variation(s, t, v, name)
         result["shares"] = {axis.name: samples.class_shares(axis, parts) for axis in axes if axis.is_classes}
@@ -157,9 +149,9 @@ def _space(wanted: Sequence[Axis], parts: Parts) -> tuple[str | None, Fitted | N
     for axis in wanted:
         if image_utility.refusal(axis, t, v) is not None:
             continue
-        work = image_utility.task(axis, s, t, v)
+        work = task(axis, s, t, v)
         cnn = image_classifiers.CLASSIFIERS["cnn"]
-        ceiling = image_classifiers.fitted(cnn, work.train.pixels, work.train.labels, len(work.classes), 0)
+        ceiling = image_classifiers.fitted(cnn, work.train[0].pixels, work.train[1], len(work.classes), 0)
         found = clouds.of_classifier(axis.name, ceiling, t.pixels)
         if found is not None:
             return axis.name, ceiling, found
@@ -196,8 +188,6 @@ def _clouds(space: Features | None, parts: Parts, tell: Steps, result: dict[str,
 def _attack(parts: Parts, units: Codes | None, claim: Mapping[str, Any] | None, result: dict[str, Any]) -> None:
     """By pixels: the features are learned from the training records, which alone moves the attack's AUROC on a release that
     knows nothing (by 0.03 to 0.05 on 599 digits of 8 x 8)."""
-    from synthdp.evaluate.attacks.membership import of_vectors
-
     s, t, v = (_flat(part.pixels) for part in parts)
     result["attacks"], lacking = of_vectors(s, t, v, claim=claim, units=units)
     result["not_computed"] += lacking
@@ -223,17 +213,13 @@ def _judge_target(
         log.append({"metric": f"utility.{axis.name}", "reason": reason})
         tell.skip(len(image_utility.ARMS) * len(chosen))
         return
-    work = image_utility.task(axis, *parts)
-    log += image_utility.shortfalls(work)
+    work = task(axis, *parts)
+    log += shortfalls(work)
     result["targets"][axis.name] = image_utility.judge(work, chosen, seeds, tell, known)
 
 
 def _about(schema: Schema, parts: Parts, chosen: tuple[Classifier, ...], seeds: int) -> dict[str, Any]:
-    import numpy
-    import sklearn
     import torch
-
-    from synthdp import __version__
 
     column = schema.image
     versions = {"synthdp": __version__, "torch": torch.__version__}
@@ -244,7 +230,7 @@ def _about(schema: Schema, parts: Parts, chosen: tuple[Classifier, ...], seeds: 
         "training_rows_at_most": image_classifiers.most_rows(parts[0].pixels.shape[1:]),
         "seeds": list(range(seeds)),
         "models": {model.id: model.label for model in chosen},
-        "versions": {**versions, "scikit-learn": sklearn.__version__, "numpy": numpy.__version__},
+        "versions": {**versions, "scikit-learn": sklearn.__version__, "numpy": np.__version__},
     }
 
 
@@ -275,12 +261,9 @@ def accuracies(
     reason = image_utility.refusal(axis, real, real)
     if reason is not None:
         raise BadInput(f"target {axis.name!r}: {reason}")
-    work = image_utility.task(axis, made, real, real)
-    if work.synthetic.rows < image_utility.MIN_ROWS:
-        raise BadInput(
-            f"target {axis.name!r}: {work.synthetic.rows} synthetic records have a known label; "
-            f"at least {image_utility.MIN_ROWS} are needed"
-        )
+    work = task(axis, made, real, real)
+    if len(work.synthetic[1]) < MIN_ROWS:
+        raise BadInput(f"target {axis.name!r}: {shortfalls(work)[0]['reason']}")
     return {
         model.id: float(
             np.mean(

@@ -1,23 +1,18 @@
 """Train on synthetic images, test on real ones (TSTR), beside train on real (TRTR) and the majority class."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
 
+from synthdp.evaluate import tasks
 from synthdp.evaluate.images.image_classifiers import Classifier, Fitted, fitted
+from synthdp.evaluate.images.pictures import Pictures
 from synthdp.evaluate.scores import summary
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.images.pictures import Pictures
-    from synthdp.evaluate.tables import Axis
-
+from synthdp.evaluate.tables import Axis
+from synthdp.evaluate.tasks import MIN_ROWS, Task
 
 # ---- Scores of predicted class probabilities for images: every class counts, and each class's recall is told.
 
@@ -32,8 +27,6 @@ def score(truth: NDArray[np.int64], chances: NDArray[np.float64], classes: Seque
     truth: (rows,), at least one; chances: (rows, classes). Classes that truth lacks have no recall and no part in the
     means; auroc is left out where truth holds one class.
     """
-    from sklearn.metrics import roc_auc_score
-
     hits = chances.argmax(axis=1) == truth
     occur = [int(c) for c in np.unique(truth)]
     recall = {classes[c]: float(hits[truth == c].mean()) for c in occur}
@@ -55,84 +48,20 @@ def summaries(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {**found, "recall": {name: summary([run["recall"][name] for run in runs]) for name in runs[0]["recall"]}}
 
 
-# Below so many pictures with a known label, a fit or a score is an accident.
-MIN_ROWS = 10
+Labelled = tuple[Pictures, NDArray[np.int64]]  # and each one's place in the task's classes
 ARMS = ("tstr", "trtr")
 ARM_LABELS = {"tstr": "trained on synthetic", "trtr": "trained on real"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Labelled:
-    """pixels (rows, height, width, channels) and labels (rows,), places in a task's classes."""
-
-    pixels: NDArray[np.uint8]
-    labels: NDArray[np.int64]
-
-    @property
-    def rows(self) -> int:
-        return len(self.labels)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """One target: pictures with a known label of the three sets; classes are those of real training or test records."""
-
-    target: str
-    classes: tuple[str, ...]
-    synthetic: Labelled
-    train: Labelled
-    test: Labelled
 
 
 def refusal(axis: Axis, train: Pictures, test: Pictures) -> str | None:
     """Why a target cannot be scored at all, or None."""
     if not axis.is_classes:
         return "the target is a number; only targets with classes are scored so far"
-    if len(axis.levels) < 2:
-        return "the target has one class"
-    if len(axis.levels) > train.rows:
-        return "the target has more classes than there are training records"
-    for role, part in (("real training", train), ("real test", test)):
-        labels = part.labels(axis)
-        known = labels[labels >= 0]
-        if len(known) < MIN_ROWS:
-            return f"{len(known)} {role} records have a known label; at least {MIN_ROWS} are needed"
-        if len(np.unique(known)) < 2:
-            return f"the {role} records have only one class of the target"
-    return None
-
-
-def task(axis: Axis, synthetic: Pictures, train: Pictures, test: Pictures) -> Task:
-    """A target's task; records whose label is missing, undeclared or of a class that no real record has are left out."""
-    parts = [(part.pixels, part.labels(axis)) for part in (synthetic, train, test)]
-    real = np.concatenate([parts[1][1], parts[2][1]])
-    occur = np.unique(real[real >= 0])
-    place = np.full(len(axis.levels) + 1, -1)  # the label -1 reads the last entry
-    place[occur] = np.arange(len(occur))
-    found = [(pixels, place[labels]) for pixels, labels in parts]
-    s, t, v = (Labelled(pixels=pixels[labels >= 0], labels=labels[labels >= 0]) for pixels, labels in found)
-    classes = tuple(axis.levels[code] for code in occur)
-    return Task(target=axis.name, classes=classes, synthetic=s, train=t, test=v)
-
-
-def shortfalls(work: Task) -> list[dict[str, str]]:
-    """What the synthetic records lack for a full score, as entries of `not_computed`."""
-    metric = f"tstr.{work.target}"
-    if work.synthetic.rows < MIN_ROWS:
-        reason = f"{work.synthetic.rows} synthetic records have a known label; at least {MIN_ROWS} are needed"
-        return [{"metric": metric, "reason": reason}]
-    lacking = len(work.classes) - len(np.unique(work.synthetic.labels))
-    if not lacking:
-        return []
-    reason = (
-        f"the synthetic records lack {lacking} of the {len(work.classes)} classes; models trained on them are scored with "
-        "probability 0 for these classes"
-    )
-    return [{"metric": f"{metric}.absent_classes", "reason": reason}]
+    return tasks.refusal(axis, train, test)
 
 
 def judge(
-    work: Task,
+    work: Task[Pictures],
     models: Sequence[Classifier],
     seeds: int,
     step: Callable[[str], None],
@@ -149,18 +78,19 @@ def judge(
         for model in models:
             step(f"{work.target}: {ARM_LABELS[arm]}, {model.label}")
             part = work.synthetic if arm == "tstr" else work.train
-            if part.rows >= MIN_ROWS:
+            if len(part[1]) >= MIN_ROWS:
                 first = known if (arm, model.id) == ("trtr", "cnn") else None
                 arms[arm][model.id] = summaries(runs(model, part, work.test, work.classes, seeds, first))
-    constant = np.zeros((work.test.rows, len(work.classes)))
-    constant[:, np.bincount(work.train.labels, minlength=len(work.classes)).argmax()] = 1.0
+    truth = work.test[1]
+    constant = np.zeros((len(truth), len(work.classes)))
+    constant[:, np.bincount(work.train[1], minlength=len(work.classes)).argmax()] = 1.0
     return {
         "tstr": arms["tstr"],
         "trtr": arms["trtr"],
-        "floors": {"majority": summaries([score(work.test.labels, constant, work.classes)])},
+        "floors": {"majority": summaries([score(truth, constant, work.classes)])},
         "average": {arm: _average(arms[arm]) for arm in ARMS if arms[arm]},
         "classes": list(work.classes),
-        "rows": {"synthetic": work.synthetic.rows, "train": work.train.rows, "test": work.test.rows},
+        "rows": {"synthetic": len(work.synthetic[1]), "train": len(work.train[1]), "test": len(truth)},
     }
 
 
@@ -173,8 +103,8 @@ def runs(
         if found and not model.seeded:
             found.append(found[0])
             continue
-        fit = first if seed == 0 and first else fitted(model, train.pixels, train.labels, len(classes), seed)
-        found.append(score(test.labels, fit.chances(test.pixels), classes))
+        fit = first if seed == 0 and first else fitted(model, train[0].pixels, train[1], len(classes), seed)
+        found.append(score(test[1], fit.chances(test[0].pixels), classes))
     return found
 
 

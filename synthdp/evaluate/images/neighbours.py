@@ -3,14 +3,12 @@
 A small distance is not a breach and a large one not a guarantee, which only the ledger gives. This is an inspection.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from synthdp.evaluate.images.pictures import drawn
 
 MOST_ROWS = 1_000
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -47,8 +45,6 @@ def distances(
     training records than of the population; ties count half. Its standard error allows for pictures that share their
     nearest real record: they stand or fall together.
     """
-    from synthdp.evaluate.images.pictures import drawn
-
     made, held = (part[drawn(len(part), MOST_ROWS, rng)] for part in (synthetic, test))
     rows = min(len(train), len(test))
     near_train, to_train = nearest(made, train[drawn(len(train), rows, rng)])

@@ -1,40 +1,31 @@
 """Frames of images as plain arrays that all metrics share: uint8 pixels, and the columns beside them as a table."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.evaluate import tables
+from synthdp.evaluate.tables import Axis, Table
 from synthdp.schema.coders import is_picture
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.tables import Axis, Table
-    from synthdp.schema.schema import Schema
+from synthdp.schema.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pictures:
-    """pixels: (rows, height, width, channels) uint8. beside: the other modelled columns, or None where there are none."""
+class Pictures(Table):
+    """The columns beside the images, if there are any, and pixels: (rows, height, width, channels) uint8."""
 
     pixels: NDArray[np.uint8]
-    beside: Table | None
 
-    @property
-    def rows(self) -> int:
-        return len(self.pixels)
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Self:
+        return replace(self, values=self.values[rows], pixels=self.pixels[rows])
 
     def labels(self, axis: Axis) -> NDArray[np.int64]:
         """(rows,): the class of each record, -1 where it is missing or undeclared."""
-        if self.beside is None:
-            raise BadInput(f"targets: {axis.name!r} is not a column beside the images; name one that is")
-        column = self.beside.column(axis.name)
+        column = self.column(axis.name)
         return np.where(column < len(axis.levels), column, -1).astype(np.int64)  # False for NaN too
 
 
@@ -65,7 +56,7 @@ def pictures_of(frame: pd.DataFrame, schema: Schema, axes: tuple[Axis, ...], rol
         )
     shape = (len(cells), column.height, column.width, column.channels)
     pixels = np.stack(cells).reshape(shape) if cells else np.empty(shape, dtype=np.uint8)
-    return Pictures(pixels=pixels, beside=tables.table_of(frame, axes, role) if axes else None)
+    return Pictures(axes=axes, values=tables.table_of(frame, axes, role).values, pixels=pixels)
 
 
 def shrunk(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:

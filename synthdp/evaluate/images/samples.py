@@ -1,25 +1,17 @@
 """The pictures that the page shows: per class synthetic beside real, and synthetic beside their nearest neighbours."""
 
-from __future__ import annotations
-
 import base64
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.evaluate.images.neighbours import MOST_ROWS, nearest
-from synthdp.evaluate.images.pictures import drawn, shrunk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.images.pictures import Pictures
-    from synthdp.evaluate.tables import Axis
-
+from synthdp.evaluate.images.pictures import Pictures, drawn, shrunk
+from synthdp.evaluate.tables import Axis
 
 # ---- What can be said without a network: shares of classes, intensities of pixels, mean pictures per class.
 
@@ -28,7 +20,7 @@ BINS = 32  # of 8 grey levels each
 MISSING = "(missing or undeclared)"
 WHITE = 255.0
 
-Parts = tuple["Pictures", "Pictures", "Pictures"]
+Parts = tuple[Pictures, Pictures, Pictures]
 
 
 def class_shares(axis: Axis, parts: Parts) -> dict[str, Any]:
