@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp import generators
-from synthdp.audit import judge, tune
-from synthdp.audit.claims import Audit, claim_of
+from synthdp.audit.claims import Audit, judged
 from synthdp.audit.worst_pairs import Pair, case_of
 from synthdp.errors import BadInput
 from synthdp.generators import Generator, Model, Tensors
@@ -187,20 +186,16 @@ def audit(
     results = each(fits, jobs, workers, progress)
     if len({head for _, heads in results for head in heads}) != 1:
         raise BadInput(f"{generator.name}: its ledger differs between fits, but must depend on public facts alone")
-    found = _stacked([table for table, _ in results])
-    without, with_ = (np.concatenate(found[side::2]) for side in (0, 1))
+    tables = _stacked([table for table, _ in results])
+    without, with_ = (np.concatenate(tables[side::2]) for side in (0, 1))
     half = tuning_runs // 2  # the direction from one half, the thresholds from the other: the fit flatters itself
     direction = Direction.between(without[:half], with_[:half])
     scores = [direction(side[half:]) for side in (without, with_)]
-    rest = tuning_runs - half
-    epsilon, claim = claim_of(generator.plan(pair.schema, noise), budget.delta)
-    cuts = tune(scores[0][:rest], scores[1][:rest], budget.delta, runs)
-    verdict = judge(
-        cuts, scores[0][rest:], scores[1][rest:], claim, delta=budget.delta, error=error, gate_error=gate_error
+    plan = generator.plan(pair.schema, noise)
+    found = judged(
+        generator.name, plan, budget.delta, *scores, tuning_runs=tuning_runs - half, error=error, gate_error=gate_error
     )
-    return Audit(
-        name=generator.name, epsilon=epsilon, delta=budget.delta, claim=claim, verdict=verdict, tuning_runs=tuning_runs
-    )
+    return dataclasses.replace(found, tuning_runs=tuning_runs)
 
 
 def fits(job: Fits) -> tuple[Table, list[str]]:

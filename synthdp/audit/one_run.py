@@ -5,10 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp import accounting
 from synthdp.audit import one_run_bound, word
 from synthdp.audit.canaries import Canaries, encoded, per_canary, remembered
-from synthdp.audit.vector_canaries import Vectors
 from synthdp.errors import BadInput
 from synthdp.generators import Model
 from synthdp.schema.codec import Codec
@@ -58,23 +56,6 @@ def audit_model(
     drawn = codec.encode(model.sample(rows))
     scores = per_canary(remembered(codes, drawn), canaries)
     return verdict(scores, canaries.included, claimed, delta, error=error, gate_error=gate_error)
-
-
-def audit_vectors(
-    attack: Vectors,
-    canaries: int,
-    delta: float,
-    *,
-    error: float = 0.05,
-    gate_error: float = 1e-3,
-    drawn: Vectors | None = None,
-) -> OneRun:
-    """The white box in one run: every canary has a coordinate of its own. With `drawn`, it is run in place of the attack."""
-    included = np.random.default_rng().random(canaries) < 0.5
-    run = drawn or attack
-    scores = run.evidence(*run.answers(included))
-    claimed = accounting.best(attack.plan, delta)[1]
-    return verdict(scores, included, claimed, delta, error=error, gate_error=gate_error)
 
 
 def verdict(
