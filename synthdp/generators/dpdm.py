@@ -25,6 +25,7 @@ from synthdp.generators.images.diffusion import ARCHITECTURES, Draws, Levels, Sa
 from synthdp.generators.images.diffusion_model import DiffusionModel, blank, prior_of, rows_of
 from synthdp.generators.parts import devices, training_state
 from synthdp.generators.parts.gan_model import check_label, label_name, label_place, surely_label
+from synthdp.generators.parts.poisson_samples import Sampling
 from synthdp.generators.parts.record_vectors import Vectors
 from synthdp.generators.parts.setting_checks import refuse_ignored, refuse_unused
 from synthdp.generators.parts.table_networks import WIDTH, average, random
@@ -32,7 +33,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, Sampled, merged
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, text, whole
 from synthdp.schema.codec import Codec
-from synthdp.schema.schema import LEARN, Schema
+from synthdp.schema.schema import Schema
 from synthdp.seal import Gradient
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ HIGHEST = {"gauss": 20.0, "none": 80.0}  # default of sigma_max
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPDM:
+class DPDM(Sampling):
     """Settings of the diffusion model."""
 
     name: ClassVar[str] = "dpdm"
@@ -58,11 +59,6 @@ class DPDM:
 
     steps: int = option(100, "steps of DP-SGD, each charged as one sample", whole())
     batch: int = option(2048, "expected units per sample, so that the rate is batch / units", whole(most=10**9))
-    rate: float | None = option(
-        None,
-        "Poisson sampling probability, instead of batch; required where the schema does not declare units",
-        number("[1e-9, 1]"),
-    )
     clip: float = option(1.0, "L2 bound on a unit's gradient", positive())
     multiplicity: int = option(
         8, "noise multiplicity K: noise levels and noise vectors per record and step", whole(most=10_000)
@@ -160,15 +156,6 @@ class DPDM:
     def event(self, schema: Schema, noise: float) -> Sampled:
         """One step."""
         return Sampled(self.sampling_rate(schema), (Gaussian(noise),))
-
-    def sampling_rate(self, schema: Schema) -> float:
-        """`rate`, or batch / units; raises `BadInput` where the schema does not say what it needs."""
-        if schema.units is None or (schema.units == LEARN and self.rate is None):
-            raise BadInput(
-                "dpdm needs the expected batch size: declare units in the schema (a public count or estimate of units), or "
-                "let it be learned and give generator.rate"
-            )
-        return self.rate if self.rate is not None else min(1.0, self.batch / float(schema.units))
 
     def start_noises(self, schema: Schema, noise: float) -> list[float]:
         """Noises at which the start holds its share of the precision, sum of 1 / noise^2 (a sampled step counts as a
