@@ -11,6 +11,7 @@ start=none is the paper: pixels, EDM's own preconditioning, and no more than the
 import copy
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, Traits, check_tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.classgauss import ClassGauss
 from synthdp.generators.gaussians.class_mixture import Mixture, restored
 from synthdp.generators.images.diffusion import ARCHITECTURES, Draws, Levels, Sampler, losses
@@ -244,10 +245,7 @@ class DPDM(Sampling):
             raise BadInput(
                 f"the model has fewer layers than its settings give (depth={self.depth}); the release was altered"
             )
-        own = training_state.implied(lambda: self.network(start, None))
-        check_tensors(apart["network"], own)
-        network = self.network(start, random(0))
-        network.load_state_dict({name: torch.from_numpy(np.array(apart["network"][name], np.float32)) for name in own})
+        network = training_state.rebuilt(partial(self.network, start), apart["network"])
         return DiffusionModel(start, network, self.sampler, self.sigma_data, devices.opened(self.device))
 
 
@@ -270,6 +268,13 @@ class Training:
         self.averaged, self.first = copy.deepcopy(self.network), copy.deepcopy(self.network)
         self.optimizer = torch.optim.Adam(self.network.parameters(), settings.learning_rate)
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, settings.steps)
+        self.parts: dict[str, training_state.Part] = {
+            "network": self.network,
+            "averaged": self.averaged,
+            "optimizer": self.optimizer,
+            "schedule": self.schedule,
+            "random": generator,
+        }
         self.prior = prior_of(start, settings.sigma_data).to(device, torch.float64)
         units = data.schema.units
         self.expected = max(
@@ -314,20 +319,11 @@ class Training:
     def state(self) -> training_state.Arrays:
         """All that the next steps depend on."""
         arrays: training_state.Arrays = {f"start/{name}": value for name, value in self.start.tensors().items()}
-        arrays["random"] = self.random.get_state().numpy().copy()
-        for name in ("network", "averaged"):
-            arrays.update(training_state.module_state(name, getattr(self, name)))
-        arrays.update(training_state.optimizer_state("optimizer", self.optimizer))
-        arrays.update(training_state.schedule_state("schedule", self.schedule))
-        return arrays
+        return {**arrays, **training_state.state_of(self.parts)}
 
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
-        self.random.set_state(training_state.tensor(state["random"]))
-        for name in ("network", "averaged"):
-            training_state.restore_module(name, getattr(self, name), state)
-        training_state.restore_optimizer("optimizer", self.optimizer, state)
-        training_state.restore_schedule("schedule", self.schedule, state)
+        training_state.restore(self.parts, state)
 
 
 GENERATOR = DPDM

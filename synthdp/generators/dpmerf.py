@@ -19,12 +19,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, Traits, check_distributions, check_tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.parts import devices
-from synthdp.generators.parts.gan_model import check_label, check_widths, label_place, tensors_of
+from synthdp.generators.parts.gan_model import check_label, check_widths, label_place, labels_of, tensors_of
 from synthdp.generators.parts.record_vectors import Array, Vectors
 from synthdp.generators.parts.table_networks import WIDTH, Blocks, draw_latent, nearest_distribution, random
-from synthdp.generators.parts.training_state import implied, kept_of
+from synthdp.generators.parts.training_state import kept_of, rebuilt
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, option, positive, several, text, whole
@@ -255,14 +255,9 @@ class DPMERF:
         """The weights and the label's distribution."""
         vectors = Vectors(Codec(schema), label_place(self.condition, schema))
         check_widths(tensors, self.hidden)
-        shapes = implied(lambda: Sketcher(vectors, self.latent, self.hidden, None))
-        check_tensors(tensors, {**shapes, "labels": (vectors.labels,)})
-        check_distributions(tensors, ["labels"])
-        network = Sketcher(vectors, self.latent, self.hidden, random(0))
-        arrays = {name: torch.from_numpy(np.array(tensors[name], np.float32)) for name in (*shapes, "labels")}
-        labels = arrays.pop("labels")
-        network.load_state_dict(arrays)
-        return Embedded(schema, vectors, network, labels, self.latent)
+        labels = {"labels": (vectors.labels,)}
+        network = rebuilt(lambda stream: Sketcher(vectors, self.latent, self.hidden, stream), tensors, labels)
+        return Embedded(schema, vectors, network, labels_of(tensors), self.latent)
 
 
 def blocks_of(vectors: Vectors) -> Blocks:

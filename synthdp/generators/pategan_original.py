@@ -256,6 +256,7 @@ class Original:
         blocks, columns = network.blocks, len(data.codec.sizes)
         self.student = Discriminator(blocks.width, settings.hidden, columns, network.random).to(network.device)
         self.optimizer = torch.optim.Adam(self.student.parameters(), settings.student_rate, betas=BETAS)
+        self.parts: dict[str, training_state.Part] = {"student": self.student, "student_optimizer": self.optimizer}
         template = teacher(blocks.width, settings.teacher_hidden, network.random).to(network.device)
         if saved is not None:  # the stream of chances goes on from there
             self.restore(saved)
@@ -299,17 +300,12 @@ class Original:
 
     def state(self) -> training_state.Arrays:
         """All that the next steps depend on, beside the teachers' own."""
-        return {
-            **self.network.state(),
-            **training_state.module_state("student", self.student),
-            **training_state.optimizer_state("student_optimizer", self.optimizer),
-        }
+        return {**self.network.state(), **training_state.state_of(self.parts)}
 
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
         self.network.restore(state)
-        training_state.restore_module("student", self.student, state)
-        training_state.restore_optimizer("student_optimizer", self.optimizer, state)
+        training_state.restore(self.parts, state)
 
 
 def teacher(width: int, hidden: tuple[int, ...], generator: torch.Generator) -> nn.Module:

@@ -241,6 +241,7 @@ class Descent:
         self._inputs, self._function = Inputs(codec, settings.target, device), settings.function
         trained = [parameter for parameter in self.module.parameters() if parameter.requires_grad]
         self._optimizer = OPTIMIZERS[settings.optimizer](trained, settings.learning_rate, settings.momentum)
+        self._parts: dict[str, training_state.Part] = {"module": self.module, "optimizer": self._optimizer}
         self._weight_decay = settings.weight_decay
         self.clipper = Clipper(
             settings, self.module, noise, deviation, steps=settings.steps, groups=settings.clip_groups
@@ -275,14 +276,9 @@ class Descent:
 
     def state(self) -> training_state.Arrays:
         """All that the next steps depend on."""
-        return {
-            **training_state.module_state("module", self.module),
-            **training_state.optimizer_state("optimizer", self._optimizer),
-            **self.clipper.state(),
-        }
+        return {**training_state.state_of(self._parts), **self.clipper.state()}
 
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
-        training_state.restore_module("module", self.module, state)
-        training_state.restore_optimizer("optimizer", self._optimizer, state)
+        training_state.restore(self._parts, state)
         self.clipper.restore(state)

@@ -43,7 +43,6 @@ Array = NDArray[np.float64]
 CPU = torch.device("cpu")
 RECENTRE_EVERY = 10
 SHOW_EVERY = 25
-MODULES = ("d", "d_average")
 CLASSES, APART = "classes", "apart"
 STATISTICS = {  # McMahan, Andrew et al. 2018, section 1: metrics and statistics of the training data, of the same sample
     CLASSES: "how many records have each label, by which generated rows get theirs; with start=none",
@@ -330,22 +329,22 @@ class Game(ABC):
         """Descend on -D of generated rows, and on what else holds the network."""
         self.network.step(lambda rows, _: -self.d_average(rows).mean(), step)
 
+    @property
+    def parts(self) -> dict[str, training_state.Part]:
+        """The discriminator, its average and its optimiser."""
+        return {"d": self.d, "d_average": self.d_average, "d_optimizer": self.d_optimizer}
+
     def state(self) -> training_state.Arrays:
         """All that the next steps depend on, as arrays: `restore` in a new game of the same settings goes on from there."""
         arrays = {**self.network.state(), "units": np.array([self.units or 0], np.float64)}
-        for name in MODULES:
-            arrays.update(training_state.module_state(name, getattr(self, name)))
-        arrays.update(training_state.optimizer_state("d_optimizer", self.d_optimizer))
-        arrays.update(self.clipper.state())
+        arrays |= {**training_state.state_of(self.parts), **self.clipper.state()}
         return arrays if CLASSES not in self.settings.statistics else {**arrays, CLASSES: self.classes.copy()}
 
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
         self.network.restore(state)
         self.units = int(state["units"][0]) or None
-        for name in MODULES:
-            training_state.restore_module(name, getattr(self, name), state)
-        training_state.restore_optimizer("d_optimizer", self.d_optimizer, state)
+        training_state.restore(self.parts, state)
         self.clipper.restore(state)
         self.classes = np.array(state.get(CLASSES, self.classes), np.float64)
 

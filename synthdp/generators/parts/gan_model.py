@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from synthdp.errors import BadInput
-from synthdp.generators import Tensors, check_distributions, check_tensors
+from synthdp.generators import Tensors, check_distributions
 from synthdp.generators.parts.table_networks import Blocks, Network, draw_latent, random, with_label
-from synthdp.generators.parts.training_state import implied
+from synthdp.generators.parts.training_state import rebuilt
 from synthdp.schema.codec import Codec
 from synthdp.schema.coders import coder_of
 from synthdp.schema.schema import Schema
@@ -128,13 +128,12 @@ def restored(
     components = len(tensors["logs"]) if mixed and "logs" in tensors and tensors["logs"].ndim == 2 else 0
     if mixed and not components:
         raise BadInput("generator.start=mixture, but the model holds no mixture; the release was altered")
-    shapes = implied(lambda: network(settings, sizes, label, None, components))
-    check_tensors(tensors, {**shapes, "labels": (1 if label is None else sizes[label],)})
+    labels = {"labels": (1 if label is None else sizes[label],)}
+    made = rebuilt(lambda stream: network(settings, sizes, label, stream, components), tensors, labels)
+    return NetworkModel(schema, made, labels_of(tensors), label, settings.latent)
+
+
+def labels_of(tensors: Tensors) -> Tensor:
+    """The distribution of the label; raises `BadInput` where it is none."""
     check_distributions(tensors, ["labels"])
-    made = network(settings, sizes, label, random(0), components)
-    made.load_state_dict({name: _float32(tensors[name]) for name in shapes})
-    return NetworkModel(schema, made, _float32(tensors["labels"]), label, settings.latent)
-
-
-def _float32(array: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> Tensor:
-    return torch.from_numpy(np.array(array, dtype=np.float32))
+    return torch.from_numpy(np.array(tensors["labels"], np.float32))

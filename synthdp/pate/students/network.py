@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from synthdp.errors import BadInput
-from synthdp.generators import check_tensors
 from synthdp.generators.parts.setting_checks import refuse_ignored
-from synthdp.generators.parts.training_state import implied, kept_of
+from synthdp.generators.parts.training_state import kept_of, rebuilt
 from synthdp.options import check, not_negative, number, option, positive, several, whole
 from synthdp.pate.students import Learned, Probabilities, Tensors, TrainingSet
 
@@ -223,10 +222,7 @@ def load(make: Callable[[torch.Generator | None], nn.Module], hidden: tuple[int,
     """The network that `make` makes, with these parameters; raises `BadInput` where names, shapes or numbers do not fit."""
     if len(hidden) > len(tensors):  # before so many layers are made
         raise BadInput("the student has fewer layers than its settings give; the release was altered")
-    check_tensors(tensors, implied(lambda: make(None)))
-    network = make(torch.Generator().manual_seed(0))
-    network.load_state_dict({key: torch.from_numpy(np.array(value)) for key, value in tensors.items()})
-    return network.eval()
+    return rebuilt(make, tensors).eval()
 
 
 def batches(rows: int, size: int, steps: int, generator: torch.Generator) -> Iterator[Tensor]:
