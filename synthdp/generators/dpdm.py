@@ -25,14 +25,14 @@ from synthdp.generators.gaussians.class_mixture import Mixture, restored
 from synthdp.generators.images.diffusion import ARCHITECTURES, Draws, Levels, Sampler, losses
 from synthdp.generators.images.diffusion_model import DiffusionModel, blank, prior_of, rows_of
 from synthdp.generators.parts import devices, training_state
-from synthdp.generators.parts.gan_model import check_label, label_name, label_place, surely_label
+from synthdp.generators.parts.gan_model import check_label, label_name, label_option, label_place, surely_label
 from synthdp.generators.parts.poisson_samples import Sampling
 from synthdp.generators.parts.record_vectors import Vectors
 from synthdp.generators.parts.setting_checks import refuse_ignored, refuse_unused
 from synthdp.generators.parts.table_networks import WIDTH, average, random
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, Sampled, merged
-from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, text, whole
+from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, whole
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 from synthdp.seal import Gradient
@@ -108,11 +108,7 @@ class DPDM(Sampling):
         7.0, "spacing of the noise levels; a larger value puts more of them at the low end", number("[0.1, 1000]")
     )
     churn: float = option(0.0, "S_churn of EDM's stochastic sampler; 0 makes it deterministic", not_negative())
-    condition: str | None = option(
-        None,
-        "label column that the model is conditioned on; default: the first target, if it has at most 64 codes",
-        text(),
-    )
+    condition: str | None = label_option("that the model is conditioned on")
     device: str = option("auto", f"{devices.HELP}; it samples there too", devices.RULE)
 
     def __post_init__(self) -> None:

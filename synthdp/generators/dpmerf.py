@@ -21,13 +21,21 @@ from torch.nn import functional
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.parts import devices
-from synthdp.generators.parts.gan_model import check_label, check_widths, label_place, labels_of, tensors_of
+from synthdp.generators.parts.gan_model import (
+    CLASSES,
+    check_label,
+    check_widths,
+    label_option,
+    label_place,
+    labels_of,
+    tensors_of,
+)
 from synthdp.generators.parts.record_vectors import Array, Vectors
 from synthdp.generators.parts.table_networks import WIDTH, Blocks, draw_latent, nearest_distribution, random
 from synthdp.generators.parts.training_state import kept_of, rebuilt
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
-from synthdp.options import check, fraction, option, positive, several, text, whole
+from synthdp.options import check, fraction, option, positive, several, whole
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 from synthdp.seal import GroupSums
@@ -156,9 +164,7 @@ class DPMERF:
         positive(),
     )
     counts: float = option(0.05, "share of the precision spent on the number of records in each class", fraction())
-    condition: str | None = option(
-        None, "label column whose values are the classes; default: the first target, if it has at most 64 codes", text()
-    )
+    condition: str | None = label_option(CLASSES)
     hidden: tuple[int, ...] = option((200,), "widths of the network's hidden layers", several(WIDTH, 1))
     latent: int = option(10, "latent values per row", WIDTH)
     steps: int | None = option(

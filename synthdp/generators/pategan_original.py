@@ -26,14 +26,21 @@ from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import table_generator_network
 from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
 from synthdp.generators.parts import devices, training_state
-from synthdp.generators.parts.gan_model import NetworkModel, check_label, label_place, restored
+from synthdp.generators.parts.gan_model import (
+    FIRST_TARGET,
+    NetworkModel,
+    check_label,
+    label_option,
+    label_place,
+    restored,
+)
 from synthdp.generators.parts.noisy_tables import STARTS
 from synthdp.generators.parts.setting_checks import refuse_dear, refuse_ignored
 from synthdp.generators.parts.table_networks import SLOPE, WIDTH, Discriminator, random
 from synthdp.generators.parts.training_state import BETAS
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Plan
-from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
+from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, whole
 from synthdp.schema.schema import Schema
 from synthdp.seal import LNMax, Stacked
 
@@ -87,12 +94,7 @@ class PATEGANOriginal:
         one_of(*STARTS),
     )
     tables: float = option(0.5, "share of the precision spent on the start, in (0, 1)", fraction())
-    condition: str | None = option(
-        None,
-        "label column that the generator is conditioned on; default: none, or with a start the first target, if it has at "
-        "most 64 codes",
-        text(),
-    )
+    condition: str | None = label_option(default=f"none, or with a start {FIRST_TARGET}")
     hidden: tuple[int, ...] = option(
         (128, 128), "widths of the hidden layers of generator and student", several(WIDTH, 1)
     )

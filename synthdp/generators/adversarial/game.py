@@ -24,14 +24,14 @@ from synthdp.generators.adversarial.table_generator_network import TableGenerato
 from synthdp.generators.images.image_generator_network import ImageGeneratorNetwork
 from synthdp.generators.images.image_networks import Critic
 from synthdp.generators.parts import devices, training_state
-from synthdp.generators.parts.gan_model import check_label, label_place, surely_label
+from synthdp.generators.parts.gan_model import check_label, label_option, label_place, surely_label
 from synthdp.generators.parts.poisson_samples import Sampling
 from synthdp.generators.parts.setting_checks import refuse_dear, refuse_ignored, refuse_unused
 from synthdp.generators.parts.table_networks import Discriminator, average, nearest_distribution, random
 from synthdp.generators.parts.training_state import OPTIMIZERS
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, Sampled
-from synthdp.options import check, number, one_of, option, positive, several, text, whole
+from synthdp.options import check, number, one_of, option, positive, several, whole
 from synthdp.schema.codec import Codes
 from synthdp.schema.schema import Schema
 from synthdp.seal import Group, Sums
@@ -75,11 +75,7 @@ class GanSettings(Clipping, Sampling):
     )
     statistics_noise: float = option(10.0, "noise of each statistic, as a multiple of the gradient's", positive())
     tables: float | None
-    condition: str | None = option(
-        None,
-        "label column that the generator is conditioned on; default: the first target, if it has at most 64 codes",
-        text(),
-    )
+    condition: str | None = label_option()
     hidden: tuple[int, ...]
     latent: int
     generator_every: int = option(5, "discriminator steps per generator step", whole())

@@ -21,12 +21,12 @@ from torch import Tensor
 from synthdp.errors import BadInput
 from synthdp.generators import Progress, Traits
 from synthdp.generators.parts import devices, training_state
-from synthdp.generators.parts.gan_model import check_label, label_place
+from synthdp.generators.parts.gan_model import check_label, label_option, label_place
 from synthdp.generators.parts.noisy_tables import Tables
 from synthdp.generators.parts.table_networks import WIDTH
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Event
-from synthdp.options import check, fraction, number, option, positive, several, text, whole
+from synthdp.options import check, fraction, number, option, positive, several, whole
 from synthdp.schema.schema import Schema
 from synthdp.seal import Kernel, MeanEmbeddings, Shares, public_embedding
 
@@ -53,11 +53,7 @@ class KernelSettings(ABC):
     queries: int
     steps: int
     tables: float
-    condition: str | None = option(
-        None,
-        "label column that the generator is conditioned on; default: the first target, if it has at most 64 codes",
-        text(),
-    )
+    condition: str | None = label_option()
     hidden: tuple[int, ...] = option((128, 128), "widths of the generator's hidden layers", several(WIDTH, 1))
     fake_batch: int = option(512, "generated records per generator step", whole())
     generator_rate: float = option(

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from synthdp.schema.columns import LEARN, Boolean, Categorical, Column, Continuo
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import Allowed, Shares
 from synthdp.seal import MOST_RECORDS, Marginals
+
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -386,23 +389,15 @@ def bounds_learned(declared: Schema) -> set[str]:
     return {column.name for column in declared.columns if getattr(column, "bounds", None) == LEARN}
 
 
-def binned(
-    counts: list[Array],
-    question: Marginals,
-    schema: Schema,
-    codec: Codec,
-    least: float,
-    declared: Schema,
-) -> Binned:
+def binned(data: "Sensitive", counts: list[Array], question: Marginals, least: float) -> Binned:
     """From the answer to `question`, every column alone: groups that hold at least `least` deviations of its noise each, at most
     about `MOST_GROUPS` of a column."""
     total = float(np.average([each.sum() for each in counts], weights=[1 / len(each) for each in counts]))
     total = min(max(1.0, total), MOST_RECORDS / 2)
-    floor = min(least * question.deviation, total / 2)
-    learned = bounds_learned(declared)
+    floor, learned = min(least * question.deviation, total / 2), bounds_learned(data.declared)
     groups = tuple(
-        grouped(Counts.of(each, question.deviation), column, codec, floor, MOST_GROUPS, learned=column.name in learned)
-        for each, column in zip(counts, schema.coded, strict=True)
+        grouped(Counts.of(each, question.deviation), one, data.codec, floor, MOST_GROUPS, learned=one.name in learned)
+        for each, one in zip(counts, data.schema.coded, strict=True)
     )
     columns = tuple(
         np.bincount(group.of, each, group.count).astype(np.float64) for group, each in zip(groups, counts, strict=True)

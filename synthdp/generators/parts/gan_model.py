@@ -2,7 +2,7 @@
 them."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from synthdp.errors import BadInput
 from synthdp.generators import Tensors, check_distributions
 from synthdp.generators.parts.table_networks import Blocks, Network, draw_latent, random, with_label
 from synthdp.generators.parts.training_state import rebuilt
+from synthdp.options import option, text
 from synthdp.schema.codec import Codec
 from synthdp.schema.coders import coder_of
 from synthdp.schema.schema import Schema
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 ROWS = 4096  # sampled at a time
 MOST_LABELS = 64  # a target with more codes than this is a column like any other
+FIRST_TARGET = f"the first target, if it has at most {MOST_LABELS} codes"
+CLASSES = "whose values are the classes"  # what a label column is to a generator of classes
 
 
 class Shape(Protocol):
@@ -73,6 +76,11 @@ def check_widths(tensors: Tensors, hidden: tuple[int, ...]) -> None:
         raise BadInput(
             f"the model's layers have widths {widths}, but its settings give {hidden}; the release was altered"
         )
+
+
+def label_option(role: str = "that the generator is conditioned on", default: str = FIRST_TARGET) -> Any:
+    """The option that names the label column: what it is for, and what None stands for."""
+    return option(None, f"label column {role}; default: {default}", text())
 
 
 def check_label(condition: str | None, schema: Schema, *, beside: bool = False) -> None:
