@@ -13,8 +13,8 @@ import math
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import TypeVar
@@ -64,28 +64,17 @@ def each(
     The processes are spawned, not forked: none starts with a copy of this one's state, one thread each. `work` must be
     importable. An interrupt ends them and passes on.
     """
-    if (workers or cores()) == 1 or len(jobs) < 2:
-        results = []
-        for done, job in enumerate(jobs, 1):
-            results.append(work(job))
-            progress(done, len(jobs))
-        return results
-    with _pool(min(workers or cores(), len(jobs))) as pool:
-        places = {pool.submit(work, job): place for place, job in enumerate(jobs)}
-        found: dict[int, Result] = {}
-        for future in as_completed(places):
-            found[places[future]] = future.result()
-            progress(len(found), len(jobs))
-    return [found[place] for place in range(len(jobs))]
-
-
-@contextmanager
-def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
+    count, results = min(workers or cores(), len(jobs)), list[Result]()
+    with ExitStack() as stack:
+        found: Iterator[Result] = map(work, jobs)
+        if count > 1:
+            pool = ProcessPoolExecutor(count, get_context("spawn"), _start)
+            stack.callback(pool.shutdown, cancel_futures=True)
+            found = pool.map(work, jobs)
+        for result in found:
+            results.append(result)
+            progress(len(results), len(jobs))
+    return results
 
 
 def _start() -> None:

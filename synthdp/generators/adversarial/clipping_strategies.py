@@ -9,7 +9,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -48,22 +48,6 @@ Groups = tuple[tuple[str, ...], ...]  # names of parameters, or their first part
 STRONGEST = 5.0  # factor by which the penalty may scale a generated row's gradient
 
 
-class Loss(Protocol):
-    """The two halves of a discriminator's loss."""
-
-    def real(self, scores: Tensor) -> Tensor:
-        """One per record, (rows,)."""
-        ...
-
-    def slope(self, scores: Tensor) -> Tensor:
-        """Derivative of a generated row's loss by its score, (rows,)."""
-        ...
-
-    def squares(self, squares: Tensor, slope: Tensor) -> Tensor:
-        """Squared norms (layers, rows) that generated rows' clips are taken by, from those of the scores' gradients."""
-        ...
-
-
 @dataclass(frozen=True)
 class Linear:
     """-D of records, D + penalty D^2 / 2 of generated rows: at its best D is (p / q - 1) / penalty, so that the square keeps
@@ -72,12 +56,15 @@ class Linear:
     penalty: float
 
     def real(self, scores: Tensor) -> Tensor:
+        """One per record, (rows,)."""
         return -scores
 
     def slope(self, scores: Tensor) -> Tensor:
+        """Derivative of a generated row's loss by its score, (rows,)."""
         return (1 + self.penalty * scores).clamp(-STRONGEST, STRONGEST)
 
     def squares(self, squares: Tensor, slope: Tensor) -> Tensor:  # noqa: ARG002
+        """Squared norms (layers, rows) that generated rows' clips are taken by, from those of the scores' gradients."""
         return squares
 
 
@@ -94,6 +81,9 @@ class Logistic:
 
     def squares(self, squares: Tensor, slope: Tensor) -> Tensor:
         return squares * slope.square()
+
+
+Loss = Linear | Logistic
 
 
 STRATEGIES = {
