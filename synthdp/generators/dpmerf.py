@@ -31,7 +31,14 @@ from synthdp.generators.parts.gan_model import (
     tensors_of,
 )
 from synthdp.generators.parts.record_vectors import Array, Vectors
-from synthdp.generators.parts.table_networks import WIDTH, Blocks, draw_latent, nearest_distribution, random
+from synthdp.generators.parts.table_networks import (
+    WIDTH,
+    Blocks,
+    draw_latent,
+    draw_weights,
+    nearest_distribution,
+    random,
+)
 from synthdp.generators.parts.training_state import kept_of, rebuilt
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
@@ -96,11 +103,9 @@ class Sketcher(nn.Module):
             first = nn.Linear(sizes[-1], CHANNELS * math.prod(self._small))
             last = nn.Conv2d(CHANNELS, 4 * self._shape[2], KERNEL, padding=KERNEL // 2)
             self.picture = nn.ModuleList([first, last])
-        with torch.no_grad():
-            for module in self.modules():
-                if isinstance(module, nn.Linear | nn.Conv2d):
-                    module.weight.normal_(0, (2 / module.weight[0].numel()) ** 0.5, generator=generator)
-                    nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Conv2d):
+                draw_weights(module, (2 / module.weight[0].numel()) ** 0.5, generator)
 
     def forward(self, latent: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
         """Pixels and logits."""

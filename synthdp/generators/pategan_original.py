@@ -36,7 +36,7 @@ from synthdp.generators.parts.gan_model import (
 )
 from synthdp.generators.parts.noisy_tables import STARTS
 from synthdp.generators.parts.setting_checks import refuse_dear, refuse_ignored
-from synthdp.generators.parts.table_networks import SLOPE, WIDTH, Discriminator, random
+from synthdp.generators.parts.table_networks import SLOPE, WIDTH, Discriminator, draw_weights, random
 from synthdp.generators.parts.training_state import BETAS
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Plan
@@ -317,11 +317,8 @@ def teacher(width: int, hidden: tuple[int, ...], generator: torch.Generator) -> 
     for place, size in enumerate(hidden):
         layers += [nn.Linear(sizes[place], size), nn.LeakyReLU(SLOPE)]
     layers.append(nn.Linear(sizes[-1], 1))
-    with torch.no_grad():
-        for layer in layers:
-            if isinstance(layer, nn.Linear):
-                layer.weight.normal_(0, layer.in_features**-0.5, generator=generator)
-                layer.bias.zero_()
+    for layer, inputs in zip(layers[::2], sizes, strict=True):
+        draw_weights(layer, inputs**-0.5, generator)
     return nn.Sequential(*layers)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from synthdp.generators.images.pixel_rows import PixelLayout, in_range
-from synthdp.generators.parts.table_networks import SLOPE, Scorer
+from synthdp.generators.parts.table_networks import SLOPE, Scorer, draw_weights
 
 KERNEL, STRIDE, PADDING = 4, 2, 1
 
@@ -241,9 +241,6 @@ def _shrunk(side: int, times: int) -> int:
 
 
 def _begin(layers: Sequence[Any], generator: torch.Generator | None, last: float) -> None:
-    with torch.no_grad():
-        for place, layer in enumerate(layers):
-            scale = last if place == len(layers) - 1 else 2**0.5
-            layer.weight.normal_(0, scale * layer.weight[0].numel() ** -0.5, generator=generator)
-            if layer.bias is not None:
-                layer.bias.zero_()
+    for place, layer in enumerate(layers):
+        scale = last if place == len(layers) - 1 else 2**0.5
+        draw_weights(layer, scale * layer.weight[0].numel() ** -0.5, generator)

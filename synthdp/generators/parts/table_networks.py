@@ -90,6 +90,14 @@ class Scorer(nn.Module):
         return list(self.layers)
 
 
+@torch.no_grad()
+def draw_weights(layer: Any, deviation: float, generator: torch.Generator | None) -> None:
+    """Weights of this deviation around 0, and biases of 0 if there are any."""
+    layer.weight.normal_(0, deviation, generator=generator)
+    if layer.bias is not None:
+        layer.bias.zero_()
+
+
 class Discriminator(Scorer):
     """An MLP from one-hot rows to one score, (rows, width) -> (rows,).
 
@@ -103,12 +111,9 @@ class Discriminator(Scorer):
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         for place, size in enumerate(sizes[:-1]):
             self.register_buffer(f"centre{place}", torch.zeros(size))
-        with torch.no_grad():
-            for place, layer in enumerate(self.known()):
-                fan = columns if place == 0 else layer.in_features  # a one-hot row has `columns` ones
-                scale = 0.1 if place == len(hidden) else 1.0
-                layer.weight.normal_(0, scale * fan**-0.5, generator=generator)
-                layer.bias.zero_()
+        for place, layer in enumerate(self.known()):
+            fan = columns if place == 0 else layer.in_features  # a one-hot row has `columns` ones
+            draw_weights(layer, (0.1 if place == len(hidden) else 1.0) * fan**-0.5, generator)
 
     def passed(self, rows: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Scores, and what went into and came out of each layer."""
@@ -160,12 +165,9 @@ class Network(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.out = nn.Linear(sizes[-1], width, bias=False)
         self.bias = nn.Parameter(torch.zeros(labels, width))
-        with torch.no_grad():
-            for layer in self.layers:
-                if isinstance(layer, nn.Linear):
-                    layer.weight.normal_(0, (2 / layer.in_features) ** 0.5, generator=generator)
-                    layer.bias.zero_()
-            self.out.weight.normal_(0, 0.3 * self.out.in_features**-0.5, generator=generator)
+        for layer, inputs in zip(self.layers, sizes, strict=False):
+            draw_weights(layer, (2 / inputs) ** 0.5, generator)
+        draw_weights(self.out, 0.3 * self.out.in_features**-0.5, generator)
 
     def forward(self, latent: Tensor, label: Tensor) -> Tensor:
         """(rows, latent), (rows, labels) -> (rows, width) logits."""
