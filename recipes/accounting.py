@@ -7,9 +7,9 @@ import json
 from typing import Any
 
 import record
+from published_figures import abadi_figure, as_published, integer_epsilon
 
 from synthdp import accounting
-from synthdp.accounting.accountants import moments, strong
 from synthdp.ledger.events import Entry, Event, Gaussian, Laplace, Plan, Sampled, Vote
 from synthdp.report import plots
 
@@ -34,9 +34,7 @@ def fixed(rate: float, noise: float, steps: int) -> Plan:
 def rows() -> list[dict[str, Any]]:
     """What was published, and what the accountants of this code say of the same mechanism."""
     abadi, pyvacy = sgd(*ABADI, 10_000), sgd(*PYVACY)
-    integer = {
-        name: moments.integer_epsilon(accounting.charges(plan), DELTA) for name, plan in (("a", abadi), ("p", pyvacy))
-    }
+    integer = {name: integer_epsilon(accounting.charges(plan), DELTA) for name, plan in (("a", abadi), ("p", pyvacy))}
     return [
         row("one Gaussian, noise 1", "4.377178 (Balle & Wang 2018, exact)", (Entry(Gaussian(1.0)),), "pld"),
         row("Abadi et al. 2016, figure 2: 10,000 steps", "1.26", abadi, "moments", integers=integer["a"]),
@@ -45,7 +43,7 @@ def rows() -> list[dict[str, Any]]:
             "9.34 (not a valid bound, see below)",
             abadi,
             "strong",
-            as_published=strong.abadi_figure(*ABADI, 10_000, DELTA),
+            as_published=abadi_figure(*ABADI, 10_000, DELTA),
         ),
         row("Waites 2019 (PyVacy), MNIST, 60 epochs", "3.0", pyvacy, "moments", integers=integer["p"]),
         row("TensorFlow Privacy, test 0: 6,000 steps", "0.7242234", sgd(0.0025, 1.3, 6000), "rdp"),
@@ -57,7 +55,7 @@ def rows() -> list[dict[str, Any]]:
             "5.80 (strong composition)",
             (Entry(Vote(10.0, "laplace"), 100),),
             "strong",
-            as_published=strong.as_published(0.1, 100, DELTA),
+            as_published=as_published(0.1, 100, DELTA),
         ),
         row(
             "1,000 Laplace votes of 0.1-DP (the same paper, SVHN)",
@@ -65,7 +63,7 @@ def rows() -> list[dict[str, Any]]:
             (Entry(Vote(10.0, "laplace"), 1000),),
             "strong",
             delta=1e-6,
-            as_published=strong.as_published(0.1, 1000, 1e-6),
+            as_published=as_published(0.1, 1000, 1e-6),
         ),
         row("10 Laplace queries of scale 1", "9.989962 (dp-accounting)", (Entry(Laplace(1.0), 10),), "pld"),
         row("fixed batches of 64 in 10,000, 5,000 steps", "32.440170 (dp-accounting)", fixed(0.0064, 1.0, 5000), "analytic_moments"),
@@ -105,7 +103,7 @@ def curves() -> dict[str, list[tuple[int, float]]]:
         name: [(count, accounting.epsilon(sgd(*ABADI, count), DELTA, name)) for count in steps]
         for name in ("strong", "moments", "rdp", "pld")
     }
-    return lines | {"strong, as published": [(count, strong.abadi_figure(*ABADI, count, DELTA)) for count in steps]}
+    return lines | {"strong, as published": [(count, abadi_figure(*ABADI, count, DELTA)) for count in steps]}
 
 
 def table(results: list[dict[str, Any]]) -> str:

@@ -1,12 +1,12 @@
 """Claimed against measured epsilon, for every question at the sealed door and every generator: `make audit` ->
 reports/audit.{json,md,png}, and the tables of PRIVACY.md.
 
-Each row is an attack on a neighbouring pair, through the production path (laws 27 and 45), and the same attack where half of the
-claimed noise is drawn: what it finds there is its power. Rows are kept in outputs/audit.jsonl as they come, so that a run that was
-stopped goes on; those of another commit of synthdp/ are made anew. `--minutes N` shares so much time out among the rows of generators:
-the cheapest first, so that what they leave goes to the others; each row says how many fits it had of those that are asked for, and
-one that could not have enough says "not run". `--only TEXT` makes the rows whose names hold it and writes no report; `--again TEXT`
-puts them in place of the committed report's, which says of which commit they are, and `--lacking` adds those that it does not have;
+Each row is an attack on a neighbouring pair, through the production path (laws 27 and 45), and the same attack where half of the claimed
+noise is drawn: what it finds there is its power. Rows are kept in outputs/audit.jsonl as they come, so that a run that was stopped goes
+on; those of another commit of synthdp/ or of the attacks are made anew. `--minutes N` shares so much time out among the rows of
+generators: the cheapest first, so that what they leave goes to the others; each row says how many fits it had of those that are asked
+for, and one that could not have enough says "not run". `--only TEXT` makes the rows whose names hold it and writes no report; `--again
+TEXT` puts them in place of the committed report's, which says of which commit they are, and `--lacking` adds those that it does not have;
 `--quick` takes few runs, to see that all of it works. Exit status 3: a claim is contradicted.
 """
 
@@ -26,14 +26,15 @@ import pandas as pd
 import readme
 import record
 import torch
+import white_box
+from repeated_answers import NUMBERS, Choices, Grids, Numbers, Selections, Thresholds, Votes
 from trained_weights import Trainings
+from vector_canaries import KINDS, Vectors, audit_in_one_run
+from white_box import Attack
 
 from synthdp import Budget, Schema, selecting
-from synthdp.audit import black_box, one_run, plant, white_box, worst_pairs
+from synthdp.audit import black_box, one_run, plant, worst_pairs
 from synthdp.audit.claims import Audit
-from synthdp.audit.repeated_answers import NUMBERS, Choices, Grids, Numbers, Selections, Thresholds, Votes
-from synthdp.audit.vector_canaries import KINDS, Vectors
-from synthdp.audit.white_box import Attack
 from synthdp.generators import Traits
 from synthdp.ledger.events import Entry, Plan, Relation
 from synthdp.ledger.ledger import Ledger
@@ -46,6 +47,9 @@ GATE = 1e-3  # of all verdicts of this report together
 AUDITS = 250  # at most so many rows, among which it is shared: another row leaves the others as they are
 HALF = 0.5
 CASES = {images: worst_pairs.cases(images=images) for images in (False, True)}
+ATTACKS = tuple(
+    f"recipes/{name}.py" for name in ("repeated_answers", "trained_weights", "vector_canaries", "white_box")
+)
 KEPT = record.HOME / "outputs" / "audit.jsonl"
 CANARIES, UNITS, STEPS = 1000, 2000, 100  # of a fit that is audited in one run
 BESIDE = 5  # units that share a canary's category: enough that noise seldom takes a count below zero
@@ -187,7 +191,7 @@ class Task:
 class Terms:
     """What all rows of a run have in common."""
 
-    commit: str  # the last that touches synthdp/
+    commit: str  # the last that touches synthdp/ or the attacks
     uncommitted: bool
     gate_error: float  # of each row
     quick: bool
@@ -213,7 +217,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, help="at most so long, in one process: fewer fits of each generator")
     chosen = parser.parse_args()
     ends = None if chosen.minutes is None else time.monotonic() + 60 * chosen.minutes
-    provenance = {**record.provenance(), "synthdp": commit_of("synthdp")}
+    provenance = {**record.provenance(*ATTACKS), "synthdp": commit_of("synthdp", *ATTACKS)}
     tasks = list(everything())
     if len(tasks) > AUDITS:
         raise ValueError(
@@ -250,9 +254,9 @@ def main() -> None:
         sys.exit(3)
 
 
-def commit_of(folder: str) -> str:
-    """The last commit that touches a folder."""
-    words = ["git", "log", "-1", "--format=%H", "--", folder]
+def commit_of(*code: str) -> str:
+    """The last commit that touches one of these folders or files."""
+    words = ["git", "log", "-1", "--format=%H", "--", *code]
     return subprocess.run(words, cwd=record.HOME, capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -382,7 +386,7 @@ def in_one_run(attack: Vectors) -> Run:
 
     def run(gate_error: float, share: float, runs: int) -> one_run.OneRun:  # noqa: ARG001
         drawn = None if share == 1 else attack.halved()
-        return one_run.audit_vectors(attack, CANARIES, DELTA, error=ERROR, gate_error=gate_error, drawn=drawn)
+        return audit_in_one_run(attack, CANARIES, DELTA, error=ERROR, gate_error=gate_error, drawn=drawn)
 
     return run
 

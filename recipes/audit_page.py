@@ -115,7 +115,7 @@ def report(result: Mapping[str, Any], ways: Sequence[str], asked: Iterable[str] 
         table(at_door, ("question", "how", "replicas a side")),
         "![claimed against measured](audit.png)",
         f"{seconds / 60:.0f} CPU minutes on {provenance['processor']}, {provenance['cores']} cores. The code is that of commit "
-        f"{provenance['synthdp']}, the last that touches synthdp/{changed}.",
+        f"{provenance['synthdp']}, the last that touches synthdp/ or the attacks beside `recipes/audit.py`{changed}.",
         *again(rows, provenance["synthdp"]),
     ]
     return "\n\n".join(parts) + "\n"

@@ -14,11 +14,11 @@ HOME = Path(__file__).resolve().parents[1]
 REPORTS = HOME / "reports"
 
 
-def provenance() -> dict[str, Any]:
-    """Commit, versions and machine of this run."""
+def provenance(*code: str) -> dict[str, Any]:
+    """Commit, versions and machine of this run; whether the package, or `code` beside it, has changes that are not committed."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HOME, capture_output=True, text=True, check=False)
     changed = subprocess.run(
-        ["git", "status", "--porcelain", "synthdp"], cwd=HOME, capture_output=True, text=True, check=False
+        ["git", "status", "--porcelain", "synthdp", *code], cwd=HOME, capture_output=True, text=True, check=False
     )
     return {
         "commit": commit.stdout.strip() or None,

@@ -87,7 +87,7 @@ class Release:
             )
         rows = _count("rows", rows, 0)
         chunk = None if chunk is None else _count("chunk", chunk, 1)
-        check_seed(seed)
+        generators.check_seed(seed)
         draw = self.model.sample if where is None else self._conditioned(where)
         if rows == 0:
             yield draw(0, seed=seed)
@@ -119,7 +119,7 @@ class Release:
         of the model under that condition on their columns. Raises `BadInput` for a release of one table, and for a condition that does
         not fit the schema or that hardly anybody satisfies."""
         people = _count("people", people, 0)
-        check_seed(seed)
+        generators.check_seed(seed)
         if not self.schema.tables:
             raise BadInput("this release is of one table: sample(rows) draws its records")
         return generators.linked(self.generator, self.model).sample_tables(people, where=where, seed=seed)
@@ -129,7 +129,7 @@ class Release:
     ) -> "Iterator[dict[str, pd.DataFrame]]":
         """The same in parts of at most `chunk` people, whose keys no other part has; the same seed and chunk give the same tables."""
         people, chunk = _count("people", people, 0), _count("chunk", chunk, 1)
-        check_seed(seed)
+        generators.check_seed(seed)
         if not self.schema.tables:
             raise BadInput("this release is of one table: stream(rows) draws its records")
         model, starts = generators.linked(self.generator, self.model), range(0, max(people, 1), chunk)
@@ -322,9 +322,9 @@ class Synthesizer:
         `BadInput` for a schema that nobody declares (`Schema.check_declared`), a frame that does not fit it, a budget too small
         for the plan, an account that refuses it, or a checkpoint of another fit.
         """
-        check_seed(seed)
+        generators.check_seed(seed)
         self.schema.check_declared()
-        warn_of_large_delta(self.budget, self.schema)
+        generators.warn_of_large_delta(self.budget, self.schema)
         warn_of_counted_rules(self.schema)
         if account is None and seed is None and ranks.rank == 0:
             warn_of_no_account()
@@ -544,12 +544,6 @@ def _count(name: str, value: Any, least: int) -> int:
     return found
 
 
-def check_seed(seed: Any) -> None:
-    """Refuse a seed that is not a whole number of 0 or more (or None)."""
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-        raise BadInput(f"seed must be a whole number of 0 or more, got {seed!r}")
-
-
 def _named(value: Any) -> str:
     return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
@@ -565,16 +559,6 @@ def settings_of(generator: Any) -> Mapping[str, Any]:
     told = [field.name for field in dataclasses.fields(generator) if field.metadata.get("told", True)]
     values = {name: getattr(generator, name) for name in told}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-
-
-def warn_of_large_delta(budget: Budget, schema: Schema) -> None:
-    """Warn of a delta of one over the number of units or more, since it promises nothing."""
-    if isinstance(schema.units, int) and budget.delta >= 1 / schema.units:
-        warnings.warn(
-            f"budget.delta={budget.delta:g} is not below 1 / units = {1 / schema.units:.1e}: such a delta would allow the release "
-            "of one whole record, drawn at random. Choose a smaller delta",
-            stacklevel=outside(),
-        )
 
 
 def warn_of_counted_rules(schema: Schema) -> None:

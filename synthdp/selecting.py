@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp import accounting, generators
-from synthdp.api import Release, check_seed, settings_of, warn_of_large_delta
+from synthdp.api import Release, settings_of
 from synthdp.budgets import AccountFile, entered, warn_of_no_account
 from synthdp.errors import BadInput
 from synthdp.fitness import counts
@@ -140,8 +140,8 @@ def select(
     offer = offered(candidates, schema, budget, mean_runs=mean_runs, score=score, trust=trust)
     made = offer.generators
     schema.check_declared()
-    warn_of_large_delta(budget, schema)
-    check_seed(seed)
+    generators.warn_of_large_delta(budget, schema)
+    generators.check_seed(seed)
     if account is None and seed is None:
         warn_of_no_account()
     unit = schema.unit or RECORD

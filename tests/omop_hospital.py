@@ -1,16 +1,10 @@
 """The made-up hospital as a CDM, with its made-up vocabulary, for tests: recipes/made_up_omop.py writes both."""
 
-import sys
 from pathlib import Path
 
-from synthdp.omop import cdm
+import made_up_omop
 
-RECIPES = Path(__file__).parents[1] / "recipes"
-sys.path.append(str(RECIPES))
-try:
-    import made_up_omop
-finally:
-    sys.path.remove(str(RECIPES))
+from synthdp.omop import cdm
 
 
 def tables(people=300, seed=1):

@@ -337,6 +337,14 @@ def contributions(event: Event) -> float:
     return 2.0 if event.relation == "replace_one" else 1.0
 
 
+def joint_gaussian(event: Sampled, accountant: str) -> float:
+    """The noise of the Gaussian that is asked of a sample; `Unproven`, in the accountant's name, for anything else."""
+    if len(event.queries) == 1 and isinstance(event.queries[0], Gaussian):
+        return event.queries[0].noise
+    names = ", ".join(type(query).__name__ for query in event.queries)
+    raise Unproven(f"{accountant} has no proof for a sample that is asked: {names}; only joint Gaussian queries are")
+
+
 def combined(noises: Iterable[float]) -> float:
     """(sum z^-2)^-1/2: the noise multiplier of Gaussians that are answered together; infinite for none (law 7)."""
     smallest, *others = sorted(noises) or [math.inf]

@@ -13,8 +13,8 @@ import math
 import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import TypeVar
@@ -23,8 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp import generators
-from synthdp.audit import judge, tune
-from synthdp.audit.claims import Audit, claim_of
+from synthdp.audit.claims import Audit, judged
 from synthdp.audit.worst_pairs import Pair, case_of
 from synthdp.errors import BadInput
 from synthdp.generators import Generator, Model, Tensors
@@ -65,28 +64,17 @@ def each(
     The processes are spawned, not forked: none starts with a copy of this one's state, one thread each. `work` must be
     importable. An interrupt ends them and passes on.
     """
-    if (workers or cores()) == 1 or len(jobs) < 2:
-        results = []
-        for done, job in enumerate(jobs, 1):
-            results.append(work(job))
-            progress(done, len(jobs))
-        return results
-    with _pool(min(workers or cores(), len(jobs))) as pool:
-        places = {pool.submit(work, job): place for place, job in enumerate(jobs)}
-        found: dict[int, Result] = {}
-        for future in as_completed(places):
-            found[places[future]] = future.result()
-            progress(len(found), len(jobs))
-    return [found[place] for place in range(len(jobs))]
-
-
-@contextmanager
-def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_start)
-    try:
-        yield pool
-    finally:
-        pool.shutdown(cancel_futures=True)
+    count, results = min(workers or cores(), len(jobs)), list[Result]()
+    with ExitStack() as stack:
+        found: Iterator[Result] = map(work, jobs)
+        if count > 1:
+            pool = ProcessPoolExecutor(count, get_context("spawn"), _start)
+            stack.callback(pool.shutdown, cancel_futures=True)
+            found = pool.map(work, jobs)
+        for result in found:
+            results.append(result)
+            progress(len(results), len(jobs))
+    return results
 
 
 def _start() -> None:
@@ -187,20 +175,16 @@ def audit(
     results = each(fits, jobs, workers, progress)
     if len({head for _, heads in results for head in heads}) != 1:
         raise BadInput(f"{generator.name}: its ledger differs between fits, but must depend on public facts alone")
-    found = _stacked([table for table, _ in results])
-    without, with_ = (np.concatenate(found[side::2]) for side in (0, 1))
+    tables = _stacked([table for table, _ in results])
+    without, with_ = (np.concatenate(tables[side::2]) for side in (0, 1))
     half = tuning_runs // 2  # the direction from one half, the thresholds from the other: the fit flatters itself
     direction = Direction.between(without[:half], with_[:half])
     scores = [direction(side[half:]) for side in (without, with_)]
-    rest = tuning_runs - half
-    epsilon, claim = claim_of(generator.plan(pair.schema, noise), budget.delta)
-    cuts = tune(scores[0][:rest], scores[1][:rest], budget.delta, runs)
-    verdict = judge(
-        cuts, scores[0][rest:], scores[1][rest:], claim, delta=budget.delta, error=error, gate_error=gate_error
+    plan = generator.plan(pair.schema, noise)
+    found = judged(
+        generator.name, plan, budget.delta, *scores, tuning_runs=tuning_runs - half, error=error, gate_error=gate_error
     )
-    return Audit(
-        name=generator.name, epsilon=epsilon, delta=budget.delta, claim=claim, verdict=verdict, tuning_runs=tuning_runs
-    )
+    return dataclasses.replace(found, tuning_runs=tuning_runs)
 
 
 def fits(job: Fits) -> tuple[Table, list[str]]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from synthdp import accounting
 from synthdp.accounting.analytic_gaussian import gaussian_epsilon
 from synthdp.accounting.charges import charges, contributions
-from synthdp.audit import Claim, Verdict, word
+from synthdp.audit import Claim, Scores, Verdict, judge, tune, word
 from synthdp.ledger.events import Gaussian, Plan
 
 # From the smallest deltas that runs can tell apart to the largest that leave epsilon above 0.
@@ -46,6 +46,26 @@ class Audit:
     def word(self) -> str:
         """ "contradicted", "stands" or "no power"."""
         return word(self.found, self.epsilon, contradicted=self.verdict.contradicted)
+
+
+def judged(
+    name: str,
+    plan: Plan,
+    delta: float,
+    without: Scores,
+    with_: Scores,
+    *,
+    tuning_runs: int,
+    error: float,
+    gate_error: float,
+) -> Audit:
+    """What a plan claims at `delta`, judged by scores of both sides: the first `tuning_runs` choose the thresholds, the others judge."""
+    epsilon, claim = claim_of(plan, delta)
+    cuts = tune(without[:tuning_runs], with_[:tuning_runs], delta, len(without) - tuning_runs)
+    verdict = judge(
+        cuts, without[tuning_runs:], with_[tuning_runs:], claim, delta=delta, error=error, gate_error=gate_error
+    )
+    return Audit(name=name, epsilon=epsilon, delta=delta, claim=claim, verdict=verdict, tuning_runs=tuning_runs)
 
 
 @lru_cache(maxsize=256)

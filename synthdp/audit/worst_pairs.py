@@ -15,6 +15,7 @@ import pandas as pd
 
 from synthdp import generators
 from synthdp.generators import Generator
+from synthdp.generators.parts.setting_checks import changed
 from synthdp.schema.schema import Schema
 
 SIDE = 2
@@ -275,7 +276,7 @@ def small(generator: Generator, pair: str = "own") -> Generator:
     """The generator with its `SMALL` settings and those of its case wherever a setting is at its default: what makes thousands of
     fits cheap."""
     chosen = {**SMALL.get(generator.name, {}), **case_of(generator, pair).settings}
-    defaults = {each.name: each.default for each in dataclasses.fields(type(generator))}  # type: ignore[arg-type]
-    changed = {name: value for name, value in chosen.items() if getattr(generator, name) == defaults[name]}
-    found: Generator = dataclasses.replace(generator, **changed)  # type: ignore[type-var]
+    for name in changed(generator, chosen):
+        chosen.pop(name)
+    found: Generator = dataclasses.replace(generator, **chosen)  # type: ignore[type-var]
     return found

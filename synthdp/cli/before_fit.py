@@ -216,7 +216,8 @@ def _more(finding: "Finding") -> str:
 
 def plan(config: Config) -> None:
     """What a fit with these arguments would ask, and how much noise its answers would hold. No record is read."""
-    from synthdp.api import Synthesizer, warn_of_large_delta
+    from synthdp.api import Synthesizer
+    from synthdp.generators import warn_of_large_delta
     from synthdp.planning import planned
 
     options: settings.PlanOf = config["options"]

@@ -37,7 +37,8 @@ REHEARSAL = "the release is a rehearsal, whose noise can be regenerated. Do not 
 
 def sample(config: Config) -> None:
     """Draw records from a release into one file, or pictures into a folder."""
-    from synthdp.api import check_seed, load
+    from synthdp.api import load
+    from synthdp.generators import check_seed
     from synthdp.sets import record_files
 
     options: settings.Sample = config["options"]

@@ -10,6 +10,7 @@ import importlib
 import importlib.metadata
 import pkgutil
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points, version
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_chec
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.errors import BadInput, listed
+from synthdp.errors import BadInput, listed, outside
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Plan
 from synthdp.options import MOST
@@ -345,6 +346,22 @@ def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside
     if isinstance(schema.units, int):
         check_enough(schema, budget, schema.units)
     return noise
+
+
+def warn_of_large_delta(budget: Budget, schema: Schema) -> None:
+    """Warn of a delta of one over the number of units or more, since it promises nothing."""
+    if isinstance(schema.units, int) and budget.delta >= 1 / schema.units:
+        warnings.warn(
+            f"budget.delta={budget.delta:g} is not below 1 / units = {1 / schema.units:.1e}: such a delta would allow the release "
+            "of one whole record, drawn at random. Choose a smaller delta",
+            stacklevel=outside(),
+        )
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse a seed that is not a whole number of 0 or more (or None)."""
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
+        raise BadInput(f"seed must be a whole number of 0 or more, got {seed!r}")
 
 
 def check_enough(schema: Schema, budget: Budget, units: float) -> None:

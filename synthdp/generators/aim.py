@@ -120,7 +120,7 @@ class AIM:
             alone = data.tables(
                 [(name,) for name in names], _noise(self.share * _rho(noise), moves) if candidates else moves * noise
             )
-            seen = binned(safe.ask(alone), alone, schema, data.codec, self.least, data.declared)
+            seen = binned(data, safe.ask(alone), alone, self.least)
             rounds = _Rounds(self, data, safe, seen, candidates, moves)
             rounds.run(_rho(noise), progress)
         return NetworkModel(schema, seen.groups, rounds.fitted(self.last).network)

@@ -20,11 +20,11 @@ from synthdp.generators import Model, Progress, Tensors, Traits, probabilities, 
 from synthdp.generators.gaussians import one_shot
 from synthdp.generators.gaussians.class_mixture import Mixture, agreed, plain_greys, restored, standard_of
 from synthdp.generators.gaussians.one_shot import estimated
-from synthdp.generators.parts.gan_model import check_label, label_place
+from synthdp.generators.parts.gan_model import CLASSES, check_label, label_option, label_place
 from synthdp.generators.parts.record_vectors import Vectors
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
-from synthdp.options import check, flag, fraction, option, text, whole
+from synthdp.options import check, flag, fraction, option, whole
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 
@@ -79,9 +79,7 @@ class ClassGauss:
         True, "adjust samples so that they agree with the noisy shares of grey values and categories", flag()
     )
     agreement_rows: int = option(4000, "number of rows drawn for that adjustment; for tables, per label", whole())
-    condition: str | None = option(
-        None, "label column whose values are the classes; default: the first target, if it has at most 64 codes", text()
-    )
+    condition: str | None = label_option(CLASSES)
 
     def __post_init__(self) -> None:
         check(self)

@@ -11,6 +11,7 @@ start=none is the paper: pixels, EDM's own preconditioning, and no more than the
 import copy
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -18,21 +19,22 @@ import torch
 from torch import Tensor, nn
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, Traits, check_tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.classgauss import ClassGauss
 from synthdp.generators.gaussians.class_mixture import Mixture, restored
 from synthdp.generators.images.diffusion import ARCHITECTURES, Draws, Levels, Sampler, losses
 from synthdp.generators.images.diffusion_model import DiffusionModel, blank, prior_of, rows_of
 from synthdp.generators.parts import devices, training_state
-from synthdp.generators.parts.gan_model import check_label, label_name, label_place, surely_label
+from synthdp.generators.parts.gan_model import check_label, label_name, label_option, label_place, surely_label
+from synthdp.generators.parts.poisson_samples import Sampling
 from synthdp.generators.parts.record_vectors import Vectors
 from synthdp.generators.parts.setting_checks import refuse_ignored, refuse_unused
 from synthdp.generators.parts.table_networks import WIDTH, average, random
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, Sampled, merged
-from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, text, whole
+from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, whole
 from synthdp.schema.codec import Codec
-from synthdp.schema.schema import LEARN, Schema
+from synthdp.schema.schema import Schema
 from synthdp.seal import Gradient
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ HIGHEST = {"gauss": 20.0, "none": 80.0}  # default of sigma_max
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPDM:
+class DPDM(Sampling):
     """Settings of the diffusion model."""
 
     name: ClassVar[str] = "dpdm"
@@ -58,11 +60,6 @@ class DPDM:
 
     steps: int = option(100, "steps of DP-SGD, each charged as one sample", whole())
     batch: int = option(2048, "expected units per sample, so that the rate is batch / units", whole(most=10**9))
-    rate: float | None = option(
-        None,
-        "Poisson sampling probability, instead of batch; required where the schema does not declare units",
-        number("[1e-9, 1]"),
-    )
     clip: float = option(1.0, "L2 bound on a unit's gradient", positive())
     multiplicity: int = option(
         8, "noise multiplicity K: noise levels and noise vectors per record and step", whole(most=10_000)
@@ -111,11 +108,7 @@ class DPDM:
         7.0, "spacing of the noise levels; a larger value puts more of them at the low end", number("[0.1, 1000]")
     )
     churn: float = option(0.0, "S_churn of EDM's stochastic sampler; 0 makes it deterministic", not_negative())
-    condition: str | None = option(
-        None,
-        "label column that the model is conditioned on; default: the first target, if it has at most 64 codes",
-        text(),
-    )
+    condition: str | None = label_option("that the model is conditioned on")
     device: str = option("auto", f"{devices.HELP}; it samples there too", devices.RULE)
 
     def __post_init__(self) -> None:
@@ -160,15 +153,6 @@ class DPDM:
     def event(self, schema: Schema, noise: float) -> Sampled:
         """One step."""
         return Sampled(self.sampling_rate(schema), (Gaussian(noise),))
-
-    def sampling_rate(self, schema: Schema) -> float:
-        """`rate`, or batch / units; raises `BadInput` where the schema does not say what it needs."""
-        if schema.units is None or (schema.units == LEARN and self.rate is None):
-            raise BadInput(
-                "dpdm needs the expected batch size: declare units in the schema (a public count or estimate of units), or "
-                "let it be learned and give generator.rate"
-            )
-        return self.rate if self.rate is not None else min(1.0, self.batch / float(schema.units))
 
     def start_noises(self, schema: Schema, noise: float) -> list[float]:
         """Noises at which the start holds its share of the precision, sum of 1 / noise^2 (a sampled step counts as a
@@ -257,10 +241,7 @@ class DPDM:
             raise BadInput(
                 f"the model has fewer layers than its settings give (depth={self.depth}); the release was altered"
             )
-        own = training_state.implied(lambda: self.network(start, None))
-        check_tensors(apart["network"], own)
-        network = self.network(start, random(0))
-        network.load_state_dict({name: torch.from_numpy(np.array(apart["network"][name], np.float32)) for name in own})
+        network = training_state.rebuilt(partial(self.network, start), apart["network"])
         return DiffusionModel(start, network, self.sampler, self.sigma_data, devices.opened(self.device))
 
 
@@ -283,6 +264,13 @@ class Training:
         self.averaged, self.first = copy.deepcopy(self.network), copy.deepcopy(self.network)
         self.optimizer = torch.optim.Adam(self.network.parameters(), settings.learning_rate)
         self.schedule = torch.optim.lr_scheduler.CosineAnnealingLR(self.optimizer, settings.steps)
+        self.parts: dict[str, training_state.Part] = {
+            "network": self.network,
+            "averaged": self.averaged,
+            "optimizer": self.optimizer,
+            "schedule": self.schedule,
+            "random": generator,
+        }
         self.prior = prior_of(start, settings.sigma_data).to(device, torch.float64)
         units = data.schema.units
         self.expected = max(
@@ -327,20 +315,11 @@ class Training:
     def state(self) -> training_state.Arrays:
         """All that the next steps depend on."""
         arrays: training_state.Arrays = {f"start/{name}": value for name, value in self.start.tensors().items()}
-        arrays["random"] = self.random.get_state().numpy().copy()
-        for name in ("network", "averaged"):
-            arrays.update(training_state.module_state(name, getattr(self, name)))
-        arrays.update(training_state.optimizer_state("optimizer", self.optimizer))
-        arrays.update(training_state.schedule_state("schedule", self.schedule))
-        return arrays
+        return {**arrays, **training_state.state_of(self.parts)}
 
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
-        self.random.set_state(training_state.tensor(state["random"]))
-        for name in ("network", "averaged"):
-            training_state.restore_module(name, getattr(self, name), state)
-        training_state.restore_optimizer("optimizer", self.optimizer, state)
-        training_state.restore_schedule("schedule", self.schedule, state)
+        training_state.restore(self.parts, state)
 
 
 GENERATOR = DPDM

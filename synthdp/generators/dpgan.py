@@ -17,12 +17,12 @@ from synthdp.generators import Model, Tensors, Traits
 from synthdp.generators.adversarial import table_generator_network
 from synthdp.generators.adversarial.clipping_strategies import Linear
 from synthdp.generators.adversarial.game import CPU, Game, GanSettings, Terms
-from synthdp.generators.adversarial.table_generator_network import STARTS, TableGeneratorNetwork
+from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork, start_option, tables_option
 from synthdp.generators.parts.gan_model import NetworkModel, check_label, restored
 from synthdp.generators.parts.setting_checks import refuse_ignored
 from synthdp.generators.parts.table_networks import WIDTH, Discriminator
 from synthdp.ledger.events import Plan
-from synthdp.options import fraction, not_negative, one_of, option, positive, several, whole
+from synthdp.options import not_negative, option, positive, several, whole
 from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -41,17 +41,8 @@ class DPGAN(GanSettings):
 
     steps: int = option(3000, "discriminator steps, each charged as one sample", whole())
     batch: int = option(384, "expected units per sample, so that the rate is batch / units", whole(most=10**9))
-    start: str = option(
-        "mixture",
-        table_generator_network.START_HELP,
-        one_of(*STARTS),
-    )
-    tables: float | None = option(
-        None,
-        "share of the precision spent on the start, in (0, 1); default: "
-        + ", ".join(f"{share:g} for {start}" for start, share in SHARES.items()),
-        fraction(),
-    )
+    start: str = start_option("mixture")
+    tables: float | None = tables_option(SHARES)
     hidden: tuple[int, ...] = option((128, 128), "widths of the hidden layers of both networks", several(WIDTH, 1))
     latent: int = option(32, "latent values per row", WIDTH)
     penalty: float = option(

@@ -95,11 +95,6 @@ class DPGANImages(GanSettings):
         return self.channels if self.architecture == "conv" else self.hidden
 
     @property
-    def tells_units(self) -> bool:
-        """No start does."""
-        return False
-
-    @property
     def start_share(self) -> float:
         """`tables`."""
         return self.tables

@@ -19,15 +19,30 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from synthdp.errors import BadInput
-from synthdp.generators import Model, Progress, Tensors, Traits, check_distributions, check_tensors, silent
+from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.parts import devices
-from synthdp.generators.parts.gan_model import check_label, check_widths, label_place, tensors_of
+from synthdp.generators.parts.gan_model import (
+    CLASSES,
+    check_label,
+    check_widths,
+    label_option,
+    label_place,
+    labels_of,
+    tensors_of,
+)
 from synthdp.generators.parts.record_vectors import Array, Vectors
-from synthdp.generators.parts.table_networks import WIDTH, Blocks, draw_latent, nearest_distribution, random
-from synthdp.generators.parts.training_state import implied, kept_of
+from synthdp.generators.parts.table_networks import (
+    WIDTH,
+    Blocks,
+    draw_latent,
+    draw_weights,
+    nearest_distribution,
+    random,
+)
+from synthdp.generators.parts.training_state import kept_of, rebuilt
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
-from synthdp.options import check, fraction, option, positive, several, text, whole
+from synthdp.options import check, fraction, option, positive, several, whole
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 from synthdp.seal import GroupSums
@@ -88,11 +103,9 @@ class Sketcher(nn.Module):
             first = nn.Linear(sizes[-1], CHANNELS * math.prod(self._small))
             last = nn.Conv2d(CHANNELS, 4 * self._shape[2], KERNEL, padding=KERNEL // 2)
             self.picture = nn.ModuleList([first, last])
-        with torch.no_grad():
-            for module in self.modules():
-                if isinstance(module, nn.Linear | nn.Conv2d):
-                    module.weight.normal_(0, (2 / module.weight[0].numel()) ** 0.5, generator=generator)
-                    nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Conv2d):
+                draw_weights(module, (2 / module.weight[0].numel()) ** 0.5, generator)
 
     def forward(self, latent: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
         """Pixels and logits."""
@@ -156,9 +169,7 @@ class DPMERF:
         positive(),
     )
     counts: float = option(0.05, "share of the precision spent on the number of records in each class", fraction())
-    condition: str | None = option(
-        None, "label column whose values are the classes; default: the first target, if it has at most 64 codes", text()
-    )
+    condition: str | None = label_option(CLASSES)
     hidden: tuple[int, ...] = option((200,), "widths of the network's hidden layers", several(WIDTH, 1))
     latent: int = option(10, "latent values per row", WIDTH)
     steps: int | None = option(
@@ -255,14 +266,9 @@ class DPMERF:
         """The weights and the label's distribution."""
         vectors = Vectors(Codec(schema), label_place(self.condition, schema))
         check_widths(tensors, self.hidden)
-        shapes = implied(lambda: Sketcher(vectors, self.latent, self.hidden, None))
-        check_tensors(tensors, {**shapes, "labels": (vectors.labels,)})
-        check_distributions(tensors, ["labels"])
-        network = Sketcher(vectors, self.latent, self.hidden, random(0))
-        arrays = {name: torch.from_numpy(np.array(tensors[name], np.float32)) for name in (*shapes, "labels")}
-        labels = arrays.pop("labels")
-        network.load_state_dict(arrays)
-        return Embedded(schema, vectors, network, labels, self.latent)
+        labels = {"labels": (vectors.labels,)}
+        network = rebuilt(lambda stream: Sketcher(vectors, self.latent, self.hidden, stream), tensors, labels)
+        return Embedded(schema, vectors, network, labels_of(tensors), self.latent)
 
 
 def blocks_of(vectors: Vectors) -> Blocks:

@@ -19,7 +19,7 @@ A unit's records weigh at most `clip` in a table if they are alike, however many
 
 import functools
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -32,6 +32,7 @@ from synthdp.generators.marginals import mixed_model_fit, number_shapes
 from synthdp.generators.marginals.conditional_fit import Conditional, Whole
 from synthdp.generators.marginals.history_fit import HistoryFit, NoisyTables
 from synthdp.generators.marginals.history_model import MOST_BY, HistoryModel
+from synthdp.generators.parts.setting_checks import changed
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, number, option, positive, whole
@@ -111,16 +112,11 @@ class HistoriesSettings:
         history_view.check(schema)
         if not schema.tables[2:] and self.row_share != type(self).row_share:
             raise BadInput("generator.row_share applies if the schema has tables below visits: leave it out")
-        if _has_target(schema):
-            return
-        for each in fields(self):
-            if (
-                each.name in ("target_share", "pair_share", "pairs", "number_share")
-                and getattr(self, each.name) != each.default
-            ):
-                raise BadInput(
-                    f"generator.{each.name} applies if one of a record's own columns is a target: declare one, or leave {each.name} out"
-                )
+        of_target = () if _has_target(schema) else ("target_share", "pair_share", "pairs", "number_share")
+        for name in changed(self, of_target):
+            raise BadInput(
+                f"generator.{name} applies if one of a record's own columns is a target: declare one, or leave {name} out"
+            )
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """A Gaussian each for the tables of units, of records, of the target, of the target by the number of records, of the target with

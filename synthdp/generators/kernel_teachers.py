@@ -21,13 +21,13 @@ from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import table_generator_network
 from synthdp.generators.adversarial.kernel_rounds import KernelSettings, Rounds, units_of
 from synthdp.generators.adversarial.pair_kernel import ORDERED, Interactions, distance, interactions, learnt
-from synthdp.generators.adversarial.table_generator_network import STARTS, Judgement, TableGeneratorNetwork
+from synthdp.generators.adversarial.table_generator_network import Judgement, TableGeneratorNetwork, start_option
 from synthdp.generators.parts import devices, training_state
 from synthdp.generators.parts.gan_model import NetworkModel, restored
 from synthdp.generators.parts.setting_checks import refuse_ignored
 from synthdp.generators.parts.table_networks import WIDTH, random
 from synthdp.ledger.events import Entry, Plan
-from synthdp.options import fraction, not_negative, one_of, option, positive, whole
+from synthdp.options import fraction, not_negative, option, positive, whole
 from synthdp.schema.schema import Schema
 from synthdp.seal import Kernel
 
@@ -50,11 +50,7 @@ class KernelTeachers(KernelSettings):
     teachers: int | None = option(None, f"number of teachers; default: units / {RECORDS}", whole())
     queries: int = option(2000, "generated rows that teachers judge in a round", whole())
     steps: int = option(1000, "generator steps in a round", whole())
-    start: str = option(
-        "label",
-        table_generator_network.START_HELP,
-        one_of(*STARTS),
-    )
+    start: str = start_option("label")
     tables: float = option(0.5, "share of the precision spent on the start, in (0, 1)", fraction())
     latent: int = option(32, "latent values per row", WIDTH)
     table_weight: float = option(2.0, "weight of the tables in the generator's loss", not_negative())

@@ -48,11 +48,6 @@ class KernelTeachersImages(KernelSettings):
         """Of the network that retouches pictures."""
         return self.hidden
 
-    @property
-    def tells_units(self) -> bool:
-        """Class Gaussians do not."""
-        return False
-
     def plan(self, schema: Schema, noise: float) -> Plan:
         """The start, all of it together one Gaussian; then one Gaussian vote a round."""
         start = image_generator_network.plan(self, schema, self.table_noise(noise))

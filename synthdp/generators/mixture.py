@@ -24,7 +24,7 @@ The label is the first target, together with those further ones that make at mos
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar
 
@@ -54,7 +54,7 @@ from synthdp.generators.marginals.grouping import Places, halves
 from synthdp.generators.marginals.mixture_model import MOST_CELLS, MixtureModel, beside, restored
 from synthdp.generators.marginals.product_mixture import Products, Triples, components_of, fit
 from synthdp.generators.parts import devices
-from synthdp.generators.parts.setting_checks import refuse_ignored
+from synthdp.generators.parts.setting_checks import changed, refuse_ignored
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, not_negative, number, option, positive, whole
@@ -178,8 +178,11 @@ class Mixture:
 
     def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
         """What only targets would make read is left out where there are none, and the device is there."""
-        if not schema.targets:
-            self._refuse_of_targets()
+        for name in () if schema.targets else changed(self, ("tables", "label_share", "pair_share")):
+            raise BadInput(
+                f"generator.{name} applies to tables with a target, but the schema has no target: declare one, or leave {name} "
+                "out (generator.pairs limits the tables of two columns)"
+            )
         devices.place(self.device)
 
     def plan(self, schema: Schema, noise: float) -> Plan:
@@ -227,16 +230,6 @@ class Mixture:
         most = schema.max_records_per_unit if schema.unit else 1
         cells = math.comb(len(parts(features)), 3) * 2 ** min(features, 6)
         return units >= TOGETHER * most * noise * math.sqrt(cells / self.triple_share)
-
-    def _refuse_of_targets(self) -> None:
-        """Raise `BadInput` where a setting was changed that only a schema with a target reads."""
-        defaults = {field.name: field.default for field in fields(self)}
-        for name in ("tables", "label_share", "pair_share"):
-            if getattr(self, name) != defaults[name]:
-                raise BadInput(
-                    f"generator.{name} applies to tables with a target, but the schema has no target: declare one, or leave {name} "
-                    "out (generator.pairs limits the tables of two columns)"
-                )
 
     def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """Single columns, groups, tables, mixture."""

@@ -89,7 +89,7 @@ class MST:
         names = data.codec.names
         first, epsilon, second = self.noises(noise, len(names)) if len(names) > 1 else (noise, 0.0, 0.0)
         alone = data.tables([(name,) for name in names], first)
-        seen = binned(data.ask(alone), alone, schema, data.codec, self.least, data.declared)
+        seen = binned(data, data.ask(alone), alone, self.least)
         tree = spanning(data, seen, epsilon, progress)
         evidence = single(seen)
         if tree:

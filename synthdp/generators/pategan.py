@@ -31,14 +31,21 @@ from synthdp.generators.adversarial import table_generator_network
 from synthdp.generators.adversarial.kernel_rounds import AnsweredRounds
 from synthdp.generators.adversarial.pair_kernel import interactions
 from synthdp.generators.adversarial.pair_units import PairUnits, pair_units
-from synthdp.generators.adversarial.table_generator_network import STARTS, TableGeneratorNetwork
+from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork, start_option, tables_option
 from synthdp.generators.parts import devices, training_state
-from synthdp.generators.parts.gan_model import NetworkModel, check_label, label_place, restored
+from synthdp.generators.parts.gan_model import (
+    FIRST_TARGET,
+    NetworkModel,
+    check_label,
+    label_option,
+    label_place,
+    restored,
+)
 from synthdp.generators.parts.setting_checks import refuse_ignored
 from synthdp.generators.parts.table_networks import WIDTH, random
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Plan
-from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
+from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, whole
 from synthdp.schema.schema import Schema
 from synthdp.seal import Shares, Stacked
 
@@ -88,23 +95,9 @@ class PATEGAN:
         "rounds whose answers the student is trained on, the latest ones; the paper: 1, those of the round",
         whole(),
     )
-    start: str = option(
-        "mixture",
-        f"{table_generator_network.START_HELP}; the paper: none",
-        one_of(*STARTS),
-    )
-    tables: float | None = option(
-        None,
-        "share of the precision spent on the start, in (0, 1); default: "
-        + ", ".join(f"{share:g} for {start}" for start, share in SHARES.items()),
-        fraction(),
-    )
-    condition: str | None = option(
-        None,
-        "label column that the generator is conditioned on; default: the first target, if it has at most 64 codes; with "
-        "start=none none, as in the paper",
-        text(),
-    )
+    start: str = start_option("mixture", "; the paper: none")
+    tables: float | None = tables_option(SHARES)
+    condition: str | None = label_option(default=f"{FIRST_TARGET}; with start=none none, as in the paper")
     steps: int = option(1000, "generator steps in a round; the paper: 1", whole())
     hidden: tuple[int, ...] = option((128, 128), "widths of the generator's hidden layers", several(WIDTH, 1))
     latent: int = option(32, "latent values per row", WIDTH)

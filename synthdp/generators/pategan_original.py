@@ -26,14 +26,21 @@ from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import table_generator_network
 from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
 from synthdp.generators.parts import devices, training_state
-from synthdp.generators.parts.gan_model import NetworkModel, check_label, label_place, restored
+from synthdp.generators.parts.gan_model import (
+    FIRST_TARGET,
+    NetworkModel,
+    check_label,
+    label_option,
+    label_place,
+    restored,
+)
 from synthdp.generators.parts.noisy_tables import STARTS
 from synthdp.generators.parts.setting_checks import refuse_dear, refuse_ignored
-from synthdp.generators.parts.table_networks import SLOPE, WIDTH, Discriminator, random
+from synthdp.generators.parts.table_networks import SLOPE, WIDTH, Discriminator, draw_weights, random
 from synthdp.generators.parts.training_state import BETAS
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Plan
-from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
+from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, whole
 from synthdp.schema.schema import Schema
 from synthdp.seal import LNMax, Stacked
 
@@ -87,12 +94,7 @@ class PATEGANOriginal:
         one_of(*STARTS),
     )
     tables: float = option(0.5, "share of the precision spent on the start, in (0, 1)", fraction())
-    condition: str | None = option(
-        None,
-        "label column that the generator is conditioned on; default: none, or with a start the first target, if it has at "
-        "most 64 codes",
-        text(),
-    )
+    condition: str | None = label_option(default=f"none, or with a start {FIRST_TARGET}")
     hidden: tuple[int, ...] = option(
         (128, 128), "widths of the hidden layers of generator and student", several(WIDTH, 1)
     )
@@ -256,6 +258,7 @@ class Original:
         blocks, columns = network.blocks, len(data.codec.sizes)
         self.student = Discriminator(blocks.width, settings.hidden, columns, network.random).to(network.device)
         self.optimizer = torch.optim.Adam(self.student.parameters(), settings.student_rate, betas=BETAS)
+        self.parts: dict[str, training_state.Part] = {"student": self.student, "student_optimizer": self.optimizer}
         template = teacher(blocks.width, settings.teacher_hidden, network.random).to(network.device)
         if saved is not None:  # the stream of chances goes on from there
             self.restore(saved)
@@ -299,17 +302,12 @@ class Original:
 
     def state(self) -> training_state.Arrays:
         """All that the next steps depend on, beside the teachers' own."""
-        return {
-            **self.network.state(),
-            **training_state.module_state("student", self.student),
-            **training_state.optimizer_state("student_optimizer", self.optimizer),
-        }
+        return {**self.network.state(), **training_state.state_of(self.parts)}
 
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
         self.network.restore(state)
-        training_state.restore_module("student", self.student, state)
-        training_state.restore_optimizer("student_optimizer", self.optimizer, state)
+        training_state.restore(self.parts, state)
 
 
 def teacher(width: int, hidden: tuple[int, ...], generator: torch.Generator) -> nn.Module:
@@ -319,11 +317,8 @@ def teacher(width: int, hidden: tuple[int, ...], generator: torch.Generator) -> 
     for place, size in enumerate(hidden):
         layers += [nn.Linear(sizes[place], size), nn.LeakyReLU(SLOPE)]
     layers.append(nn.Linear(sizes[-1], 1))
-    with torch.no_grad():
-        for layer in layers:
-            if isinstance(layer, nn.Linear):
-                layer.weight.normal_(0, layer.in_features**-0.5, generator=generator)
-                layer.bias.zero_()
+    for layer, inputs in zip(layers[::2], sizes, strict=True):
+        draw_weights(layer, inputs**-0.5, generator)
     return nn.Sequential(*layers)
 
 

@@ -96,7 +96,7 @@ class PrivBayes:
         names = data.codec.names
         first, epsilon, second = self.noises(noise, len(names)) if len(names) > 1 else (noise, 0.0, 0.0)
         alone = data.tables([(name,) for name in names], first)
-        seen = binned(data.ask(alone), alone, schema, data.codec, self.least, data.declared)
+        seen = binned(data, data.ask(alone), alone, self.least)
         rng = np.random.default_rng(seed)
         chosen: list[Pair] = [(int(rng.integers(len(names))), ())]
         deviation = data.tables([(name,) for name in names[1:]], second).deviation if len(names) > 1 else 0.0

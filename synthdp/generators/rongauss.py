@@ -18,11 +18,11 @@ from synthdp.generators import Model, Progress, Tensors, Traits, probabilities, 
 from synthdp.generators.gaussians import one_shot
 from synthdp.generators.gaussians.class_mixture import Mixture, agreed, plain_greys, restored
 from synthdp.generators.gaussians.one_shot import Moments
-from synthdp.generators.parts.gan_model import check_label, label_place
+from synthdp.generators.parts.gan_model import CLASSES, check_label, label_option, label_place
 from synthdp.generators.parts.record_vectors import Array, Vectors
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, merged
-from synthdp.options import check, fraction, option, text, whole
+from synthdp.options import check, fraction, option, whole
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 
@@ -55,9 +55,7 @@ class RONGauss:
         4000, "rows drawn per label to make categories as frequent as the noisy tables say", whole()
     )
     mean: float = option(0.3, "share of the precision spent on the mean that records are centred at", fraction())
-    condition: str | None = option(
-        None, "label column whose values are the classes; default: the first target, if it has at most 64 codes", text()
-    )
+    condition: str | None = label_option(CLASSES)
 
     def __post_init__(self) -> None:
         check(self)

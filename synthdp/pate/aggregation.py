@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Entry, Plan
 from synthdp.pate.students import Probabilities
+from synthdp.schema.learned import nearest_counts
 from synthdp.seal import Counts, GNMax, Interactive, Labels, LNMax, Shares
 
 # Noise multiplier -> aggregator: a multiplier is Gaussian deviation or Laplace scale over the sensitivity (`Vote`).
@@ -80,22 +81,11 @@ def targets(answer: Any, teachers: int, classes: int, *, soft: bool) -> tuple[ND
             found = teachers * np.stack([1 - found, found], axis=1)
         answered = np.ones(len(found), np.bool_)
         if found.ndim == 2 and soft:
-            return nearest(found / teachers).astype(np.float32), answered
+            return np.array([nearest_counts(row, 1.0) for row in found / teachers], np.float32), answered
         labels = found.argmax(1) if found.ndim == 2 else found
     if soft:
         raise BadInput("distillation needs noisy counts: take aggregator='counts' (or 'shares' for two classes)")
     return np.eye(classes, dtype=np.float32)[labels], answered
-
-
-def nearest(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Euclidean projection of every row onto the probability simplex (Duchi et al. 2008)."""
-    ordered = -np.sort(-shares, axis=1)
-    excess = np.cumsum(ordered, axis=1) - 1
-    ranks = np.arange(1, shares.shape[1] + 1)
-    last = (ordered - excess / ranks > 0).sum(axis=1)
-    level = np.take_along_axis(excess, last[:, None] - 1, 1) / last[:, None]
-    found: NDArray[np.float64] = np.clip(shares - level, 0, None)
-    return found
 
 
 def split(queries: int, rounds: int) -> list[int]:

@@ -5,7 +5,6 @@ and a student learns from them. Everything after the votes is post-processing.
 """
 
 import contextlib
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -113,6 +112,7 @@ class PATE:
         Raises `BadInput` for frames that do not fit the schema, and for a budget too small for the plan.
         """
         _check(schema, target, budget, seed, recorder)
+        generators.warn_of_large_delta(budget, schema)
         if account is None and seed is None:
             warn_of_no_account()
         schema = replace(
@@ -210,16 +210,10 @@ def _check(schema: Schema, target: str, budget: Budget, seed: int | None, record
             "PATE learns one table, and the schema describes linked ones: join them and describe the joined table"
         )
     classes(schema, target)
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or seed < 0):
-        raise BadInput(f"seed must be a whole number of 0 or more, got {seed!r}")
+    generators.check_seed(seed)
     if recorder is not None and seed is None:
         raise BadInput(
             "a recorder sees exact votes: give a seed too, so that the run is stamped as a rehearsal and not released"
-        )
-    if isinstance(schema.units, int) and budget.delta >= 1 / schema.units:
-        warnings.warn(
-            f"budget.delta={budget.delta:g} is not below 1 / units = {1 / schema.units:.1e}: choose a smaller delta",
-            stacklevel=3,
         )
 
 

@@ -90,7 +90,9 @@ class Run:
         self._codes = public_codes(self._data.codec, self._target, self._public)
         self._map = feature_map(self._pate.features, self._data.codec, self._target)
         self._pool = self._map(self._codes)
-        teachers = self._teachers()
+        kind = kind_of(self._pate.teacher, self._data.codec, self._target, self._map)
+        teachers = self._data.partition(self._pate.teachers, kind)
+        teachers.train()
         for place, size in enumerate(self._rounds):
             progress(place, len(self._rounds), {"queries": len(self.asked), "answers": sum(map(len, self._answered))})
             self._ask(teachers, size)
@@ -98,12 +100,6 @@ class Run:
                 self._learned = self._taught()
         self._learned = self._taught()
         progress(len(self._rounds), len(self._rounds), {"queries": len(self.asked), "answers": len(self._places)})
-
-    def _teachers(self) -> Any:
-        kind = kind_of(self._pate.teacher, self._data.codec, self._target, self._map)
-        teachers = self._data.partition(self._pate.teachers, kind)
-        teachers.train()
-        return teachers
 
     @property
     def _guesses(self) -> bool:

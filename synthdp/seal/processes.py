@@ -8,7 +8,7 @@ variance sigma^2 / (W - 1), and the sum would need secure aggregation: not built
 
 import os
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,50 +26,25 @@ NO_SUMS: dict[type[Event], str] = {  # events of questions that are not additive
 }
 
 
-class Ranks(Protocol):
-    """The processes of one fit, numbered from 0; the first one charges, draws the noise and writes."""
-
-    @property
-    def rank(self) -> int:
-        """The number of this process."""
-        ...
-
-    @property
-    def world(self) -> int:
-        """How many there are."""
-        ...
-
-    def wait(self) -> None:
-        """Until all have come here: what the first one has charged may now be read."""
-        ...
-
-    def total(self, values: Any) -> Any:
-        """The sum over all processes of numbers, arrays, gradients, or lists of them."""
-        ...
-
-    def told(self, values: Any) -> Any:
-        """What the first process holds; bytes, or as for `total`, of the same shapes everywhere."""
-        ...
-
-
-class Alone:
-    """A fit in one process."""
+class Ranks:
+    """The processes of one fit, numbered from 0; the first one charges, draws the noise and writes. This is a fit in one process, which
+    passes nothing on."""
 
     rank, world = 0, 1
 
     def wait(self) -> None:
-        """Nobody to wait for."""
+        """Until all have come here: what the first one has charged may now be read."""
 
     def total(self, values: Any) -> Any:
-        """The values."""
+        """The sum over all processes of numbers, arrays, gradients, or lists of them."""
         return values
 
     def told(self, values: Any) -> Any:
-        """The values."""
+        """What the first process holds; bytes, or as for `total`, of the same shapes everywhere."""
         return values
 
 
-class Together:
+class Together(Ranks):
     """The processes of an initialised `torch.distributed` group (gloo: numbers travel as CPU tensors; nccl: on the device)."""
 
     def __init__(self) -> None:
@@ -108,7 +83,7 @@ class Together:
         return _walk(values, heard)
 
 
-ALONE = Alone()
+ALONE = Ranks()
 
 
 def joined() -> Ranks:

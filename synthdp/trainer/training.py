@@ -16,15 +16,15 @@ from torch import Tensor, nn
 from synthdp.errors import BadInput
 from synthdp.generators import Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import clipping_strategies
-from synthdp.generators.adversarial.clipping_strategies import Clipper
+from synthdp.generators.adversarial.clipping_strategies import MOST_GROUPS, Clipper, Clipping
 from synthdp.generators.parts import devices, training_state
 from synthdp.generators.parts.setting_checks import refuse_unused
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Plan, Sampled
-from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, text, whole
+from synthdp.options import check, not_negative, number, one_of, option, positive, several, text, whole
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
-from synthdp.seal import ALLOCATIONS, Buckets, Sensitive, first_line, public_rows, row_wise, tried
+from synthdp.seal import Buckets, Sensitive, first_line, public_rows, row_wise, tried
 from synthdp.trainer.architecture import NAME, loaded
 from synthdp.trainer.inputs import Inputs
 from synthdp.trainer.losses import CLASSES, Function, check_target
@@ -45,7 +45,7 @@ def _code() -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Training:
+class Training(Clipping):
     """The settings of a training, beside the module and the loss. `fit` is what a generator's is: it sees answers alone."""
 
     name: ClassVar[str] = NAME
@@ -68,7 +68,6 @@ class Training:
         "and the exact number of units)",
         one_of(*SAMPLING),
     )
-    microbatches: int | None = option(None, clipping_strategies.MICROBATCHES_HELP, whole())
     optimizer: str = option("adam", f"what follows the noisy gradients: {', '.join(OPTIMIZERS)}", one_of(*OPTIMIZERS))
     learning_rate: float = option(1e-3, "learning rate", positive(1000))
     learning_rate_end: float = option(
@@ -76,39 +75,11 @@ class Training:
     )
     momentum: float = option(0.9, "momentum, with optimizer=momentum", number("[0, 1)"))
     weight_decay: float = option(0.0, "each step takes learning_rate x weight_decay of every weight", not_negative())
-    clip: float = option(1.0, "L2 bound on a unit's gradient; where the bound changes, its first value", positive())
-    clipping: str = option(
-        "flat",
-        "; ".join(f"{name}: {meaning}" for name, meaning in clipping_strategies.STRATEGIES.items()),
-        one_of(*clipping_strategies.STRATEGIES),
-    )
     clip_groups: tuple[tuple[str, ...], ...] = option(
         (),
         "per_group, joint: names of each group's parameters, or their first parts; default: each layer is a group",
-        several(several(text(), 1, 1000), 0, 1000),
+        several(several(text(), 1, MOST_GROUPS), 0, MOST_GROUPS),
     )
-    clip_shares: tuple[float, ...] = option(
-        (), "per_group: proportions of the groups' bounds; default: equal", several(positive(), 0, 1000)
-    )
-    clip_bounds: str = option("equal", clipping_strategies.BOUNDS_HELP, one_of(*clipping_strategies.BOUNDS))
-    clip_allocation: str = option(
-        "proportional",
-        "per_group: noise in proportion to the bounds (proportional), or so that its norm is (dimension)",
-        one_of(*ALLOCATIONS),
-    )
-    clip_noises: tuple[float, ...] = option((), clipping_strategies.NOISES_HELP, several(positive(), 0, 1000))
-    clip_alphas: tuple[float, ...] = option((), clipping_strategies.ALPHAS_HELP, several(positive(), 0, 1000))
-    clip_quantile: float = option(0.5, "adaptive: share of the units that the clip should leave unchanged", fraction())
-    clip_speed: float = option(
-        0.2, "adaptive: a step multiplies the clip by exp(-clip_speed x (share - quantile))", positive()
-    )
-    clip_count_noise: float | None = option(
-        None,
-        "adaptive: deviation of the noise on the count; default: batch / 20, or 5 x the gradient's noise",
-        positive(),
-    )
-    clip_decay: float = option(0.1, "decay: ratio of the clip's last value to its first", number("(0, 1]"))
-    clip_gamma: float = option(0.01, "automatic: what is added to the norm that a gradient is divided by", positive())
     device: str = option("auto", devices.HELP, devices.RULE)
 
     def __post_init__(self) -> None:
@@ -270,13 +241,10 @@ class Descent:
         self._inputs, self._function = Inputs(codec, settings.target, device), settings.function
         trained = [parameter for parameter in self.module.parameters() if parameter.requires_grad]
         self._optimizer = OPTIMIZERS[settings.optimizer](trained, settings.learning_rate, settings.momentum)
+        self._parts: dict[str, training_state.Part] = {"module": self.module, "optimizer": self._optimizer}
         self._weight_decay = settings.weight_decay
         self.clipper = Clipper(
-            settings,
-            self.module,
-            noise,
-            deviation,
-            groups=settings.clip_groups,
+            settings, self.module, noise, deviation, steps=settings.steps, groups=settings.clip_groups
         )
 
     def loss(self, module: nn.Module, codes: Tensor) -> Tensor:
@@ -308,14 +276,9 @@ class Descent:
 
     def state(self) -> training_state.Arrays:
         """All that the next steps depend on."""
-        return {
-            **training_state.module_state("module", self.module),
-            **training_state.optimizer_state("optimizer", self._optimizer),
-            **self.clipper.state(),
-        }
+        return {**training_state.state_of(self._parts), **self.clipper.state()}
 
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
-        training_state.restore_module("module", self.module, state)
-        training_state.restore_optimizer("optimizer", self._optimizer, state)
+        training_state.restore(self._parts, state)
         self.clipper.restore(state)

@@ -9,6 +9,7 @@ import mpmath
 import numpy as np
 import pytest
 from plans import Pure
+from published_figures import abadi_figure, as_published, integer_epsilon
 from scipy.special import ndtr
 from sweeps import heavy, sweep
 
@@ -23,7 +24,7 @@ from synthdp.accounting import (
     group_epsilon,
     refusals,
 )
-from synthdp.accounting.accountants import analytic_moments, moments, pld, rdp, strong
+from synthdp.accounting.accountants import analytic_moments, moments, pld, rdp
 from synthdp.accounting.analytic_gaussian import gaussian_epsilon
 from synthdp.ledger.events import Choice, Entry, Gaussian, Laplace, Sampled
 
@@ -329,14 +330,14 @@ def test_renyi_orders_near_1_never_vanish_in_round_off(rate, noise, steps):
 
 def test_published_figures_of_strong_composition_and_moments():
     """Abadi et al. 2016, figure 2: 1.26 and 9.34; Papernot et al. 2017: 5.80; Waites 2019 (PyVacy): 3.0."""
-    assert strong.abadi_figure(0.01, 4.0, 10**4, 1e-5) == pytest.approx(9.34, abs=0.005)
-    assert strong.as_published(0.1, 100, 1e-5) == pytest.approx(5.7985, abs=5e-5)
+    assert abadi_figure(0.01, 4.0, 10**4, 1e-5) == pytest.approx(9.34, abs=0.005)
+    assert as_published(0.1, 100, 1e-5) == pytest.approx(5.7985, abs=5e-5)
     hundred = [Entry(Pure(epsilon=0.1), 100)]
-    assert epsilon(hundred, 1e-5) < epsilon(hundred, 1e-5, "strong") < strong.as_published(0.1, 100, 1e-5)
+    assert epsilon(hundred, 1e-5) < epsilon(hundred, 1e-5, "strong") < as_published(0.1, 100, 1e-5)
     abadi = [Entry(Sampled(rate=0.01, queries=(Gaussian(noise=4.0),)), 10**4)]
     pyvacy = [Entry(Sampled(rate=256 / 60000, queries=(Gaussian(noise=1.1),)), 14063)]
     for entries, printed in ((abadi, 1.26), (pyvacy, 3.01)):
-        at_integers = moments.integer_epsilon(charges(entries), 1e-5)
+        at_integers = integer_epsilon(charges(entries), 1e-5)
         assert at_integers == pytest.approx(printed, abs=0.005)
         assert epsilon(entries, 1e-5) < epsilon(entries, 1e-5, "moments") < at_integers
     # The figure is of no valid accountant: the amplification lemma gives more than rate * epsilon.

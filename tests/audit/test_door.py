@@ -5,16 +5,16 @@ import hashlib
 
 import numpy as np
 import pytest
+import white_box
 from gate import DELTA, GATE_ERROR
+from repeated_answers import NUMBERS, Choices, Grids, Numbers, Selections, Thresholds, Votes
 from scipy import stats
 from sweeps import sweep
+from vector_canaries import ACROSS, KINDS, Vectors, audit_in_one_run
 
 from synthdp import BadInput
 from synthdp.accounting.analytic_gaussian import gaussian_epsilon
 from synthdp.accounting.caps import Filter
-from synthdp.audit import one_run, white_box
-from synthdp.audit.repeated_answers import NUMBERS, Choices, Grids, Numbers, Selections, Thresholds, Votes
-from synthdp.audit.vector_canaries import ACROSS, KINDS, Vectors
 from synthdp.noise.noise import Noise
 from synthdp.noise.stream import Stream
 from synthdp.seal import best_of, vectors
@@ -395,7 +395,7 @@ def test_a_fit_that_is_stopped_under_a_cap_has_spent_the_answers_that_it_lost():
 
 
 def test_one_run_with_many_canaries_keeps_the_claim_and_shows_some_of_it():
-    found = one_run.audit_vectors(Vectors(noise=1.0), 1000, DELTA, gate_error=GATE_ERROR)
+    found = audit_in_one_run(Vectors(noise=1.0), 1000, DELTA, gate_error=GATE_ERROR)
     assert not found.contradicted
     assert 0.8 <= found.epsilon <= found.claimed
 
@@ -403,7 +403,7 @@ def test_one_run_with_many_canaries_keeps_the_claim_and_shows_some_of_it():
 def test_one_run_shows_a_claim_that_is_far_too_small():
     """Noise 6 is claimed, 1 is drawn. (Delta is small since the theorem adds 2 x canaries x delta.)"""
     attack, drawn = (Vectors(question="tables", noise=noise) for noise in (6.0, 1.0))
-    assert one_run.audit_vectors(attack, 4000, 1e-9, gate_error=GATE_ERROR, drawn=drawn).word == "contradicted"
+    assert audit_in_one_run(attack, 4000, 1e-9, gate_error=GATE_ERROR, drawn=drawn).word == "contradicted"
 
 
 def test_attacks_that_make_no_sense_are_refused():

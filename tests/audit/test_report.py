@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import white_box
+from repeated_answers import Numbers
 from sweeps import heavy
+from vector_canaries import KINDS, Vectors, audit_in_one_run
 
 from synthdp import Budget, generators
-from synthdp.audit import one_run, white_box
-from synthdp.audit.repeated_answers import Numbers
-from synthdp.audit.vector_canaries import KINDS, Vectors
 from synthdp.seal.questions import HOUSE
 
 HOME = Path(__file__).parents[2]
@@ -23,13 +23,11 @@ HOME = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def recipe():
-    sys.path.insert(0, str(HOME / "recipes"))
     spec = importlib.util.spec_from_file_location("audit_recipe", HOME / "recipes" / "audit.py")
     made = importlib.util.module_from_spec(spec)
     sys.modules["audit_recipe"] = made  # where its dataclasses look for their names
     spec.loader.exec_module(made)
     yield made
-    sys.path.remove(str(HOME / "recipes"))
     del sys.modules["audit_recipe"]
 
 
@@ -153,7 +151,7 @@ def test_a_row_names_every_figure_s_estimator_error_and_delta(recipe, noise, ver
         assert figure["valid"] is True
         assert ("error" in figure) != ("one standard error" in figure)
     assert row["found"] == max(bounds[name]["epsilon"] for name in bounds if "bound" in name)
-    once = recipe.row(recipe.at_door("tables", "", attack), *[one_run.audit_vectors(Vectors(noise=1.0), 100, 1e-5)] * 2)
+    once = recipe.row(recipe.at_door("tables", "", attack), *[audit_in_one_run(Vectors(noise=1.0), 100, 1e-5)] * 2)
     assert [figure["estimator"] for figure in once["figures"]] == ["one-run bound"]
     page = recipe.audit_page.report(result_of([{**row, "cpu_seconds": 60.0}]), list(recipe.WAYS))
     assert f"| tables | {'**' * (verdict != 'stands')}{row['found']:.1f} of 4.4" in page

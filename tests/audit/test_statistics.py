@@ -9,7 +9,7 @@ from scipy import stats
 
 from synthdp import BadInput
 from synthdp.accounting.analytic_gaussian import gaussian_epsilon
-from synthdp.audit import Claim, clopper_pearson, judge, one_run_bound, region, tune, word
+from synthdp.audit import Claim, clopper_pearson, judge, one_run, region, tune, word
 from synthdp.audit.claims import claim_of, gaussian_mu
 from synthdp.ledger.events import Capped, Choice, Entry, Gaussian, Sampled, Threshold, Vote
 
@@ -168,35 +168,35 @@ def test_one_run_p_values_are_the_theorem(canaries, guesses, correct, epsilon, d
 
     steps = [(tail(correct - i) - tail(correct)) / i for i in range(1, canaries + 1)]
     expected = min(1.0, tail(correct) + 2 * canaries * delta * max(steps))
-    assert one_run_bound.p_value(canaries, guesses, correct, epsilon, delta) == pytest.approx(expected, rel=1e-6)
+    assert one_run.p_value(canaries, guesses, correct, epsilon, delta) == pytest.approx(expected, rel=1e-6)
 
 
-def test_one_run_bounds_hold_on_randomised_response(rng):
+def test_one_runs_hold_on_randomised_response(rng):
     """Where each coin is told truly with the odds e^1 : 1, the bound passes 1 at most at the promised rate."""
     bounds = []
 
     @functools.cache  # 1,000 audits come to some sixty counts
     def bound(right):
-        return one_run_bound.epsilon_bound(200, 200, right, 0.0, 0.05)
+        return one_run.epsilon_bound(200, 200, right, 0.0, 0.05)
 
     for _ in range(1000):
         coins = rng.random(200) < 0.5
         told = np.where(rng.random(200) < math.e / (1 + math.e), coins, ~coins)
         guesses = np.where(told, 1, -1).astype(np.int8)
-        bounds.append(bound(one_run_bound.correct(guesses, coins)))
+        bounds.append(bound(one_run.correct(guesses, coins)))
     assert at_most(int((np.array(bounds) > 1.0).sum()), 1000, 0.05)
     assert 0.6 < np.median(bounds) < 1
 
 
 def test_one_run_guesses_and_bounds_follow_the_scores():
     scores = np.arange(10.0)
-    assert one_run_bound.guess(scores, 2).tolist() == [-1, -1, 0, 0, 0, 0, 0, 0, 1, 1]
-    assert one_run_bound.epsilon_bound(1000, 100, 50, DELTA, 0.05) == 0
-    rising = [one_run_bound.epsilon_bound(1000, 100, right, DELTA, 0.05) for right in (70, 80, 90, 100)]
+    assert one_run.guess(scores, 2).tolist() == [-1, -1, 0, 0, 0, 0, 0, 0, 1, 1]
+    assert one_run.epsilon_bound(1000, 100, 50, DELTA, 0.05) == 0
+    rising = [one_run.epsilon_bound(1000, 100, right, DELTA, 0.05) for right in (70, 80, 90, 100)]
     assert rising == sorted(rising)
-    assert one_run_bound.p_value(1000, 100, 100, rising[-1], DELTA) == pytest.approx(0.05, rel=1e-6)
+    assert one_run.p_value(1000, 100, 100, rising[-1], DELTA) == pytest.approx(0.05, rel=1e-6)
     with pytest.raises(BadInput, match="correct"):
-        one_run_bound.p_value(10, 5, 6, 1.0, DELTA)
+        one_run.p_value(10, 5, 6, 1.0, DELTA)
 
 
 def at_most(count, trials, rate):

@@ -81,7 +81,7 @@ def test_generated_pictures_are_bounded_as_records_are(mode, clipping):
     network, batch = critic(mode), rows(5)
     network.recentre(rows(30, seed=2), 1.0)
     generator = DPGANImages(clipping=clipping, clip=0.2)
-    clipper = Clipper(generator, network, 1.0, None)
+    clipper = Clipper(generator, network, 1.0, None, steps=generator.steps)
     slope = torch.sigmoid(network(batch).detach())
     weights = clipper.weights(network.layer_squares(batch) * slope.square())
     bounded = network if clipper._rescaled is None else clipper._rescaled.of(network)

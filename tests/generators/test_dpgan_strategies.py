@@ -215,7 +215,7 @@ def test_generated_rows_are_bounded_as_records_are(way, clip):
     changes |= {name: (2.0, 1.0, 3.0) for name in ("clip_shares", "clip_noises", "clip_alphas") if name in WAYS[way]}
     generator = settings(way, **changes)
     network, rows = discriminator()
-    clipper = Clipper(generator, network, 1.0, None)
+    clipper = Clipper(generator, network, 1.0, None, steps=generator.steps)
     weights = clipper.weights(network.layer_squares(rows))
     for place in range(len(rows)):
         row = rows[place : place + 1]
@@ -268,7 +268,7 @@ def test_joint_clipping_is_that_of_all_layers_over_their_alphas(clip, given):
     generator = settings("joint", hidden=(8, 6), clip=clip, clip_alphas=given)
     network, rows = discriminator()
     network, rows = network.double(), rows.double()
-    batch, clipper = Exactly(rows), Clipper(generator, network, 1.0, None)
+    batch, clipper = Exactly(rows), Clipper(generator, network, 1.0, None, steps=generator.steps)
     found = clipper.gradient(batch, network, lambda m, part: m(part), 0, 9.0)
     scales = alphas(generator, network)
     each = [jointly(network, rows[place : place + 1], clip * math.sqrt(3), scales) for place in range(len(rows))]
@@ -283,7 +283,7 @@ def test_joint_clipping_is_that_of_all_layers_over_their_alphas(clip, given):
 def test_joint_noise_is_its_charge_times_the_clip_and_alpha():
     generator = settings("joint", hidden=(64, 64), clip=2.0, clip_alphas=(0.5, 1.0, 4.0))
     network = Discriminator(100, (64, 64), 5, random(0))
-    clipper = Clipper(generator, network, 3.0, None)
+    clipper = Clipper(generator, network, 3.0, None, steps=generator.steps)
 
     class Nobody:
         def ask(self, question):
@@ -310,7 +310,7 @@ def test_weights_used_twice_or_not_linearly_cannot_be_clipped_jointly():
     for said, modules in cases.items():
         for module in modules:
             with pytest.raises(BadInput, match=said):
-                Clipper(settings("joint"), module, 1.0, None)
+                Clipper(settings("joint"), module, 1.0, None, steps=1)
 
 
 def test_bounds_by_dimension_and_noises_given_are_those_of_the_paper():
@@ -400,7 +400,7 @@ def test_an_adaptive_clip_finds_the_quantile(first):
     generator = settings("adaptive", clip=first, clip_quantile=0.25, clip_count_noise=20.0, hidden=(4,))
     network = torch.nn.Linear(1, 1, bias=False)
     sizes = torch.linspace(0.5, 1.5, 1000)[:, None]
-    clipper = Clipper(generator, network, 1.0, 20.0)
+    clipper = Clipper(generator, network, 1.0, 20.0, steps=generator.steps)
     draws = np.random.default_rng(0)
 
     class Everyone:

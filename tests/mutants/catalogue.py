@@ -815,7 +815,7 @@ AUDITS = (
     ),
     Mutant(
         "judged by the runs that chose the thresholds",
-        "synthdp.audit.white_box:audit",
+        "synthdp.audit.claims:judged",
         "judge(cuts, without[tuning_runs:], with_[tuning_runs:], claim, delta=delta, error=error, gate_error=gate_error)",
         "judge(cuts, without[:tuning_runs], with_[:tuning_runs], claim, delta=delta, error=error, gate_error=gate_error)",
         ("tests/audit/test_door.py::test_runs_that_chose_the_thresholds_do_not_judge",),

@@ -11,8 +11,9 @@ from sklearn.svm import LinearSVC
 
 from synthdp import BadInput
 from synthdp.pate import Estimator, Network, Selection, SemiSupervised
-from synthdp.pate.aggregation import nearest, targets
+from synthdp.pate.aggregation import targets
 from synthdp.pate.students import TrainingSet, margins
+from synthdp.schema.learned import nearest_counts
 from synthdp.seal.teachers.vote_aggregation import Labels
 
 CENTRES = np.array([[0.2, 0.2, 0.8], [0.8, 0.2, 0.2], [0.5, 0.9, 0.5]])
@@ -102,7 +103,9 @@ def test_labels_of_one_class_and_no_labels_at_all():
 def test_counts_become_the_nearest_distribution():
     rng = np.random.default_rng(0)
     noisy = rng.normal(0.3, 0.5, (50, 3))
-    found = nearest(noisy)
+    found = np.array([nearest_counts(row, 1.0) for row in noisy])
+    soft, _ = targets(noisy, 1, 3, soft=True)
+    np.testing.assert_array_equal(soft, found.astype(np.float32))
     np.testing.assert_allclose(found.sum(1), 1)
     assert (found >= 0).all()
     for _ in range(200):  # no other distribution is nearer

@@ -15,7 +15,7 @@ from clinic import make_frame, make_schema, quick
 from synthdp import BadInput, Budget, Synthesizer, load
 from synthdp.budgets import AccountFile
 from synthdp.ledger.ledger import Ledger
-from synthdp.seal.processes import ALONE, Alone, check_additive, joined
+from synthdp.seal.processes import ALONE, Ranks, check_additive, joined
 from synthdp.seal.records import seal, shard
 
 BUDGET = Budget(2.0, 1e-5)
@@ -156,7 +156,7 @@ def test_shards_are_a_partition_by_unit():
         )
 
 
-class Pair(Alone):
+class Pair(Ranks):
     """The first of two processes, of which the other one keeps silent."""
 
     rank, world = 0, 2

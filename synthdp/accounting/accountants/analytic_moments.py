@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from synthdp.accounting.accountants import rdp
-from synthdp.accounting.charges import Charges, Unproven, contributions
-from synthdp.ledger.events import Event, Gaussian, Revealed, Sampled
+from synthdp.accounting.charges import Charges, Unproven, contributions, joint_gaussian
+from synthdp.ledger.events import Event, Revealed, Sampled
 
 Array = np.ndarray
 
@@ -51,12 +51,7 @@ def divergence(event: Event) -> Array:
             f"analytic_moments has no proof for the sampler {event.sampler!r} under {event.relation}; "
             "only 'without_replacement' under replace_one is accounted"
         )
-    if len(event.queries) != 1 or not isinstance(event.queries[0], Gaussian):
-        names = ", ".join(type(query).__name__ for query in event.queries)
-        raise Unproven(
-            f"analytic_moments has no proof for a sample that is asked: {names}; only joint Gaussian queries are"
-        )
-    return _sampled(event.rate, event.queries[0].noise / contributions(event))
+    return _sampled(event.rate, joint_gaussian(event, "analytic_moments") / contributions(event))
 
 
 @lru_cache(maxsize=256)

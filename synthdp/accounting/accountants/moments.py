@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from synthdp.accounting.analytic_gaussian import divergence
-from synthdp.accounting.charges import Charges, Unproven, contributions
+from synthdp.accounting.charges import Charges, Unproven, contributions, joint_gaussian
 from synthdp.ledger.events import Capped, Choice, Event, Gaussian, Laplace, Revealed, Sampled, SmoothGaussian
 
 # ---- Log-moments of a Poisson-sampled Gaussian from their definition: sums and integrals of positive terms.
@@ -131,13 +131,6 @@ def bounds_at(charges: Charges, delta: float, orders: Sequence[int]) -> Array:
     return bounds(charges, delta)(np.array(orders, dtype=float) - 1)
 
 
-def integer_epsilon(charges: Charges, delta: float) -> float:
-    """The same at integer orders only, up to 32: what Abadi et al. 2016 computed (section 3.2). Never below `epsilon`."""
-    orders = np.arange(1.0, 33.0)
-    whole = sum((entry.count * rule(entry.event)(orders) for entry in charges.entries), np.zeros(32))
-    return max(0.0, float(np.min((whole - math.log(delta)) / orders)))
-
-
 def provenance() -> dict[str, Any]:
     """What decides the last digits: the orders."""
     return {
@@ -204,10 +197,7 @@ def _(event: Sampled) -> Moment:
     (Mironov, Talwar & Zhang 2019, theorem 5)."""
     if (event.sampler, event.relation) != ("poisson", "add_remove"):
         raise Unproven(f"moments has no proof for the sampler {event.sampler!r} under {event.relation}")
-    if len(event.queries) != 1 or not isinstance(event.queries[0], Gaussian):
-        names = ", ".join(type(query).__name__ for query in event.queries)
-        raise Unproven(f"moments has no proof for a sample that is asked: {names}; only joint Gaussian queries are")
-    noise, rate = event.queries[0].noise, event.rate
+    noise, rate = joint_gaussian(event, "moments"), event.rate
     unsampled = rule(event.queries[0])
     if not LEAST_NOISE <= noise <= MOST_NOISE:
         return unsampled

@@ -12,7 +12,7 @@ from typing import Any
 
 from synthdp.accounting.analytic_gaussian import gaussian_epsilon
 from synthdp.accounting.charges import Charges, Unproven, contributions
-from synthdp.ledger.events import Capped, Choice, Event, Gaussian, Laplace, Sampled
+from synthdp.ledger.events import Capped, Choice, Event, Gaussian, Laplace, Revealed, Sampled
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def provenance() -> dict[str, Any]:
 
 def unbounded_or(charges: Charges) -> list[tuple[Single, int]] | None:
     """Each event with its count; None where some event has no finite epsilon. Refuses what has no proof in either case."""
-    singles = [(rule(entry.event), entry.count) for entry in charges.entries if _finite(entry.event)]
+    singles = [(rule(entry.event), entry.count) for entry in charges.entries if not isinstance(entry.event, Revealed)]
     return None if charges.unbounded else singles
 
 
@@ -94,9 +94,3 @@ def _(event: Sampled) -> Single:
         return math.log(event.rate) + whole + math.log1p((1 - event.rate) / event.rate * math.exp(-whole))
 
     return Single(not shares, amplified)
-
-
-def _finite(event: Event) -> bool:
-    from synthdp.ledger.events import Revealed
-
-    return not isinstance(event, Revealed)

@@ -15,7 +15,7 @@ import numpy as np
 
 from synthdp.accounting.accountants import rdp
 from synthdp.accounting.analytic_gaussian import gaussian_epsilon
-from synthdp.accounting.charges import Charges, Unproven, contributions
+from synthdp.accounting.charges import Charges, Unproven, contributions, joint_gaussian
 from synthdp.ledger.events import Capped, Choice, Entry, Event, Gaussian, Laplace, Revealed, Sampled
 
 GRID = 1e-4  # dp-accounting's own default
@@ -145,10 +145,7 @@ def _(event: Capped) -> Loss:
 def _(event: Sampled) -> Loss:
     if event.sampler != "poisson":
         raise Unproven(f"pld has no proof for the sampler {event.sampler!r}; only 'poisson' is accounted")
-    if len(event.queries) != 1 or not isinstance(event.queries[0], Gaussian):
-        names = ", ".join(type(query).__name__ for query in event.queries)
-        raise Unproven(f"pld has no proof for a Poisson sample that is asked: {names}; only joint Gaussian queries are")
-    noise = event.queries[0].noise
+    noise = joint_gaussian(event, "pld")
     if noise < LEAST_SAMPLED_NOISE:
         return _gaussian(noise / contributions(event))
     rate = max(event.rate, LEAST_RATE)

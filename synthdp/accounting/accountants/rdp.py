@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from synthdp.accounting.analytic_gaussian import divergence
-from synthdp.accounting.charges import Charges, Unproven, contributions
+from synthdp.accounting.charges import Charges, Unproven, contributions, joint_gaussian
 from synthdp.accounting.charges import charges as charges_of
 from synthdp.accounting.repetitions import halting
 from synthdp.ledger.events import Capped, Choice, Event, Gaussian, Laplace, Sampled, Selection, SmoothGaussian
@@ -197,10 +197,7 @@ def _(event: Sampled) -> Array:
         raise Unproven(f"rdp has no proof for the sampler {event.sampler!r}; only 'poisson' is accounted")
     if event.relation != "add_remove":
         raise Unproven("rdp has no proof for Poisson sampling under replace_one; pld has")
-    if len(event.queries) != 1 or not isinstance(event.queries[0], Gaussian):
-        names = ", ".join(type(query).__name__ for query in event.queries)
-        raise Unproven(f"rdp has no proof for a Poisson sample that is asked: {names}; only joint Gaussian queries are")
-    return _sampled_gaussian(event.rate, event.queries[0].noise)
+    return _sampled_gaussian(event.rate, joint_gaussian(event, "rdp"))
 
 
 @lru_cache(maxsize=256)

@@ -9,7 +9,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +21,9 @@ from synthdp.accounting.charges import combined
 from synthdp.errors import BadInput
 from synthdp.generators.parts.setting_checks import refuse_ignored, refuse_unused
 from synthdp.ledger.events import Event, Gaussian
+from synthdp.options import fraction, number, one_of, option, positive, several, whole
 from synthdp.seal import (
+    ALLOCATIONS,
     Automatic,
     Batch,
     Counted,
@@ -46,22 +48,6 @@ Groups = tuple[tuple[str, ...], ...]  # names of parameters, or their first part
 STRONGEST = 5.0  # factor by which the penalty may scale a generated row's gradient
 
 
-class Loss(Protocol):
-    """The two halves of a discriminator's loss."""
-
-    def real(self, scores: Tensor) -> Tensor:
-        """One per record, (rows,)."""
-        ...
-
-    def slope(self, scores: Tensor) -> Tensor:
-        """Derivative of a generated row's loss by its score, (rows,)."""
-        ...
-
-    def squares(self, squares: Tensor, slope: Tensor) -> Tensor:
-        """Squared norms (layers, rows) that generated rows' clips are taken by, from those of the scores' gradients."""
-        ...
-
-
 @dataclass(frozen=True)
 class Linear:
     """-D of records, D + penalty D^2 / 2 of generated rows: at its best D is (p / q - 1) / penalty, so that the square keeps
@@ -70,12 +56,15 @@ class Linear:
     penalty: float
 
     def real(self, scores: Tensor) -> Tensor:
+        """One per record, (rows,)."""
         return -scores
 
     def slope(self, scores: Tensor) -> Tensor:
+        """Derivative of a generated row's loss by its score, (rows,)."""
         return (1 + self.penalty * scores).clamp(-STRONGEST, STRONGEST)
 
     def squares(self, squares: Tensor, slope: Tensor) -> Tensor:  # noqa: ARG002
+        """Squared norms (layers, rows) that generated rows' clips are taken by, from those of the scores' gradients."""
         return squares
 
 
@@ -92,6 +81,9 @@ class Logistic:
 
     def squares(self, squares: Tensor, slope: Tensor) -> Tensor:
         return squares * slope.square()
+
+
+Loss = Linear | Logistic
 
 
 STRATEGIES = {
@@ -117,64 +109,73 @@ APPLIES = {  # setting -> the only strategy that reads it
     "clip_alphas": "joint",
 }
 BOUNDS = {"equal": "alike", "dimension": "in proportion to the root of the number of weights"}
-BOUNDS_HELP = (
-    f"per_group: the bounds where there are no clip_shares: {'; '.join(f'{a} ({b})' for a, b in BOUNDS.items())}"
-)
-NOISES_HELP = (
-    "per_group: the noise of each layer in proportion to its bound, in place of clip_allocation; such as [1,2,4]"
-)
-ALPHAS_HELP = (
-    "joint: what each layer's gradient is divided by, best about its norm; default: in proportion to the root of the number of weights, "
-    "of mean square 1"
-)
-MICROBATCHES_HELP = (
-    "number of groups to which keyed coins deal the units of a sample; each group's mean gradient is clipped, and one unit then moves "
-    "the sum by two clips"
-)
 # The deviation of an adaptive clip's count, unless given: the expected batch over 20 (Andrew et al. 2021), or 5 times the
 # gradient's noise where that is more, so that the count never takes more than 1 % of a step's precision.
 COUNT_SHARE, COUNT_LEAST = 20, 5.0
+MOST_GROUPS = 1000
 
 
-class Rules(Protocol):
-    """What a generator lets its user choose."""
+@dataclass(frozen=True, kw_only=True)
+class Clipping:
+    """The options that say how gradients on records are clipped, of generators and of trainers."""
 
-    @property
-    def clipping(self) -> str: ...
-    @property
-    def clip(self) -> float: ...
-    @property
-    def clip_quantile(self) -> float: ...
-    @property
-    def clip_speed(self) -> float: ...
-    @property
-    def clip_count_noise(self) -> float | None: ...
-    @property
-    def clip_decay(self) -> float: ...
-    @property
-    def clip_gamma(self) -> float: ...
-    @property
-    def clip_shares(self) -> tuple[float, ...]: ...
-    @property
-    def clip_bounds(self) -> str: ...
-    @property
-    def clip_allocation(self) -> str: ...
-    @property
-    def clip_noises(self) -> tuple[float, ...]: ...
-    @property
-    def clip_alphas(self) -> tuple[float, ...]: ...
-    @property
-    def microbatches(self) -> int | None: ...
+    clip: float = option(
+        1.0, "L2 bound on a unit's gradient; where the bound changes during training, its first value", positive()
+    )
+    clipping: str = option(
+        "flat", "; ".join(f"{name}: {meaning}" for name, meaning in STRATEGIES.items()), one_of(*STRATEGIES)
+    )
+    clip_quantile: float = option(
+        0.5, "adaptive: share of the units whose gradients the clip should leave unchanged", fraction()
+    )
+    clip_speed: float = option(
+        0.2, "adaptive: each step multiplies the clip by exp(-clip_speed x (share - quantile))", positive()
+    )
+    clip_count_noise: float | None = option(
+        None,
+        "adaptive: standard deviation of the noise on the count; default: batch / 20, or 5 x the gradient's noise if that"
+        " is larger",
+        positive(),
+    )
+    clip_decay: float = option(
+        0.1, "decay: ratio of the clip's last value to its first; it falls exponentially", number("(0, 1]")
+    )
+    clip_gamma: float = option(
+        0.01, "automatic: what is added to the norm that each gradient is divided by", positive()
+    )
+    clip_shares: tuple[float, ...] = option(
+        (), "per_group: proportions of the layers' bounds; default: equal", several(positive(), 0, MOST_GROUPS)
+    )
+    clip_bounds: str = option(
+        "equal",
+        f"per_group: the bounds where there are no clip_shares: {'; '.join(f'{a} ({b})' for a, b in BOUNDS.items())}",
+        one_of(*BOUNDS),
+    )
+    clip_allocation: str = option(
+        "proportional",
+        "per_group: what follows a group's bound: its noise (proportional) or the norm of its noise (dimension)",
+        one_of(*ALLOCATIONS),
+    )
+    clip_noises: tuple[float, ...] = option(
+        (),
+        "per_group: the noise of each layer in proportion to its bound, in place of clip_allocation; such as [1,2,4]",
+        several(positive(), 0, MOST_GROUPS),
+    )
+    clip_alphas: tuple[float, ...] = option(
+        (),
+        "joint: what each layer's gradient is divided by, best about its norm; default: in proportion to the root of the number of "
+        "weights, of mean square 1",
+        several(positive(), 0, MOST_GROUPS),
+    )
+    microbatches: int | None = option(
+        None,
+        "number of groups to which keyed coins deal the units of a sample; each group's mean gradient is clipped, and one unit then "
+        "moves the sum by two clips",
+        whole(),
+    )
 
 
-class Settings(Rules, Protocol):
-    """The same, with the number of steps that it is chosen for."""
-
-    @property
-    def steps(self) -> int: ...
-
-
-def check(settings: Rules, layers: int | None = None, where: str = "generator.") -> None:
+def check(settings: Clipping, layers: int | None = None, where: str = "generator.") -> None:
     """Refuse settings that the chosen strategy would not read, two that say the same, and lists that are not of one number for each
     of the `layers`, where that is known."""
     refuse_unused(settings, "clipping", APPLIES, where)
@@ -190,7 +191,7 @@ def check(settings: Rules, layers: int | None = None, where: str = "generator.")
         )
 
 
-def rule(settings: Rules, trained: Mapping[str, int], groups: Groups = ()) -> Rule:
+def rule(settings: Clipping, trained: Mapping[str, int], groups: Groups = ()) -> Rule:
     """What happens to one gradient in one step; `trained` are the sizes of the parameters, `groups` as of `PerGroup`."""
     if settings.clipping == "automatic":
         return Automatic(gamma=settings.clip_gamma)
@@ -211,7 +212,7 @@ def dimensions(trained: Mapping[str, int], groups: Groups = ()) -> tuple[Mapping
     return places, [sum(trained[name] for name in trained if places[name] == group) for group in range(count)]
 
 
-def count_deviation(settings: Rules, expected: float | None, noise: float) -> float | None:
+def count_deviation(settings: Clipping, expected: float | None, noise: float) -> float | None:
     """sigma_b, the standard deviation of the count's noise beside a gradient of this noise; None where nothing is counted.
 
     `expected` is the public expected batch size, None where the schema does not say.
@@ -314,15 +315,16 @@ class Clipper:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: Clipping,
         module: nn.Module,
         noise: float,
         deviation: float | None,
         *,
+        steps: int,
         groups: Groups = (),
     ) -> None:
         """`groups` are names of parameters for `per_group` and `joint`, by default each layer is one."""
-        self._settings, self._multiplier, self._deviation = settings, noise, deviation
+        self._settings, self._multiplier, self._deviation, self._steps = settings, noise, deviation, steps
         trained = {name: value.numel() for name, value in module.named_parameters() if value.requires_grad}
         self._rule = rule(settings, trained, groups)
         self._bounds = layout(self._rule, trained).bounds
@@ -354,7 +356,7 @@ class Clipper:
         settings = self._settings
         self.clip = self._next
         if settings.clipping == "decay":
-            self.clip = decayed(settings.clip, step, settings.steps, settings.clip_decay)
+            self.clip = decayed(settings.clip, step, self._steps, settings.clip_decay)
         question = self.question(module, loss, step, expected)
         if self._deviation is None:
             answer: Mapping[str, Tensor] = self._asked(batch, question, beside)

@@ -19,21 +19,22 @@ from torch import Tensor, nn
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import clipping_strategies
-from synthdp.generators.adversarial.clipping_strategies import Clipper
+from synthdp.generators.adversarial.clipping_strategies import Clipper, Clipping
 from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
 from synthdp.generators.images.image_generator_network import ImageGeneratorNetwork
 from synthdp.generators.images.image_networks import Critic
 from synthdp.generators.parts import devices, training_state
-from synthdp.generators.parts.gan_model import check_label, label_place, surely_label
+from synthdp.generators.parts.gan_model import check_label, label_option, label_place, surely_label
+from synthdp.generators.parts.poisson_samples import Sampling
 from synthdp.generators.parts.setting_checks import refuse_dear, refuse_ignored, refuse_unused
 from synthdp.generators.parts.table_networks import Discriminator, average, nearest_distribution, random
 from synthdp.generators.parts.training_state import OPTIMIZERS
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan, Sampled
-from synthdp.options import check, fraction, number, one_of, option, positive, several, text, whole
+from synthdp.options import check, number, one_of, option, positive, several, whole
 from synthdp.schema.codec import Codes
-from synthdp.schema.schema import LEARN, Schema
-from synthdp.seal import ALLOCATIONS, Group, Sums
+from synthdp.schema.schema import Schema
+from synthdp.seal import Group, Sums
 
 if TYPE_CHECKING:
     from synthdp.seal import Sensitive
@@ -42,7 +43,6 @@ Array = NDArray[np.float64]
 CPU = torch.device("cpu")
 RECENTRE_EVERY = 10
 SHOW_EVERY = 25
-MODULES = ("d", "d_average")
 CLASSES, APART = "classes", "apart"
 STATISTICS = {  # McMahan, Andrew et al. 2018, section 1: metrics and statistics of the training data, of the same sample
     CLASSES: "how many records have each label, by which generated rows get theirs; with start=none",
@@ -62,57 +62,11 @@ class Terms:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GanSettings(ABC):
-    """The options that both DP-GANs have. Those without a default here have one of their own in each of them."""
+class GanSettings(Clipping, Sampling):
+    """The options that both DP-GANs have, those of `Sampling` first. Those without a default here have one of their own in each of them."""
 
-    name: ClassVar[str]
     traits: ClassVar[Traits]
 
-    steps: int
-    batch: int
-    rate: float | None = option(
-        None,
-        "Poisson sampling probability, instead of batch; required where the schema does not declare units",
-        number("[1e-9, 1]"),
-    )
-    clip: float = option(
-        1.0, "L2 bound on a unit's gradient; where the bound changes during training, its first value", positive()
-    )
-    clipping: str = option(
-        "flat",
-        "; ".join(f"{name}: {meaning}" for name, meaning in clipping_strategies.STRATEGIES.items()),
-        one_of(*clipping_strategies.STRATEGIES),
-    )
-    clip_quantile: float = option(
-        0.5, "adaptive: share of the units whose gradients the clip should leave unchanged", fraction()
-    )
-    clip_speed: float = option(
-        0.2, "adaptive: each step multiplies the clip by exp(-clip_speed x (share - quantile))", positive()
-    )
-    clip_count_noise: float | None = option(
-        None,
-        "adaptive: standard deviation of the noise on the count; default: batch / 20, or 5 x the gradient's noise if that"
-        " is larger",
-        positive(),
-    )
-    clip_decay: float = option(
-        0.1, "decay: ratio of the clip's last value to its first; it falls exponentially", number("(0, 1]")
-    )
-    clip_gamma: float = option(
-        0.01, "automatic: what is added to the norm that each gradient is divided by", positive()
-    )
-    clip_shares: tuple[float, ...] = option(
-        (), "per_group: proportions of the layers' bounds; default: equal", several(positive())
-    )
-    clip_bounds: str = option("equal", clipping_strategies.BOUNDS_HELP, one_of(*clipping_strategies.BOUNDS))
-    clip_allocation: str = option(
-        "proportional",
-        "per_group: what follows a group's bound: its noise (proportional) or the norm of its noise (dimension)",
-        one_of(*ALLOCATIONS),
-    )
-    clip_noises: tuple[float, ...] = option((), clipping_strategies.NOISES_HELP, several(positive()))
-    clip_alphas: tuple[float, ...] = option((), clipping_strategies.ALPHAS_HELP, several(positive()))
-    microbatches: int | None = option(None, clipping_strategies.MICROBATCHES_HELP, whole())
     statistics: tuple[str, ...] = option(
         (),
         "what is asked of each sample beside the gradient: "
@@ -120,13 +74,8 @@ class GanSettings(ABC):
         several(one_of(*STATISTICS)),
     )
     statistics_noise: float = option(10.0, "noise of each statistic, as a multiple of the gradient's", positive())
-    start: str
     tables: float | None
-    condition: str | None = option(
-        None,
-        "label column that the generator is conditioned on; default: the first target, if it has at most 64 codes",
-        text(),
-    )
+    condition: str | None = label_option()
     hidden: tuple[int, ...]
     latent: int
     generator_every: int = option(5, "discriminator steps per generator step", whole())
@@ -170,11 +119,6 @@ class GanSettings(ABC):
     def widths(self) -> tuple[int, ...]:
         """Of the discriminator's hidden layers."""
         return self.hidden
-
-    @property
-    @abstractmethod
-    def tells_units(self) -> bool:
-        """Whether the start tells a noisy number of units."""
 
     @property
     @abstractmethod
@@ -234,21 +178,6 @@ class GanSettings(ABC):
         """One step."""
         return Sampled(terms.rate, clipping_strategies.events(terms.noise, terms.count_deviation, terms.beside))
 
-    def sampling_rate(self, schema: Schema) -> float:
-        """`rate`, or batch / units; raises `BadInput` where the schema declares no units."""
-        if self.rate is not None:
-            if schema.units is None and not self.tells_units:
-                raise BadInput(
-                    f"{self.name} with generator.start={self.start} needs units in the schema: a count, an estimate, or learn"
-                )
-            return self.rate
-        if schema.units is None or schema.units == LEARN:
-            raise BadInput(
-                f"{self.name} needs the expected batch size: declare units in the schema (a public count or estimate of "
-                "units), or give generator.rate"
-            )
-        return min(1.0, self.batch / schema.units)
-
     def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then the adversarial game."""
         device = devices.place(self.device)
@@ -297,7 +226,7 @@ class Game(ABC):
         self.units = data.schema.units if isinstance(data.schema.units, int) else None
         self.network, self.d, self.loss, self.weight_clip = network, d, loss, weight_clip
         self.d_average = copy.deepcopy(d)
-        self.clipper = Clipper(settings, d, terms.noise, terms.count_deviation)
+        self.clipper = Clipper(settings, d, terms.noise, terms.count_deviation, steps=settings.steps)
         self.d_optimizer = OPTIMIZERS[settings.optimizer](
             d.parameters(), settings.discriminator_rate, settings.momentum
         )
@@ -396,22 +325,22 @@ class Game(ABC):
         """Descend on -D of generated rows, and on what else holds the network."""
         self.network.step(lambda rows, _: -self.d_average(rows).mean(), step)
 
+    @property
+    def parts(self) -> dict[str, training_state.Part]:
+        """The discriminator, its average and its optimiser."""
+        return {"d": self.d, "d_average": self.d_average, "d_optimizer": self.d_optimizer}
+
     def state(self) -> training_state.Arrays:
         """All that the next steps depend on, as arrays: `restore` in a new game of the same settings goes on from there."""
         arrays = {**self.network.state(), "units": np.array([self.units or 0], np.float64)}
-        for name in MODULES:
-            arrays.update(training_state.module_state(name, getattr(self, name)))
-        arrays.update(training_state.optimizer_state("d_optimizer", self.d_optimizer))
-        arrays.update(self.clipper.state())
+        arrays |= {**training_state.state_of(self.parts), **self.clipper.state()}
         return arrays if CLASSES not in self.settings.statistics else {**arrays, CLASSES: self.classes.copy()}
 
     def restore(self, state: training_state.State) -> None:
         """The inverse of `state`."""
         self.network.restore(state)
         self.units = int(state["units"][0]) or None
-        for name in MODULES:
-            training_state.restore_module(name, getattr(self, name), state)
-        training_state.restore_optimizer("d_optimizer", self.d_optimizer, state)
+        training_state.restore(self.parts, state)
         self.clipper.restore(state)
         self.classes = np.array(state.get(CLASSES, self.classes), np.float64)
 

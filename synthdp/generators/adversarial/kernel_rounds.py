@@ -21,12 +21,12 @@ from torch import Tensor
 from synthdp.errors import BadInput
 from synthdp.generators import Progress, Traits
 from synthdp.generators.parts import devices, training_state
-from synthdp.generators.parts.gan_model import check_label, label_place
+from synthdp.generators.parts.gan_model import check_label, label_option, label_place
 from synthdp.generators.parts.noisy_tables import Tables
 from synthdp.generators.parts.table_networks import WIDTH
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Event
-from synthdp.options import check, fraction, number, option, positive, several, text, whole
+from synthdp.options import check, fraction, number, option, positive, several, whole
 from synthdp.schema.schema import Schema
 from synthdp.seal import Kernel, MeanEmbeddings, Shares, public_embedding
 
@@ -40,7 +40,7 @@ MOST_ASKED = 20_000  # queries of a whole fit whose covariances are inverted
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelSettings(ABC):
+class KernelSettings:
     """The options that kernel teachers of tables and of images both have. Those without a default here have one of their own in each
     of them."""
 
@@ -53,11 +53,7 @@ class KernelSettings(ABC):
     queries: int
     steps: int
     tables: float
-    condition: str | None = option(
-        None,
-        "label column that the generator is conditioned on; default: the first target, if it has at most 64 codes",
-        text(),
-    )
+    condition: str | None = label_option()
     hidden: tuple[int, ...] = option((128, 128), "widths of the generator's hidden layers", several(WIDTH, 1))
     fake_batch: int = option(512, "generated records per generator step", whole())
     generator_rate: float = option(
@@ -75,14 +71,10 @@ class KernelSettings(ABC):
         if self.rounds * self.queries > MOST_ASKED:
             raise BadInput(f"generator.rounds x generator.queries must be at most {MOST_ASKED:,}")
 
-    # What each of the two says for itself.
-
     @property
-    @abstractmethod
     def tells_units(self) -> bool:
-        """Whether the start tells a noisy number of units."""
-
-    # What they share.
+        """Whether the start tells a noisy number of units; class Gaussians do not."""
+        return False
 
     def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
         """The label is a column, the number of teachers follows from something, and the device is there."""

@@ -1,9 +1,9 @@
 """The generator network of a game on tables: how it trains, the noisy answers that it starts at and is held to, and its average."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from synthdp.generators.parts.gan_model import Shape, network
 from synthdp.generators.parts.noisy_tables import Tables
 from synthdp.generators.parts.table_networks import Blocks, Network, draw_latent, with_label
 from synthdp.ledger.events import Entry, Gaussian, Plan
+from synthdp.options import fraction, one_of, option
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 
@@ -25,15 +26,23 @@ if TYPE_CHECKING:
     from synthdp.seal import Sensitive
 
 STARTS = ("mixture", *noisy_tables.STARTS)
-START_HELP = (
-    "noisy answers that the generator starts from: mixture (the fit of generator mixture, which the network retouches), label (label x "
-    "column), columns (one-way) or none"
-)
 LEAST = 1e-7  # of a probability of a component
 CALIBRATION_ROUNDS, CALIBRATION_BATCHES, CALIBRATION_ROWS = 8, 32, 8192
 
 # rows (rows, width) and one-hot labels (rows, labels), which are on the CPU: what was drawn there need not be fetched -> a loss
 Judgement = Callable[[Tensor, Tensor], Tensor]
+
+
+def start_option(default: str, more: str = "") -> Any:
+    """The option `start`."""
+    told = "noisy answers that the generator starts from: mixture (the fit of generator mixture, which the network retouches), label "
+    return option(default, f"{told}(label x column), columns (one-way) or none{more}", one_of(*STARTS))
+
+
+def tables_option(shares: Mapping[str, float]) -> Any:
+    """The option `tables`, whose default follows from the start."""
+    told = ", ".join(f"{share:g} for {start}" for start, share in shares.items())
+    return option(None, f"share of the precision spent on the start, in (0, 1); default: {told}", fraction())
 
 
 class Settings(Shape, Protocol):

@@ -1,19 +1,21 @@
 """The generator network of a game on images: how it trains, the start that it retouches, and what a fit returns."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from synthdp.generators import Tensors, check_distributions, check_tensors
+from synthdp.generators import Tensors
 from synthdp.generators.adversarial.table_generator_network import Judgement
 from synthdp.generators.classgauss import ClassGauss
 from synthdp.generators.gaussians.class_mixture import Mixture
 from synthdp.generators.images.image_networks import LatentGenerator, ResidualGenerator, principal_axes
 from synthdp.generators.images.pixel_rows import PixelLayout, Source
 from synthdp.generators.parts import devices, training_state
+from synthdp.generators.parts.gan_model import labels_of
 from synthdp.generators.parts.table_networks import nearest_distribution, random
 from synthdp.ledger.events import Entry, Gaussian, Plan
 from synthdp.schema.codec import Codec
@@ -197,15 +199,10 @@ def network_of(settings: Settings, layout: PixelLayout, generator: torch.Generat
 def restored(settings: Settings, schema: Schema, tensors: Tensors, label: int | None) -> ImageModel:
     """The model with these `tensors`; raises `BadInput` where names or shapes do not fit."""
     layout = PixelLayout.of(Codec(schema), label)
-    shapes = training_state.implied(lambda: network_of(settings, layout, None))
     mixture = begun(settings, schema, tensors) if settings.start == "gauss" else None
     own = {name: value for name, value in tensors.items() if not name.startswith(MIXTURE)}
-    check_tensors(own, {**shapes, "labels": (layout.labels,)})
-    check_distributions(own, ["labels"])
-    made = network_of(settings, layout, random(0))
-    made.load_state_dict({name: torch.from_numpy(np.array(own[name], np.float32)) for name in shapes})
-    labels = torch.from_numpy(np.array(own["labels"], np.float32))
-    source = Source(layout=layout, labels=labels, mixture=mixture, latent=settings.latent)
+    made = training_state.rebuilt(partial(network_of, settings, layout), own, {"labels": (layout.labels,)})
+    source = Source(layout=layout, labels=labels_of(own), mixture=mixture, latent=settings.latent)
     return ImageModel(schema=schema, source=source, network=made)
 
 

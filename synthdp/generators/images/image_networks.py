@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from synthdp.generators.images.pixel_rows import PixelLayout, in_range
-from synthdp.generators.parts.table_networks import SLOPE
+from synthdp.generators.parts.table_networks import SLOPE, Scorer, draw_weights
 
 KERNEL, STRIDE, PADDING = 4, 2, 1
 
 
-class Critic(nn.Module):
+class Critic(Scorer):
     """A discriminator of pictures, (rows, pixels + labels) -> (rows,) scores: convolutions of stride 2, or linear layers on
     values, or on their coefficients in a public basis (`lens`), then one linear layer to the common output and the labels'.
 
@@ -47,31 +47,16 @@ class Critic(nn.Module):
             last = hidden[-1]
         self.layers = nn.ModuleList([*layers, nn.Linear(last, 1 + layout.labels)])
         self._flat = [isinstance(layer, nn.Linear) for layer in self.layers]
-        for place, layer in enumerate(self._known()):
+        for place, layer in enumerate(self.known()):
             inputs = layout.pixels if convolutional and place == 0 else layer.weight[0].numel()
             if self._centred(place):
                 self.register_buffer(f"centre{place}", torch.zeros(inputs))
-        _begin(self._known(), generator, last=0.1)
-
-    def forward(self, rows: Tensor) -> Tensor:
-        """Scores."""
-        return self._pass(rows)[0]
-
-    def layer_squares(self, rows: Tensor) -> Tensor:
-        """Squared norms of the gradient of each row's score, by layer, (layers, rows)."""
-        scores, inputs, outputs = self._pass(rows)
-        gradients = torch.autograd.grad(scores.sum(), outputs)
-        triples = zip(self._known(), inputs, gradients, strict=True)
-        return torch.stack([_squares(layer, x, gradient) for layer, x, gradient in triples]).detach()
-
-    def layer_parameters(self) -> list[list[nn.Parameter]]:
-        """The parameters of each layer, in the order of `layer_squares`."""
-        return [list(layer.parameters()) for layer in self._known()]
+        _begin(self.known(), generator, last=0.1)
 
     def steepness(self, rows: Tensor) -> Tensor:
         """Squared norm of the gradient of each row's score by what the first layer sees, (rows,), to be descended on."""
         rows = rows.detach().requires_grad_()
-        scores, inputs, _ = self._pass(rows)
+        scores, inputs, _ = self.passed(rows)
         (gradient,) = torch.autograd.grad(scores.sum(), inputs[:1], create_graph=True)
         return gradient.flatten(1).square().sum(1)
 
@@ -84,14 +69,14 @@ class Critic(nn.Module):
     def recentre(self, rows: Tensor, share: float, *others: "Critic") -> None:
         """Move the centres towards the means over generated `rows`, of `others` alike. Scores stay what they are, but for
         those of convolutions, whose input is therefore centred once, before the first step."""
-        _, inputs, _ = self._pass(rows)
+        _, inputs, _ = self.passed(rows)
         for place, x in enumerate(inputs):
             first = self._convolutional and place == 0
             if not self._centred(place) or (first and share < 1):
                 continue
             mean = self._layout.flat(x.mean(0, keepdim=True))[0] if first else x.mean(0)
             for network in (self, *others):
-                layer = network._known()[place]
+                layer = network.known()[place]
                 if not first:
                     layer.bias.add_(layer.weight @ (share * mean))
                 network.get_buffer(f"centre{place}").add_(share * mean)
@@ -99,17 +84,14 @@ class Critic(nn.Module):
     def _centred(self, place: int) -> bool:
         return place == 0 or self._flat[place]
 
-    def _known(self) -> list[Any]:
-        return list(self.layers)
-
-    def _pass(self, rows: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    def passed(self, rows: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Scores, and what went into and came out of each layer."""
         values, label = self._layout.split(rows)
         if isinstance(self.lens, Tensor):
             values = values.to(self.lens.dtype) @ self.lens
         inputs: list[Tensor] = []
         outputs: list[Tensor] = []
-        for place, layer in enumerate(self._known()):
+        for place, layer in enumerate(self.known()):
             if outputs:
                 values = functional.leaky_relu(outputs[-1], SLOPE)
             if self._flat[place]:
@@ -122,6 +104,14 @@ class Critic(nn.Module):
             outputs.append(layer(values))
         scores = outputs[-1]
         return scores[:, 0] + (scores[:, 1:] * label).sum(1), inputs, outputs
+
+    def squares(self, layer: Any, x: Tensor, gradient: Tensor) -> Tensor:
+        """Also of convolutions."""
+        if isinstance(layer, nn.Linear):
+            return super().squares(layer, x, gradient)
+        places = functional.unfold(x, KERNEL, padding=PADDING, stride=STRIDE)  # rows, in * kernel, places
+        gradient = gradient.flatten(2)  # rows, out, places
+        return torch.bmm(gradient, places.mT).square().sum((1, 2)) + gradient.sum(2).square().sum(1)
 
 
 class LatentGenerator(nn.Module):
@@ -243,15 +233,6 @@ def principal_axes(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return (axes / largest).float(), (largest[:, None] * axes.T).float()
 
 
-def _squares(layer: nn.Module, x: Tensor, gradient: Tensor) -> Tensor:
-    """Squared norm of each row's gradient of weight and bias, (rows,)."""
-    if isinstance(layer, nn.Linear):
-        return (x.square().sum(1) + 1) * gradient.square().sum(1)
-    places = functional.unfold(x, KERNEL, padding=PADDING, stride=STRIDE)  # rows, in * kernel, places
-    gradient = gradient.flatten(2)  # rows, out, places
-    return torch.bmm(gradient, places.mT).square().sum((1, 2)) + gradient.sum(2).square().sum(1)
-
-
 def _shrunk(side: int, times: int) -> int:
     """What that many convolutions leave of a side."""
     for _ in range(times):
@@ -260,9 +241,6 @@ def _shrunk(side: int, times: int) -> int:
 
 
 def _begin(layers: Sequence[Any], generator: torch.Generator | None, last: float) -> None:
-    with torch.no_grad():
-        for place, layer in enumerate(layers):
-            scale = last if place == len(layers) - 1 else 2**0.5
-            layer.weight.normal_(0, scale * layer.weight[0].numel() ** -0.5, generator=generator)
-            if layer.bias is not None:
-                layer.bias.zero_()
+    for place, layer in enumerate(layers):
+        scale = last if place == len(layers) - 1 else 2**0.5
+        draw_weights(layer, scale * layer.weight[0].numel() ** -0.5, generator)

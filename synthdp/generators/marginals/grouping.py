@@ -11,18 +11,22 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.generators import distributions
+from synthdp.errors import BadInput
+from synthdp.generators import Tensors, check_tensors, distributions
 from synthdp.generators.marginals.product_mixture import allotted
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN, Boolean, Categorical, Column, Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import Allowed, Shares
 from synthdp.seal import MOST_RECORDS, Marginals
+
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -32,6 +36,7 @@ CLEAR = 4.0  # how many deviations of a half's noise its bin must hold to be hal
 EMPTY = 2.0  # deviations: bins at both ends of a number's bounds that together hold less are taken to be empty; tried on made-up columns
 BEYOND = 0.5  # they must also reach beyond the bins between them by this share of those bins' joint width
 MOST_GROUPS = 64  # of a column that is counted alone
+UNFIT = "the model's groups or network do not fit the columns of its schema"
 FEWER = 1.25  # where there are too many groups, what each holds at least is raised by so much
 
 
@@ -386,28 +391,54 @@ def bounds_learned(declared: Schema) -> set[str]:
     return {column.name for column in declared.columns if getattr(column, "bounds", None) == LEARN}
 
 
-def binned(
-    counts: list[Array],
-    question: Marginals,
-    schema: Schema,
-    codec: Codec,
-    least: float,
-    declared: Schema,
-) -> Binned:
+def binned(data: "Sensitive", counts: list[Array], question: Marginals, least: float) -> Binned:
     """From the answer to `question`, every column alone: groups that hold at least `least` deviations of its noise each, at most
     about `MOST_GROUPS` of a column."""
     total = float(np.average([each.sum() for each in counts], weights=[1 / len(each) for each in counts]))
     total = min(max(1.0, total), MOST_RECORDS / 2)
-    floor = min(least * question.deviation, total / 2)
-    learned = bounds_learned(declared)
+    floor, learned = min(least * question.deviation, total / 2), bounds_learned(data.declared)
     groups = tuple(
-        grouped(Counts.of(each, question.deviation), column, codec, floor, MOST_GROUPS, learned=column.name in learned)
-        for each, column in zip(counts, schema.coded, strict=True)
+        grouped(Counts.of(each, question.deviation), one, data.codec, floor, MOST_GROUPS, learned=one.name in learned)
+        for each, one in zip(counts, data.schema.coded, strict=True)
     )
     columns = tuple(
         np.bincount(group.of, each, group.count).astype(np.float64) for group, each in zip(groups, counts, strict=True)
     )
     return Binned(groups=groups, columns=columns, deviation=question.deviation, total=total)
+
+
+# ---- Groups as arrays of a model, and back.
+
+
+def tensors_of(groups: Sequence[Groups]) -> Tensors:
+    """The arrays of the groups of every column."""
+    arrays: Tensors = {}
+    for place, each in enumerate(groups):
+        arrays |= {f"of.{place}": each.of.astype(np.float64), f"within.{place}": each.within}
+    return arrays
+
+
+def groups_of(tensors: Tensors, sizes: Sequence[int]) -> tuple[Groups, ...]:
+    """The groups of columns of these sizes, from a model's arrays; raises `BadInput` where they do not fit."""
+    shapes = {f"{kind}.{place}": (size,) for place, size in enumerate(sizes) for kind in ("of", "within")}
+    check_tensors({name: tensors[name] for name in shapes if name in tensors}, shapes)
+    found = tuple(
+        Groups(
+            of=whole_numbers(tensors[f"of.{place}"], size), within=np.asarray(tensors[f"within.{place}"], np.float64)
+        )
+        for place, size in enumerate(sizes)
+    )
+    if not all(each.shared for each in found):
+        raise BadInput(UNFIT)
+    return found
+
+
+def whole_numbers(values: NDArray[np.generic], most: int) -> NDArray[np.int64]:
+    """Numbers of a model's array as whole ones below `most`; raises `BadInput` where they are not."""
+    found = np.asarray(values, np.int64)
+    if (found != values).any() or found.min(initial=0) < 0 or found.max(initial=0) >= max(most, 1):
+        raise BadInput(UNFIT)
+    return found
 
 
 # ---- A condition on codes as an event of their groups, and codes of groups as the condition leaves them.

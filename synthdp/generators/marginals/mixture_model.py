@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors, check_distributions, check_tensors
-from synthdp.generators.marginals.grouping import Groups, code_of, events
+from synthdp.generators.marginals.grouping import Groups, code_of, events, groups_of, tensors_of
 from synthdp.generators.marginals.product_mixture import Products
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
@@ -91,9 +91,7 @@ class MixtureModel:
         arrays |= {"cells": np.array([self.cells])} if self.cells else {}
         features = beside(self.schema, self.labels)
         arrays |= {f"column.{name}": column for name, column in zip(features, self.products.columns, strict=True)}
-        for place, each in enumerate(self.groups):
-            arrays |= {f"of.{place}": each.of.astype(np.float64), f"within.{place}": each.within}
-        return arrays
+        return {**arrays, **tensors_of(self.groups)}
 
 
 def restored(schema: Schema, tensors: Tensors) -> "MixtureModel":
@@ -103,37 +101,16 @@ def restored(schema: Schema, tensors: Tensors) -> "MixtureModel":
     labels = tuple(column.name for column in schema.coded if f"column.{column.name}" not in tensors)
     if not set(labels) <= set(schema.targets):
         raise BadInput("the model lacks columns of its schema that are no targets")
-    features = beside(schema, labels)
-    shapes: dict[str, tuple[int, ...]] = (
-        {"weights": tensors["weights"].shape} if "weights" in tensors else {"weights": (0,)}
-    )
-    components = shapes["weights"][0] if shapes["weights"] else 0
-    for place, size in enumerate(codec.sizes):
-        shapes |= {f"of.{place}": (size,), f"within.{place}": (size,)}
-    counts = [
-        int(tensors[f"of.{place}"].max(initial=0)) + 1 if f"of.{place}" in tensors else 0
-        for place in range(len(codec.sizes))
-    ]
-    if any(not 0 < count <= size for count, size in zip(counts, codec.sizes, strict=True)):
-        raise BadInput("the model's groups do not fit the columns of its schema")
+    features, groups = beside(schema, labels), groups_of(tensors, codec.sizes)
+    counts = {name: each.count for name, each in zip(codec.names, groups, strict=True)}
+    weights = tensors["weights"].shape if "weights" in tensors else (0,)
+    components = weights[0] if weights else 0
+    shapes = {"weights": weights, "label": (components, math.prod(counts[name] for name in labels))}
+    shapes |= {f"column.{name}": (components, counts[name]) for name in features}
     shapes |= {"cells": (1,)} if "cells" in tensors else {}
-    together = math.prod(counts[codec.names.index(name)] for name in labels)
-    shapes["label"] = (components, together)
-    shapes |= {f"column.{name}": (components, counts[codec.names.index(name)]) for name in features}
-    check_tensors(tensors, shapes)
+    known = tensors_of(groups)
+    check_tensors({name: value for name, value in tensors.items() if name not in known}, shapes)
     check_distributions(tensors, ["weights", "label", *(f"column.{name}" for name in features)])
-    groups = tuple(
-        Groups(
-            of=np.asarray(tensors[f"of.{place}"], np.int64),
-            within=np.asarray(tensors[f"within.{place}"], np.float64),
-        )
-        for place in range(len(codec.sizes))
-    )
-    if any(
-        each.of.min(initial=0) < 0 or (each.of != tensors[f"of.{place}"]).any() or not each.shared
-        for place, each in enumerate(groups)
-    ):
-        raise BadInput("the model's groups do not fit the columns of its schema")
     columns = tuple(np.asarray(tensors[f"column.{name}"], np.float64) for name in features)
     products = Products(
         weights=np.asarray(tensors["weights"], np.float64),

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors, check_distributions, check_tensors
-from synthdp.generators.marginals.grouping import Groups, code_of, events
+from synthdp.generators.marginals.grouping import Groups, code_of, events, groups_of, tensors_of, whole_numbers
 from synthdp.generators.marginals.junction_tree import Network, given
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
@@ -63,42 +62,27 @@ class NetworkModel:
         for column, parents in enumerate(self.network.parents):
             places[column, list(parents)] = np.arange(1, len(parents) + 1)
         arrays: Tensors = {"order": np.array(self.network.order, np.float64), "parents": places}
-        for column, (groups, table) in enumerate(zip(self.groups, self.network.tables, strict=True)):
-            arrays |= {f"of.{column}": groups.of.astype(np.float64), f"within.{column}": groups.within}
-            arrays[f"table.{column}"] = table
-        return arrays
+        tables = {f"table.{column}": table for column, table in enumerate(self.network.tables)}
+        return {**arrays, **tensors_of(self.groups), **tables}
 
 
 def restored(schema: Schema, tensors: Tensors) -> NetworkModel:
     """The model that `tensors` are of; raises `BadInput` where names, shapes or numbers do not fit."""
     sizes = Codec(schema).sizes
     d = len(sizes)
+    groups = groups_of(tensors, sizes)
     shapes: dict[str, tuple[int, ...]] = {"order": (d,), "parents": (d, d)}
-    for column, size in enumerate(sizes):
-        shapes |= {f"of.{column}": (size,), f"within.{column}": (size,)}
-    check_tensors({name: value for name, value in tensors.items() if not name.startswith("table.")}, shapes)
-    groups = tuple(
-        Groups(of=_whole(tensors[f"of.{column}"], size), within=np.asarray(tensors[f"within.{column}"], np.float64))
-        for column, size in enumerate(sizes)
-    )
-    order = tuple(_whole(tensors["order"], d).tolist())
-    places = _whole(tensors["parents"], d + 1)
+    check_tensors({name: tensors[name] for name in shapes if name in tensors}, shapes)
+    order = tuple(whole_numbers(tensors["order"], d).tolist())
+    places = whole_numbers(tensors["parents"], d + 1)
     parents = tuple(tuple(np.flatnonzero(row)[np.argsort(row[row > 0])].tolist()) for row in places)
     before = {column: set(order[: order.index(column)]) for column in order}
     if sorted(order) != list(range(d)) or any(not before[column].issuperset(parents[column]) for column in range(d)):
         raise BadInput("the model's network does not name every column once, parents first; the release was altered")
     counts = [each.count for each in groups]
-    shapes |= {f"table.{column}": (*(counts[p] for p in parents[column]), counts[column]) for column in range(d)}
-    check_tensors(tensors, shapes)
-    tables = tuple(np.asarray(tensors[f"table.{column}"], np.float64) for column in range(d))
-    check_distributions(tensors, [f"table.{column}" for column in range(d)])
-    if not all(each.shared for each in groups):
-        raise BadInput("the model's groups do not fit the columns of its schema")
+    names = {f"table.{column}": (*(counts[p] for p in parents[column]), counts[column]) for column in range(d)}
+    known = {*shapes, *tensors_of(groups)}
+    check_tensors({name: value for name, value in tensors.items() if name not in known}, names)
+    tables = tuple(np.asarray(tensors[name], np.float64) for name in names)
+    check_distributions(tensors, names)
     return NetworkModel(schema, groups, Network(order=order, parents=parents, tables=tables))
-
-
-def _whole(values: NDArray[np.generic], most: int) -> NDArray[np.int64]:
-    found = np.asarray(values, np.int64)
-    if (found != values).any() or found.min(initial=0) < 0 or found.max(initial=0) >= max(most, 1):
-        raise BadInput("the model's groups or network do not fit the columns of its schema")
-    return found

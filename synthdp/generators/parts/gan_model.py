@@ -2,16 +2,17 @@
 them."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from synthdp.errors import BadInput
-from synthdp.generators import Tensors, check_distributions, check_tensors
+from synthdp.generators import Tensors, check_distributions
 from synthdp.generators.parts.table_networks import Blocks, Network, draw_latent, random, with_label
-from synthdp.generators.parts.training_state import implied
+from synthdp.generators.parts.training_state import rebuilt
+from synthdp.options import option, text
 from synthdp.schema.codec import Codec
 from synthdp.schema.coders import coder_of
 from synthdp.schema.schema import Schema
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 ROWS = 4096  # sampled at a time
 MOST_LABELS = 64  # a target with more codes than this is a column like any other
+FIRST_TARGET = f"the first target, if it has at most {MOST_LABELS} codes"
+CLASSES = "whose values are the classes"  # what a label column is to a generator of classes
 
 
 class Shape(Protocol):
@@ -73,6 +76,11 @@ def check_widths(tensors: Tensors, hidden: tuple[int, ...]) -> None:
         raise BadInput(
             f"the model's layers have widths {widths}, but its settings give {hidden}; the release was altered"
         )
+
+
+def label_option(role: str = "that the generator is conditioned on", default: str = FIRST_TARGET) -> Any:
+    """The option that names the label column: what it is for, and what None stands for."""
+    return option(None, f"label column {role}; default: {default}", text())
 
 
 def check_label(condition: str | None, schema: Schema, *, beside: bool = False) -> None:
@@ -128,13 +136,12 @@ def restored(
     components = len(tensors["logs"]) if mixed and "logs" in tensors and tensors["logs"].ndim == 2 else 0
     if mixed and not components:
         raise BadInput("generator.start=mixture, but the model holds no mixture; the release was altered")
-    shapes = implied(lambda: network(settings, sizes, label, None, components))
-    check_tensors(tensors, {**shapes, "labels": (1 if label is None else sizes[label],)})
+    labels = {"labels": (1 if label is None else sizes[label],)}
+    made = rebuilt(lambda stream: network(settings, sizes, label, stream, components), tensors, labels)
+    return NetworkModel(schema, made, labels_of(tensors), label, settings.latent)
+
+
+def labels_of(tensors: Tensors) -> Tensor:
+    """The distribution of the label; raises `BadInput` where it is none."""
     check_distributions(tensors, ["labels"])
-    made = network(settings, sizes, label, random(0), components)
-    made.load_state_dict({name: _float32(tensors[name]) for name in shapes})
-    return NetworkModel(schema, made, _float32(tensors["labels"]), label, settings.latent)
-
-
-def _float32(array: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]") -> Tensor:
-    return torch.from_numpy(np.array(array, dtype=np.float32))
+    return torch.from_numpy(np.array(tensors["labels"], np.float32))

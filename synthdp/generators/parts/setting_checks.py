@@ -1,7 +1,7 @@
 """Checks of settings that several generators share."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from synthdp.errors import BadInput
@@ -11,12 +11,16 @@ from synthdp.ledger.events import Plan
 from synthdp.schema.schema import Schema
 
 
+def changed(settings: Any, names: Iterable[str]) -> list[str]:
+    """Which of these settings are not at their defaults."""
+    defaults = {field.name: field.default for field in dataclasses.fields(settings)}
+    return [name for name in names if getattr(settings, name) != defaults[name]]
+
+
 def refuse_ignored(settings: Any, names: Sequence[str], given: str, where: str = "generator.") -> None:
     """Raise `BadInput` where a setting was changed that is not read because of another one, `given` as the user wrote it."""
-    defaults = {field.name: field.default for field in dataclasses.fields(settings)}
-    for name in names:
-        if getattr(settings, name) != defaults[name]:
-            raise BadInput(f"{where}{name} would be ignored with {given}: leave one of them out")
+    for name in changed(settings, names):
+        raise BadInput(f"{where}{name} would be ignored with {given}: leave one of them out")
 
 
 def refuse_unused(settings: Any, choice: str, applies: Mapping[str, str], where: str = "generator.") -> None:
@@ -25,12 +29,10 @@ def refuse_unused(settings: Any, choice: str, applies: Mapping[str, str], where:
     `settings` is a dataclass; `applies` maps a setting to the one value of `choice` that reads it; `where` stands before its name.
     """
     chosen = getattr(settings, choice)
-    defaults = {field.name: field.default for field in dataclasses.fields(settings)}
-    for name, reader in applies.items():
-        if chosen != reader and getattr(settings, name) != defaults[name]:
-            raise BadInput(
-                f"{where}{name} applies to {choice}={reader} and would be ignored with {choice}={chosen}; leave it out"
-            )
+    for name in changed(settings, [name for name, reader in applies.items() if reader != chosen]):
+        raise BadInput(
+            f"{where}{name} applies to {choice}={applies[name]} and would be ignored with {choice}={chosen}; leave it out"
+        )
 
 
 def refuse_dear(name: str, plan: Plan, schema: Schema, budget: Budget) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -56,7 +57,48 @@ def gumbel(shape: Sequence[int], generator: torch.Generator) -> Tensor:
     return -torch.empty(tuple(shape)).exponential_(generator=generator).clamp_min_(1e-30).log_()
 
 
-class Discriminator(nn.Module):
+class Scorer(nn.Module):
+    """A discriminator whose layers tell each row's gradient by what goes into and comes out of them."""
+
+    layers: nn.ModuleList
+
+    def passed(self, rows: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Scores (rows,), and what went into and came out of each layer."""
+        raise NotImplementedError
+
+    def squares(self, layer: Any, x: Tensor, gradient: Tensor) -> Tensor:  # noqa: ARG002
+        """Squared norm of each row's gradient of weight and bias, (rows,): here of linear layers."""
+        return (x.square().sum(1) + 1) * gradient.square().sum(1)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Scores."""
+        return self.passed(rows)[0]
+
+    def layer_squares(self, rows: Tensor) -> Tensor:
+        """Squared norms of the gradient of each row's score, by layer, (layers, rows)."""
+        scores, inputs, outputs = self.passed(rows)
+        gradients = torch.autograd.grad(scores.sum(), outputs)
+        triples = zip(self.known(), inputs, gradients, strict=True)
+        return torch.stack([self.squares(*each) for each in triples]).detach()
+
+    def layer_parameters(self) -> list[list[nn.Parameter]]:
+        """The parameters of each layer, in the order of `layer_squares`."""
+        return [list(layer.parameters()) for layer in self.known()]
+
+    def known(self) -> list[Any]:
+        """The layers."""
+        return list(self.layers)
+
+
+@torch.no_grad()
+def draw_weights(layer: Any, deviation: float, generator: torch.Generator | None) -> None:
+    """Weights of this deviation around 0, and biases of 0 if there are any."""
+    layer.weight.normal_(0, deviation, generator=generator)
+    if layer.bias is not None:
+        layer.bias.zero_()
+
+
+class Discriminator(Scorer):
     """An MLP from one-hot rows to one score, (rows, width) -> (rows,).
 
     Inputs and hidden activations are centred by means over *generated* rows (public): records then share less of their
@@ -69,34 +111,15 @@ class Discriminator(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         for place, size in enumerate(sizes[:-1]):
             self.register_buffer(f"centre{place}", torch.zeros(size))
-        with torch.no_grad():
-            for place, layer in enumerate(self._linear()):
-                fan = columns if place == 0 else layer.in_features  # a one-hot row has `columns` ones
-                scale = 0.1 if place == len(hidden) else 1.0
-                layer.weight.normal_(0, scale * fan**-0.5, generator=generator)
-                layer.bias.zero_()
+        for place, layer in enumerate(self.known()):
+            fan = columns if place == 0 else layer.in_features  # a one-hot row has `columns` ones
+            draw_weights(layer, (0.1 if place == len(hidden) else 1.0) * fan**-0.5, generator)
 
-    def forward(self, rows: Tensor) -> Tensor:
-        """Scores."""
-        return self._pass(rows)[0]
-
-    def norms(self, rows: Tensor) -> Tensor:
-        """L2 norm of the gradient of each row's score, (rows,)."""
-        return self.layer_squares(rows).sum(0).sqrt()
-
-    def layer_squares(self, rows: Tensor) -> Tensor:
-        """Squared norms by layer, (layers, rows): inputs' norms times output gradients' norms."""
-        scores, inputs, outputs = self._pass(rows)
-        gradients = torch.autograd.grad(scores.sum(), outputs)
-        pairs = zip(inputs, gradients, strict=True)
-        squares = [(x.square().sum(1) + 1) * gradient.square().sum(1) for x, gradient in pairs]
-        return torch.stack(squares).detach()
-
-    def _pass(self, rows: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+    def passed(self, rows: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Scores, and what went into and came out of each layer."""
         inputs: list[Tensor] = []
         outputs: list[Tensor] = []
-        for place, layer in enumerate(self._linear()):
+        for place, layer in enumerate(self.known()):
             if outputs:
                 rows = functional.leaky_relu(outputs[-1], SLOPE)
             inputs.append(rows - self.get_buffer(f"centre{place}"))
@@ -106,21 +129,14 @@ class Discriminator(nn.Module):
     @torch.no_grad()
     def recentre(self, rows: Tensor, share: float, *others: "Discriminator") -> None:
         """Move the centres towards the means over generated `rows`, of `others` alike; all scores stay what they are."""
-        for place, layer in enumerate(self._linear()):
+        for place, layer in enumerate(self.known()):
             centre = self.get_buffer(f"centre{place}")
             step = share * (rows.mean(0) - centre)
             for network in (self, *others):
-                own = network._linear()[place]
+                own = network.known()[place]
                 own.bias.add_(own.weight @ step)
                 network.get_buffer(f"centre{place}").add_(step)
             rows = functional.leaky_relu(layer(rows - centre), SLOPE)
-
-    def _linear(self) -> list[nn.Linear]:
-        return list(self.layers)  # type: ignore[arg-type]
-
-    def layer_parameters(self) -> list[list[nn.Parameter]]:
-        """The parameters of each layer, in the order of `layer_squares`."""
-        return [list(layer.parameters()) for layer in self._linear()]
 
 
 class Network(nn.Module):
@@ -149,12 +165,9 @@ class Network(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.out = nn.Linear(sizes[-1], width, bias=False)
         self.bias = nn.Parameter(torch.zeros(labels, width))
-        with torch.no_grad():
-            for layer in self.layers:
-                if isinstance(layer, nn.Linear):
-                    layer.weight.normal_(0, (2 / layer.in_features) ** 0.5, generator=generator)
-                    layer.bias.zero_()
-            self.out.weight.normal_(0, 0.3 * self.out.in_features**-0.5, generator=generator)
+        for layer, inputs in zip(self.layers, sizes, strict=False):
+            draw_weights(layer, (2 / inputs) ** 0.5, generator)
+        draw_weights(self.out, 0.3 * self.out.in_features**-0.5, generator)
 
     def forward(self, latent: Tensor, label: Tensor) -> Tensor:
         """(rows, latent), (rows, labels) -> (rows, width) logits."""

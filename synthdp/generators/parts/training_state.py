@@ -3,7 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -13,7 +13,8 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.overrides import TorchFunctionMode
 
-from synthdp.generators.parts.table_networks import average
+from synthdp.generators import Tensors, check_tensors
+from synthdp.generators.parts.table_networks import average, random
 
 # ---- Optimisers by name, over gradients that are noisy already: whatever they do with them is post-processing.
 
@@ -32,6 +33,7 @@ OPTIMIZERS: dict[str, Callable[[Iterable[nn.Parameter], float, float], Optimizer
 
 Arrays = dict[str, NDArray[Any]]
 State = Mapping[str, NDArray[Any]]
+Network = TypeVar("Network", bound=nn.Module)
 NETWORKS = ("g", "g_average", "beginning")  # of a generator in training
 
 
@@ -51,28 +53,59 @@ def implied(make: Callable[[], nn.Module]) -> dict[str, tuple[int, ...]]:
         return {name: tuple(value.shape) for name, value in make().state_dict().items()}
 
 
-def module_state(name: str, module: nn.Module) -> Arrays:
-    """Parameters and buffers."""
-    return {f"{name}/{key}": value.detach().cpu().numpy().copy() for key, value in module.state_dict().items()}
+def rebuilt(
+    make: Callable[[torch.Generator | None], Network],
+    tensors: Tensors,
+    beside: Mapping[str, tuple[int, ...]] | None = None,
+) -> Network:
+    """The network that `make` makes, with the weights among a model's `tensors`, which also hold arrays of the shapes `beside`. Raises
+    `BadInput` where names, shapes or numbers do not fit, before the memory that a network takes is asked for."""
+    shapes = implied(lambda: make(None))
+    check_tensors(tensors, {**shapes, **(beside or {})})
+    network = make(random(0))
+    network.load_state_dict({name: torch.from_numpy(np.array(tensors[name], np.float32)) for name in shapes})
+    return network
 
 
-def restore_module(name: str, module: nn.Module, state: State) -> None:
-    """The inverse of `module_state`."""
-    module.load_state_dict({key: tensor(state[f"{name}/{key}"]) for key in module.state_dict()})
+Part = nn.Module | Optimizer | LRScheduler | torch.Generator  # an optimiser stands before its schedule
 
 
-def optimizer_state(name: str, optimizer: Optimizer) -> Arrays:
-    """What it remembers of each parameter, and its learning rates, which a schedule moves."""
-    arrays: Arrays = {f"{name}/rates": np.array([group["lr"] for group in optimizer.param_groups])}
-    for place, kept in optimizer.state_dict()["state"].items():
-        for key, value in kept.items():
-            if value is not None:
-                arrays[f"{name}/{place}/{key}"] = torch.as_tensor(value).cpu().numpy().copy()
+def state_of(parts: Mapping[str, Part]) -> Arrays:
+    """What the parts of a training go on from: parameters and buffers; what an optimiser remembers, and its learning rates, which a
+    schedule moves; a schedule's step; a stream."""
+    arrays: Arrays = {}
+    for name, part in parts.items():
+        if isinstance(part, nn.Module):
+            held = part.state_dict().items()
+            arrays |= {f"{name}/{key}": value.detach().cpu().numpy().copy() for key, value in held}
+        elif isinstance(part, Optimizer):
+            arrays[f"{name}/rates"] = np.array([group["lr"] for group in part.param_groups])
+            for place, kept in part.state_dict()["state"].items():
+                for key, value in kept.items():
+                    if value is not None:
+                        arrays[f"{name}/{place}/{key}"] = torch.as_tensor(value).cpu().numpy().copy()
+        elif isinstance(part, LRScheduler):
+            arrays[name] = np.array([part.last_epoch])
+        else:
+            arrays[name] = part.get_state().numpy().copy()
     return arrays
 
 
-def restore_optimizer(name: str, optimizer: Optimizer, state: State) -> None:
-    """The inverse of `optimizer_state`."""
+def restore(parts: Mapping[str, Part], state: State) -> None:
+    """The inverse of `state_of`."""
+    for name, part in parts.items():
+        if isinstance(part, nn.Module):
+            part.load_state_dict({key: tensor(state[f"{name}/{key}"]) for key in part.state_dict()})
+        elif isinstance(part, Optimizer):
+            _restore_optimizer(name, part, state)
+        elif isinstance(part, LRScheduler):
+            step, rates = int(state[name][0]), [group["lr"] for group in part.optimizer.param_groups]
+            part.load_state_dict({**part.state_dict(), "last_epoch": step, "_step_count": step + 1, "_last_lr": rates})
+        else:
+            part.set_state(tensor(state[name]))
+
+
+def _restore_optimizer(name: str, optimizer: Optimizer, state: State) -> None:
     whole = optimizer.state_dict()
     whole["state"] = {}
     for path, value in state.items():
@@ -82,23 +115,6 @@ def restore_optimizer(name: str, optimizer: Optimizer, state: State) -> None:
     for group, rate in zip(whole["param_groups"], state[f"{name}/rates"], strict=True):
         group["lr"] = float(rate)
     optimizer.load_state_dict(whole)
-
-
-def schedule_state(name: str, schedule: LRScheduler) -> Arrays:
-    """Its step; the rates are the optimiser's."""
-    return {name: np.array([schedule.last_epoch])}
-
-
-def restore_schedule(name: str, schedule: LRScheduler, state: State) -> None:
-    """The inverse of `schedule_state`, after the optimiser was restored."""
-    schedule.load_state_dict(
-        {
-            **schedule.state_dict(),
-            "last_epoch": int(state[name][0]),
-            "_step_count": int(state[name][0]) + 1,
-            "_last_lr": [group["lr"] for group in schedule.optimizer.param_groups],
-        }
-    )
 
 
 DIVERGED = "the training diverged, so the model is only its starting point; lower the learning rate"
@@ -143,23 +159,20 @@ class Training:
         self.latest = loss.detach()
         average(self.g_average, self.g, decay, step)
 
+    @property
+    def parts(self) -> dict[str, Part]:
+        """Networks, optimiser, schedule and randomness."""
+        networks: dict[str, Part] = {name: getattr(self, name) for name in NETWORKS}
+        return {**networks, "g_optimizer": self.optimizer, "g_schedule": self.schedule, "random": self.random}
+
     def state(self) -> Arrays:
-        """Networks, optimiser, schedule and randomness: `restore` in a new training of the same settings goes on from there."""
-        arrays: Arrays = {"random": self.random.get_state().numpy().copy(), "loss": np.array([self.loss])}
-        for name in NETWORKS:
-            arrays.update(module_state(name, getattr(self, name)))
-        arrays.update(optimizer_state("g_optimizer", self.optimizer))
-        arrays.update(schedule_state("g_schedule", self.schedule))
-        return arrays
+        """All that the next steps depend on: `restore` in a new training of the same settings goes on from there."""
+        return {**state_of(self.parts), "loss": np.array([self.loss])}
 
     def restore(self, state: State) -> None:
         """The inverse of `state`."""
-        self.random.set_state(tensor(state["random"]))
         self.latest = float(state["loss"][0])
-        for name in NETWORKS:
-            restore_module(name, getattr(self, name), state)
-        restore_optimizer("g_optimizer", self.optimizer, state)
-        restore_schedule("g_schedule", self.schedule, state)
+        restore(self.parts, state)
 
 
 def tensor(array: NDArray[Any]) -> torch.Tensor:

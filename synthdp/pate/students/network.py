@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from synthdp.errors import BadInput
-from synthdp.generators import check_tensors
 from synthdp.generators.parts.setting_checks import refuse_ignored
-from synthdp.generators.parts.training_state import implied, kept_of
+from synthdp.generators.parts.table_networks import draw_weights
+from synthdp.generators.parts.training_state import kept_of, rebuilt
 from synthdp.options import check, not_negative, number, option, positive, several, whole
 from synthdp.pate.students import Learned, Probabilities, Tensors, TrainingSet
 
@@ -64,11 +64,8 @@ class Normal:
 def dense(sizes: Sequence[int], generator: torch.Generator | None) -> nn.ModuleList:
     """Plain layers of these widths, initialised from `generator` (He et al. 2015)."""
     layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
-    with torch.no_grad():
-        for layer in layers:
-            if isinstance(layer, nn.Linear):
-                layer.weight.normal_(0, (2 / layer.in_features) ** 0.5, generator=generator)
-                layer.bias.zero_()
+    for layer, inputs in zip(layers, sizes, strict=False):
+        draw_weights(layer, (2 / inputs) ** 0.5, generator)
     return layers
 
 
@@ -183,11 +180,8 @@ class Convolutions(nn.Module):
         self.layers = nn.ModuleList(nn.Conv2d(a, b, 3, 2, 1) for a, b in pairwise([picture[2], *channels]))
         sides = [-(-side // 2 ** len(channels)) for side in picture[:2]]
         self.out = dense((math.prod(sides) * channels[-1], classes), generator)[0]
-        with torch.no_grad():
-            for layer in self.layers:
-                if isinstance(layer, nn.Conv2d):
-                    layer.weight.normal_(0, (2 / layer.weight[0].numel()) ** 0.5, generator=generator)
-                    torch.nn.init.zeros_(layer.bias)  # type: ignore[arg-type]
+        for layer, inputs in zip(self.layers, [picture[2], *channels], strict=False):
+            draw_weights(layer, (2 / (9 * inputs)) ** 0.5, generator)
 
     def forward(self, rows: Tensor) -> Tensor:
         """Logits."""
@@ -223,10 +217,7 @@ def load(make: Callable[[torch.Generator | None], nn.Module], hidden: tuple[int,
     """The network that `make` makes, with these parameters; raises `BadInput` where names, shapes or numbers do not fit."""
     if len(hidden) > len(tensors):  # before so many layers are made
         raise BadInput("the student has fewer layers than its settings give; the release was altered")
-    check_tensors(tensors, implied(lambda: make(None)))
-    network = make(torch.Generator().manual_seed(0))
-    network.load_state_dict({key: torch.from_numpy(np.array(value)) for key, value in tensors.items()})
-    return network.eval()
+    return rebuilt(make, tensors).eval()
 
 
 def batches(rows: int, size: int, steps: int, generator: torch.Generator) -> Iterator[Tensor]:

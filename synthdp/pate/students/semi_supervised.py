@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim import Optimizer
 
+from synthdp.generators.parts.table_networks import draw_weights
 from synthdp.generators.parts.training_state import kept_of
 from synthdp.options import check, not_negative, number, option, positive, several, whole
 from synthdp.pate.students import Learned, Tensors, TrainingSet
@@ -114,11 +115,8 @@ class GeneratorNetwork(nn.Module):
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))
         self.norms = nn.ModuleList(nn.BatchNorm1d(size) for size in hidden)
         self.out = WeightNorm(sizes[-1], width, stream)
-        with torch.no_grad():
-            for layer in self.layers:
-                if isinstance(layer, nn.Linear):
-                    layer.weight.normal_(0, 0.05, generator=stream)
-                    layer.bias.zero_()
+        for layer in self.layers:
+            draw_weights(layer, 0.05, stream)
 
     def forward(self, latent: Tensor) -> Tensor:
         """Records."""

@@ -150,14 +150,23 @@ def positive(name: str, value: float) -> None:
         raise BadInput(f"{name} must be a finite number greater than 0, got {value}")
 
 
-def labelled(classes: int) -> None:
-    """Refuse to let teachers of fewer than two classes vote."""
-    if classes < 2:
-        raise BadInput(f"teachers must know 2 classes or more, but these know {classes}, so there is nothing to learn")
+class _Tallied:
+    """What is common to aggregators of votes on classes."""
+
+    def check(self, queries: int, classes: int) -> None:  # noqa: ARG002
+        """Two classes at least."""
+        if classes < 2:
+            raise BadInput(
+                f"teachers must know 2 classes or more, but these know {classes}, so there is nothing to learn"
+            )
+
+    def bounded(self, ensemble: "Ensemble", queries: Codes) -> Any:
+        """(queries, classes) counts."""
+        return tallied(ensemble, queries)
 
 
 @dataclass(frozen=True)
-class LNMax:
+class LNMax(_Tallied):
     """argmax_j n_j + Laplace(1 / gamma), noise on every count (Papernot et al. 2017, section 3.1). Answer: classes (queries,).
 
     Each query is a vote of its own, (2 gamma)-DP; see `Noise.added_laplace` for how the noise is drawn.
@@ -169,10 +178,6 @@ class LNMax:
         if not self.gamma > 0:
             raise BadInput(f"gamma must be greater than 0, got {self.gamma}; inf means no noise, for infinite budgets")
 
-    def check(self, queries: int, classes: int) -> None:  # noqa: ARG002
-        """Two classes at least."""
-        labelled(classes)
-
     def events(self, queries: int) -> Sequence[Event]:
         """One Laplace vote per query: scale 1 / gamma over the L1 sensitivity 2."""
         return [Vote(1 / (2 * self.gamma), "laplace")] * queries
@@ -180,10 +185,6 @@ class LNMax:
     def sensitivity(self, queries: int) -> float:  # noqa: ARG002
         """Of each query's tally, in L1."""
         return 2.0
-
-    def bounded(self, ensemble: "Ensemble", queries: Codes) -> Tallies:
-        """(queries, classes) counts."""
-        return tallied(ensemble, queries)
 
     def noised(self, bounded: Tallies, noise: Noise, teachers: int) -> Classes:  # noqa: ARG002
         """The class whose noisy count is largest."""
@@ -195,20 +196,13 @@ class LNMax:
 
 
 @dataclass(frozen=True)
-class Counts:
-    """n_j + N(0, sigma^2) for every class, as such. Answer: (queries, classes).
-
-    It costs what `GNMax` does where the bound does not depend on the votes, and tells more: shares of votes to distil from.
-    """
+class _GaussianCounts(_Tallied):
+    """n_j + N(0, sigma^2) for every class, of which `Counts` tells all and `GNMax` the largest."""
 
     sigma: float
 
     def __post_init__(self) -> None:
         positive("sigma", self.sigma)
-
-    def check(self, queries: int, classes: int) -> None:  # noqa: ARG002
-        """Two classes at least."""
-        labelled(classes)
 
     def events(self, queries: int) -> Sequence[Event]:
         """One Gaussian vote per query: sigma over the L2 sensitivity sqrt(2)."""
@@ -218,51 +212,30 @@ class Counts:
         """Of each query's tally, in L2."""
         return ROOT2
 
-    def bounded(self, ensemble: "Ensemble", queries: Codes) -> Tallies:
-        """(queries, classes) counts."""
-        return tallied(ensemble, queries)
-
-    def noised(self, bounded: Tallies, noise: Noise, teachers: int) -> Tallies:  # noqa: ARG002
-        """The noisy counts."""
-        return noise.added(bounded, self.sigma)
-
     def movement(self, one: Tallies, other: Tallies) -> float:
         """The largest L2 distance of a query's tally."""
         return float(np.linalg.norm(_by_query(one - other), axis=1).max())
 
 
 @dataclass(frozen=True)
-class GNMax:
+class Counts(_GaussianCounts):
+    """n_j + N(0, sigma^2) for every class, as such. Answer: (queries, classes).
+
+    It costs what `GNMax` does where the bound does not depend on the votes, and tells more: shares of votes to distil from.
+    """
+
+    def noised(self, bounded: Tallies, noise: Noise, teachers: int) -> Tallies:  # noqa: ARG002
+        """The noisy counts."""
+        return noise.added(bounded, self.sigma)
+
+
+@dataclass(frozen=True)
+class GNMax(_GaussianCounts):
     """argmax_j n_j + N(0, sigma^2), noise on every count (Papernot et al. 2018, section 4.1). Answer: classes (queries,)."""
-
-    sigma: float
-
-    def __post_init__(self) -> None:
-        positive("sigma", self.sigma)
-
-    def check(self, queries: int, classes: int) -> None:  # noqa: ARG002
-        """Two classes at least."""
-        labelled(classes)
-
-    def events(self, queries: int) -> Sequence[Event]:
-        """One Gaussian vote per query: sigma over the L2 sensitivity sqrt(2)."""
-        return Counts(self.sigma).events(queries)
-
-    def sensitivity(self, queries: int) -> float:
-        """Of each query's tally, in L2."""
-        return Counts(self.sigma).sensitivity(queries)
-
-    def bounded(self, ensemble: "Ensemble", queries: Codes) -> Tallies:
-        """(queries, classes) counts."""
-        return tallied(ensemble, queries)
 
     def noised(self, bounded: Tallies, noise: Noise, teachers: int) -> Classes:  # noqa: ARG002
         """The class whose noisy count is largest."""
         return winners(noise.added(bounded, self.sigma))
-
-    def movement(self, one: Tallies, other: Tallies) -> float:
-        """The largest L2 distance of a query's tally."""
-        return Counts(self.sigma).movement(one, other)
 
 
 @dataclass(frozen=True, eq=False)
@@ -275,10 +248,10 @@ class Labels:
     confirmed: NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class Confident:
-    """Confident-GNMax (Papernot et al. 2018, algorithm 1): where max_j n_j + N(0, sigma1^2) >= threshold, the GNMax of
-    deviation sigma2, for the first `answers` queries of which that holds. Answer: `Labels`.
+@dataclass(frozen=True, eq=False)
+class _Checked(_Tallied):
+    """Where a largest number + N(0, sigma1^2) >= threshold, the GNMax of deviation sigma2, for the first `answers` queries of which that
+    holds. What is bounded: (queries,) largest numbers, each of which one teacher moves by at most 1, and (queries, classes) counts.
 
     How many pass the check is the votes' doing, so the check of every query and all `answers` are charged, whatever came.
     """
@@ -296,10 +269,6 @@ class Confident:
         if self.answers < 1:
             raise BadInput(f"answers must be a whole number of 1 or more, got {self.answers}")
 
-    def check(self, queries: int, classes: int) -> None:  # noqa: ARG002
-        """Two classes at least."""
-        labelled(classes)
-
     def events(self, queries: int) -> Sequence[Event]:
         """A check per query, sigma1 over the sensitivity 1 of a maximum, and `answers` votes."""
         return [*[Vote(self.sigma1)] * queries, *[Vote(self.sigma2 / ROOT2)] * self.answers]
@@ -307,16 +276,6 @@ class Confident:
     def sensitivity(self, queries: int) -> float:
         """All checks, and all answers that there can be, each in units of its own sensitivity, stacked."""
         return math.sqrt(queries + min(queries, self.answers))
-
-    def bounded(self, ensemble: "Ensemble", queries: Codes) -> tuple[Tallies, Tallies]:
-        """(queries,) largest counts and (queries, classes) counts."""
-        counts = tallied(ensemble, queries)
-        return counts.max(axis=1), counts
-
-    def noised(self, bounded: tuple[Tallies, Tallies], noise: Noise, teachers: int) -> Labels:  # noqa: ARG002
-        """The labels of the queries that passed."""
-        labels, _ = self.asked(bounded, noise)
-        return Labels(labels, labels >= 0, np.zeros(len(labels), np.bool_))
 
     def asked(self, bounded: tuple[Tallies, Tallies], noise: Noise) -> tuple[Classes, NDArray[np.bool_]]:
         """(queries,) labels, -1 without one, and which queries passed the noisy check."""
@@ -333,20 +292,32 @@ class Confident:
         return math.sqrt(float(np.square(one[0] - other[0]).sum() + votes[: self.answers].sum()))
 
 
+@dataclass(frozen=True)
+class Confident(_Checked):
+    """Confident-GNMax (Papernot et al. 2018, algorithm 1): where max_j n_j + N(0, sigma1^2) >= threshold, the GNMax of
+    deviation sigma2, for the first `answers` queries of which that holds. Answer: `Labels`."""
+
+    def bounded(self, ensemble: "Ensemble", queries: Codes) -> tuple[Tallies, Tallies]:
+        """(queries,) largest counts and (queries, classes) counts."""
+        counts = tallied(ensemble, queries)
+        return counts.max(axis=1), counts
+
+    def noised(self, bounded: tuple[Tallies, Tallies], noise: Noise, teachers: int) -> Labels:  # noqa: ARG002
+        """The labels of the queries that passed."""
+        labels, _ = self.asked(bounded, noise)
+        return Labels(labels, labels >= 0, np.zeros(len(labels), np.bool_))
+
+
 @dataclass(frozen=True, eq=False)
-class Interactive:
+class Interactive(_Checked):
     """Interactive-GNMax (Papernot et al. 2018, algorithm 2): the teachers answer where they contradict the student.
 
     `predictions` (queries, classes) are the student's probabilities p_j, public; `PATE` gives its own student's. Where
     max_j (n_j - k p_j) + N(0, sigma1^2) >= threshold, k teachers, the GNMax of deviation sigma2, for the first `answers` such
-    queries; else, where max_j p_j > `sure`, the student's own class is confirmed. Answer: `Labels`. All checks and `answers` are
-    charged, whatever came.
+    queries; else, where max_j p_j > `sure`, the student's own class is confirmed. Answer: `Labels`. Each n_j - k p_j moves by at most
+    one, and so does their maximum.
     """
 
-    threshold: float
-    sigma1: float
-    sigma2: float
-    answers: int
     predictions: Tallies = field(default_factory=lambda: np.empty((0, 0)))
     sure: float = 0.9
 
@@ -354,23 +325,15 @@ class Interactive:
         found = np.asarray(self.predictions)
         if found.ndim != 2 or not np.isfinite(found).all() or found.min(initial=0) < 0 or found.max(initial=0) > 1:
             raise BadInput("predictions must be probabilities of shape (queries, classes), each within [0, 1]")
-        self._plain()  # its checks of the rest
+        super().__post_init__()
 
     def check(self, queries: int, classes: int) -> None:
         """One row of predictions per query, one column per class."""
-        labelled(classes)
+        super().check(queries, classes)
         if not self.predictions.size:
             raise BadInput("predictions must be given: the teachers answer where they contradict the student")
         if self.predictions.shape != (queries, classes):
             raise BadInput(f"predictions must have shape ({queries}, {classes}), got {self.predictions.shape}")
-
-    def events(self, queries: int) -> Sequence[Event]:
-        """A check per query, sigma1 over the sensitivity 1 of a maximum, and `answers` votes."""
-        return self._plain().events(queries)
-
-    def sensitivity(self, queries: int) -> float:
-        """As `Confident`: each n_j - k p_j moves by at most one, and so does their maximum."""
-        return self._plain().sensitivity(queries)
 
     def bounded(self, ensemble: "Ensemble", queries: Codes) -> tuple[Tallies, Tallies]:
         """(queries,) largest surpluses of votes over the student's expectation, and (queries, classes) counts."""
@@ -380,14 +343,7 @@ class Interactive:
 
     def noised(self, bounded: tuple[Tallies, Tallies], noise: Noise, teachers: int) -> Labels:  # noqa: ARG002
         """The teachers' labels where they contradict, the student's own where it was sure and they do not."""
-        labels, passed = self._plain().asked(bounded, noise)
+        labels, passed = self.asked(bounded, noise)
         confirmed = ~passed & (self.predictions.max(axis=1) > self.sure)
         labels = np.where(confirmed, self.predictions.argmax(axis=1), labels)
         return Labels(labels, labels >= 0, confirmed)
-
-    def movement(self, one: tuple[Tallies, Tallies], other: tuple[Tallies, Tallies]) -> float:
-        """As `Confident`."""
-        return self._plain().movement(one, other)
-
-    def _plain(self) -> Confident:
-        return Confident(self.threshold, self.sigma1, self.sigma2, self.answers)

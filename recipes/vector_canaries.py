@@ -24,8 +24,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from white_box import Noisy, side_by_side
 
-from synthdp.audit.white_box import Noisy, side_by_side
+from synthdp import accounting
+from synthdp.audit.one_run import OneRun, verdict
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Capped, Entry, Plan, Relation, Sampled, Selection, merged, scoped
@@ -315,6 +317,23 @@ class _Table:
     def said(self, answer: Any, noise: float, step: int) -> Said:
         """The answer as it is read."""
         return KINDS[self.attack.question].read(self.attack, answer), noise, step
+
+
+def audit_in_one_run(
+    attack: Vectors,
+    canaries: int,
+    delta: float,
+    *,
+    error: float = 0.05,
+    gate_error: float = 1e-3,
+    drawn: Vectors | None = None,
+) -> OneRun:
+    """Every canary has a coordinate of its own, and all are guessed in one run. With `drawn`, it is run in place of the attack."""
+    included = np.random.default_rng().random(canaries) < 0.5
+    run = drawn or attack
+    scores = run.evidence(*run.answers(included))
+    claimed = accounting.best(attack.plan, delta)[1]
+    return verdict(scores, included, claimed, delta, error=error, gate_error=gate_error)
 
 
 @lru_cache(maxsize=8)

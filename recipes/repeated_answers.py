@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtr
 from scipy.stats import binom, norm
 from torch import Tensor, nn
+from white_box import Noisy, side_by_side
 
-from synthdp.audit.white_box import Noisy, side_by_side
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import (

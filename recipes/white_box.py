@@ -11,8 +11,7 @@ from typing import Any, Protocol, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.audit import judge, tune
-from synthdp.audit.claims import Audit, claim_of
+from synthdp.audit.claims import Audit, judged
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Plan
 
@@ -81,9 +80,6 @@ def audit(
     if runs < 1 or tuning_runs < 1:
         raise BadInput(f"runs and tuning_runs must be 1 or more, got {runs} and {tuning_runs}")
     without, with_ = (drawn or attack).sides(runs + tuning_runs)
-    epsilon, claim = claim_of(attack.plan, delta)
-    cuts = tune(without[:tuning_runs], with_[:tuning_runs], delta, runs)
-    verdict = judge(
-        cuts, without[tuning_runs:], with_[tuning_runs:], claim, delta=delta, error=error, gate_error=gate_error
+    return judged(
+        attack.name, attack.plan, delta, without, with_, tuning_runs=tuning_runs, error=error, gate_error=gate_error
     )
-    return Audit(name=attack.name, epsilon=epsilon, delta=delta, claim=claim, verdict=verdict, tuning_runs=tuning_runs)
