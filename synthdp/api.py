@@ -247,7 +247,7 @@ class Synthesizer:
             generator = generators.make(generator, settings)
         elif settings:
             raise BadInput("give settings with a generator's name, or a generator that has them already, not both")
-        if isinstance(generator, type) or not hasattr(generator, "fit"):
+        if isinstance(generator, type) or not hasattr(generator, "name"):
             raise BadInput(
                 f"generator must be a name, such as mixture, or a generator with its settings, got {_named(generator)}"
             )
