@@ -228,13 +228,17 @@ class _Database:
 
     @cached_property
     def _columns(self) -> list[tuple[str, str, str]]:
-        mark = "%s" if self._postgres else "?"
         found: list[tuple[str, str, str]] = self._connection.execute(
-            "SELECT table_name, column_name, data_type FROM information_schema.columns WHERE table_schema = "
-            f"{mark} ORDER BY table_name, ordinal_position",
+            "SELECT table_name, column_name, data_type FROM information_schema.columns "
+            f"WHERE {self._here} ORDER BY table_name, ordinal_position",
             (self._schema,),
         ).fetchall()
         return found
+
+    @property
+    def _here(self) -> str:
+        """The condition for what lies in the schema. To DuckDB, `cdm` and `CDM` are one name."""
+        return "table_schema = %s" if self._postgres else "lower(table_schema) = lower(?)"
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         """The rows of an answer."""
@@ -244,8 +248,7 @@ class _Database:
     @property
     def views(self) -> set[str]:
         """The names of views, in lower case."""
-        mark = "%s" if self._postgres else "?"
-        query = f"SELECT table_name FROM information_schema.tables WHERE table_schema = {mark} AND table_type <> 'BASE TABLE'"
+        query = f"SELECT table_name FROM information_schema.tables WHERE {self._here} AND table_type <> 'BASE TABLE'"
         return {name.lower() for (name,) in self._connection.execute(query, (self._schema,)).fetchall()}
 
     def read(self, name: str, fields: Sequence[str] | None, numbered: Collection[str] = ()) -> pa.Table:

@@ -418,7 +418,7 @@ def test_wherever_a_cdm_lies_the_same_is_read(place):
             floats = {column: "float64" for column in ("visit_occurrence_id",) if column in frame}
             frame.astype(floats).to_parquet(f"packed/{name}.parquet")
             database.from_df(frame).create(f"Cdm.{name.upper()}")
-    for where in ("LOUD", "packed", "hospital.duckdb#Cdm", "duckdb:///hospital.duckdb#Cdm"):
+    for where in ("LOUD", "packed", "hospital.duckdb#Cdm", "hospital.duckdb#cdm", "duckdb:///hospital.duckdb#Cdm"):
         found = cdm_tables.read(where, schema)
         for name, frame in expected.items():
             pd.testing.assert_frame_equal(found[name], frame, check_dtype=False)
