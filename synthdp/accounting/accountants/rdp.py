@@ -29,21 +29,8 @@ ORDERS: tuple[float, ...] = (
     *(float(round(64 * 2 ** (x / 2))) for x in range(11)),
 )
 WIDE_ORDERS: tuple[float, ...] = (*ORDERS, *(float(2**x) for x in range(12, 41)))
-FEW_ORDERS = (
-    2.0,
-    3.0,
-    4.0,
-    6.0,
-    8.0,
-    12.0,
-    16.0,
-    24.0,
-    32.0,
-    48.0,
-    64.0,
-    128.0,
-    256.0,
-)  # whole ones, of which each takes little time
+# Whole ones, of which each takes little time.
+FEW_ORDERS = tuple(map(float, (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)))
 LEAST_NOISE, MOST_NOISE = 1e-100, 1e100  # outside, dp-accounting's squares overflow; sampling is not used there
 ROUND_OFF = 1e-14  # absolute error of a logarithm of a moment, per unit of order
 

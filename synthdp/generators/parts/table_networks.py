@@ -1,5 +1,6 @@
 """The two networks of a tabular GAN on one-hot blocks, one block of logits per column, and the draws around them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -57,14 +58,14 @@ def gumbel(shape: Sequence[int], generator: torch.Generator) -> Tensor:
     return -torch.empty(tuple(shape)).exponential_(generator=generator).clamp_min_(1e-30).log_()
 
 
-class Scorer(nn.Module):
+class Scorer(nn.Module, ABC):
     """A discriminator whose layers tell each row's gradient by what goes into and comes out of them."""
 
     layers: nn.ModuleList
 
+    @abstractmethod
     def passed(self, rows: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Scores (rows,), and what went into and came out of each layer."""
-        raise NotImplementedError
 
     def squares(self, layer: Any, x: Tensor, gradient: Tensor) -> Tensor:  # noqa: ARG002
         """Squared norm of each row's gradient of weight and bias, (rows,): here of linear layers."""
