@@ -31,7 +31,6 @@ from synthdp.report.statement import Statement, state
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import allowed
-from synthdp.seal import Sensitive
 from synthdp.seal.charging import Account
 from synthdp.seal.processes import ALONE, Ranks
 from synthdp.seal.resume import Answers, Checkpoint, Kept
@@ -322,6 +321,8 @@ class Synthesizer:
         `BadInput` for a schema that nobody declares (`Schema.check_declared`), a frame that does not fit it, a budget too small
         for the plan, an account that refuses it, or a checkpoint of another fit.
         """
+        from synthdp.seal import Sensitive  # loads torch, which those who only read releases do without
+
         generators.check_seed(seed)
         self.schema.check_declared()
         generators.warn_of_large_delta(self.budget, self.schema)

@@ -22,11 +22,10 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import erf, ndtri
 
 from synthdp import accounting
@@ -38,7 +37,9 @@ from synthdp.report.fitness_words import CONFIDENCE, Compared, Fitness, Group, I
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Image
 from synthdp.schema.schema import Schema
-from synthdp.seal import Sensitive
+
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
 
 MOST_SHARE = 0.5
 ROWS, ROWS_OF_IMAGES = 100_000, 2_000  # synthetic records that are compared
@@ -79,7 +80,7 @@ class Purchase:
         return (Entry(Gaussian(self.noise)),)
 
 
-def measure(data: Sensitive, model: Model, bought: Purchase, *, seed: int | None = None) -> Fitness:
+def measure(data: "Sensitive", model: Model, bought: Purchase, *, seed: int | None = None) -> Fitness:
     """Ask once, last of all, and compare. A resumed fit whose answer was lost says so and does not ask again."""
     schema, codec = data.resolve(), data.codec
     rows = ROWS if schema.image is None else ROWS_OF_IMAGES
@@ -194,6 +195,8 @@ def apart(answer: Array, shares: Array, fewest: float, most: float) -> Interval:
 
 def size(mean: float) -> float:
     """h^-1: the u >= 0 with E|u + N(0, 1)| = `mean`; 0 where that is no more than h(0)."""
+    from scipy.optimize import brentq
+
     if mean <= BASE:
         return 0.0
     if mean > 8:

@@ -53,8 +53,8 @@ class Source(Protocol):
 
     pairs: int
 
-    def words(self, pairs: int) -> Tensor:
-        """The next 2 * pairs words, int32."""
+    def words(self, pairs: int) -> NDArray[np.int32]:
+        """The next 2 * pairs words."""
         ...
 
     def further(self, pairs: Words, depth: int) -> Words:
@@ -98,8 +98,8 @@ def rounded(sums: Tensor, deviation: float, source: Source) -> Tensor:
         stop = min(start + PAIRS, half)
         parts = slice(start, stop), slice(half + start, min(half + stop, count))
         words = source.words(stop - start)
-        unsure = _in_float32(sums, answers, parts, grid, words)
-        doubts.append((unsure + start, words.view(2, -1).numpy()[:, unsure]))
+        unsure = _in_float32(sums, answers, parts, grid, torch.from_numpy(words))
+        doubts.append((unsure + start, words.reshape(2, -1)[:, unsure]))
     if any(len(places) for places, _ in doubts):
         places = np.concatenate([places for places, _ in doubts])
         bits = np.concatenate([words for _, words in doubts], 1), source.further(places.astype(np.uint64) + first, 1)

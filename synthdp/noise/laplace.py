@@ -45,7 +45,7 @@ def rounded(counts: Floats, scale: float, source: Source) -> Floats:
 def _steps(count: int, scale: float, source: Source) -> Floats:
     """`count` <= PAIRS Laplace variables of `scale`, rounded to whole numbers."""
     first = source.pairs
-    words = source.words(count).numpy().reshape(2, -1).astype(np.int64)
+    words = source.words(count).reshape(2, -1).astype(np.int64)
     negative = words[0] < 0
     top = np.where(negative, ~words[0], words[0])  # 31 bits; the sign is the variable's own
     bits = (top << 32) | (words[1] & 0xFFFFFFFF)  # 63 bits

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import torch
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -27,12 +26,12 @@ class Stream:
         taken: bytes = self._stream.update(bytes(n_bytes))
         return taken
 
-    def words(self, pairs: int) -> torch.Tensor:
-        """The next 2 * pairs words (pairs <= PAIRS), int32; the tensor is overwritten by the next call."""
+    def words(self, pairs: int) -> NDArray[np.int32]:
+        """The next 2 * pairs words (pairs <= PAIRS); the array is overwritten by the next call."""
         size = 8 * pairs
         self._stream.update_into(memoryview(self._zeros)[:size], self._bytes.data)
         self.pairs += pairs
-        return torch.from_numpy(self._bytes[:size]).view(torch.int32)
+        return self._bytes[:size].view(np.int32)
 
     def further(self, pairs: NDArray[np.uint64], depth: int) -> NDArray[np.uint64]:
         """64 further bits for both words of each pair (n,), which counts from 0: (n, 2), the same whenever asked.

@@ -9,16 +9,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 from synthdp import accounting
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Gaussian, Plan, Threshold, scoped
-from synthdp.noise import gaussian
-from synthdp.noise.noise import Noise
 from synthdp.schema import cells, linked_tables
 from synthdp.schema.columns import LEARN, Categorical, Column, Continuous, Datetime, Integer, Numeric, iso, microseconds
 from synthdp.schema.learned import (
@@ -46,6 +43,8 @@ from synthdp.seal.records import Countable, Records, within
 if TYPE_CHECKING:
     import pandas as pd
 
+    from synthdp.noise.noise import Noise
+
 
 # ---- How many units there are, bought.
 
@@ -72,7 +71,7 @@ class Size:
         """The exact number."""
         return float(records.units)
 
-    def noised(self, bounded: float, noise: Noise) -> float:
+    def noised(self, bounded: float, noise: "Noise") -> float:
         """The noisy number, at least 1."""
         return max(1.0, float(noise.added(np.array([bounded]), self.noise)[0]))
 
@@ -133,9 +132,13 @@ class Domain:
         deviation = self.deviation
         if self.public:
             return max(0.5, CLEAR * float(self.deviations.min()))
+        import torch
+
+        from synthdp.noise import gaussian
+
         each = -math.expm1(math.log1p(-self.delta) / self.categories)
         step = gaussian.Grid.of(deviation, torch.float64).step if deviation > 0 else 0.0
-        return 1.0 + deviation * float(norm.isf(each)) + step / 2
+        return 1.0 - deviation * float(ndtri(each)) + step / 2
 
     def bounded(self, records: Records) -> "dict[str, float] | Numbers":
         """Units per category; a category counts once for a unit. Of a public tree (nodes,), weighed."""
@@ -167,7 +170,7 @@ class Domain:
         shares = np.floor(np.minimum(1.0, np.sqrt(self.categories * (1 - 1e-9) / length)) * MILLION)
         return np.bincount(node, weights=shares[unit], minlength=len(place)) / MILLION
 
-    def noised(self, bounded: "Mapping[str, float] | Numbers", noise: Noise) -> "tuple[str, ...] | Numbers":
+    def noised(self, bounded: "Mapping[str, float] | Numbers", noise: "Noise") -> "tuple[str, ...] | Numbers":
         """The categories that passed, in alphabetical order, so that the order says nothing; of a public tree all counts (nodes,)."""
         if isinstance(bounded, np.ndarray):
             return noise.added(bounded, self.deviation) / self.weights
@@ -201,7 +204,7 @@ class Domain:
         names = () if self.tree is None else self.tree.nodes
         if self.noise <= 0:
             return self._over(names, answer)
-        chances = norm.sf(answer / self.deviations)
+        chances = ndtr(-answer / self.deviations)
         ranked = np.sort(chances)
         enough = np.flatnonzero(ranked <= FALSE * np.arange(1, len(ranked) + 1) / len(ranked))
         most = ranked[enough[-1]] if len(enough) else -1.0
@@ -270,7 +273,7 @@ class Grid:
         last = len(self.edges) - 2
         return np.bincount(np.clip(places, 0, last), minlength=last + 1).astype(np.float64)
 
-    def noised(self, bounded: Numbers, noise: Noise) -> Numbers:
+    def noised(self, bounded: Numbers, noise: "Noise") -> Numbers:
         """The noisy counts."""
         return noise.added(bounded, self.deviation)
 

@@ -7,15 +7,17 @@ variance sigma^2 / (W - 1), and the sum would need secure aggregation: not built
 """
 
 import os
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Capped, Choice, Event, Plan, Revealed, Threshold, Vote, inner
-from synthdp.seal.gradients.bound import Gradients
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
 
 NO_SUMS: dict[type[Event], str] = {  # events of questions that are not additive -> what to do about it
     Threshold: "categories can be learned in one process only: declare them in the schema, or fit without torchrun",
@@ -48,25 +50,30 @@ class Together(Ranks):
     """The processes of an initialised `torch.distributed` group (gloo: numbers travel as CPU tensors; nccl: on the device)."""
 
     def __init__(self) -> None:
-        if not torch.distributed.is_initialized():
+        from torch import distributed
+
+        if not distributed.is_initialized():
             raise BadInput("torch.distributed has no process group: call init_process_group, or start with torchrun")
-        self.rank, self.world = torch.distributed.get_rank(), torch.distributed.get_world_size()
-        self._device = "cuda" if torch.distributed.get_backend() == "nccl" else "cpu"
+        self._group = distributed
+        self.rank, self.world = distributed.get_rank(), distributed.get_world_size()
+        self._device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
 
     def wait(self) -> None:
         """A barrier."""
-        torch.distributed.barrier()
+        self._group.barrier()
 
     def total(self, values: Any) -> Any:
         """One all-reduce, in float64, which real sums stay in; each leaf's sum is on the leaf's device."""
+        import torch
+
         leaves: list[torch.Tensor] = []
         _walk(values, lambda leaf: _kept(leaves, leaf))
         flat = torch.cat([torch.zeros(0, dtype=torch.float64), *(leaf.reshape(-1).double().cpu() for leaf in leaves)])
         flat = flat.to(self._device)
-        torch.distributed.all_reduce(flat)
+        self._group.all_reduce(flat)
         parts = iter(torch.split(flat.cpu(), [leaf.numel() for leaf in leaves]))
 
-        def summed(leaf: torch.Tensor) -> torch.Tensor:
+        def summed(leaf: "torch.Tensor") -> "torch.Tensor":
             kept = torch.float64 if leaf.is_floating_point() else leaf.dtype
             return next(parts).to(leaf.device, kept).reshape(leaf.shape)
 
@@ -75,9 +82,9 @@ class Together(Ranks):
     def told(self, values: Any) -> Any:
         """One broadcast per array."""
 
-        def heard(leaf: torch.Tensor) -> torch.Tensor:
+        def heard(leaf: "torch.Tensor") -> "torch.Tensor":
             here = leaf.detach().clone().to(self._device)
-            torch.distributed.broadcast(here, 0)
+            self._group.broadcast(here, 0)
             return here.to(leaf.device)
 
         return _walk(values, heard)
@@ -90,8 +97,10 @@ def joined() -> Ranks:
     """The processes that torchrun started with this one, or this one alone."""
     if int(os.environ.get("WORLD_SIZE", "1")) < 2:
         return ALONE
-    if not torch.distributed.is_initialized():
-        torch.distributed.init_process_group("gloo")
+    from torch import distributed
+
+    if not distributed.is_initialized():
+        distributed.init_process_group("gloo")
     return Together()
 
 
@@ -113,13 +122,17 @@ def check_additive(question: Any, ranks: Ranks) -> None:
         )
 
 
-def _kept(leaves: list[torch.Tensor], leaf: torch.Tensor) -> torch.Tensor:
+def _kept(leaves: "list[torch.Tensor]", leaf: "torch.Tensor") -> "torch.Tensor":
     leaves.append(leaf)
     return leaf
 
 
-def _walk(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+def _walk(value: Any, change: "Callable[[torch.Tensor], torch.Tensor]") -> Any:
     """The same structure with every number or array changed."""
+    import torch
+
+    from synthdp.seal.gradients.bound import Gradients
+
     if isinstance(value, Gradients):
         return Gradients(change(value.flat), value)
     if isinstance(value, torch.Tensor):

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from synthdp.ledger.events import Event, Revealed
-from synthdp.noise.noise import Noise
 from synthdp.seal.records import Records
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from synthdp.noise.noise import Noise
 
 
 Answer = TypeVar("Answer", covariant=True)
@@ -104,7 +105,7 @@ class Reveal:
         """The records as they were sealed."""
         return records.raw
 
-    def noised(self, bounded: "pd.DataFrame", noise: Noise) -> "pd.DataFrame":  # noqa: ARG002
+    def noised(self, bounded: "pd.DataFrame", noise: "Noise") -> "pd.DataFrame":  # noqa: ARG002
         """The records, without noise."""
         return bounded.copy()
 

@@ -73,6 +73,19 @@ def test_help_is_quick_and_lists_every_command():
     assert seconds < 1.0  # of the processor's time: 0.1 s on a quiet machine, and over 2 s with torch
 
 
+def test_who_only_reads_a_release_does_not_wait_for_torch(files, tmp_path):
+    assert (
+        run(
+            ["fit", *of(files, "generator=mixture", "budget.epsilon=1", "budget.delta=1e-5", f"out={tmp_path / 'run'}")]
+        )
+        == 0
+    )
+    release = f"release={tmp_path / 'run/release'}"
+    for command in (["verify", release], ["sample", release, "rows=5", f"out={tmp_path / 'synthetic.csv'}"]):
+        code = f"import sys; from synthdp.cli import run; sys.exit(run({command!r}) or 'torch' in sys.modules)"
+        subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
 def test_version():
     assert synthdp("--version").stdout.startswith("synthdp 0.")
 

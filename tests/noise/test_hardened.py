@@ -36,7 +36,7 @@ def recomputed(value, deviation, step, words, further, *, sine):
 def all_recomputed(values, deviation, dtype, seed):
     """What `Noise(seed)` must answer to at most 2 * PAIRS values, in steps."""
     stream, half = Noise(seed)._stream, (len(values) + 1) // 2
-    words = stream.words(half).numpy().reshape(2, -1)
+    words = stream.words(half).reshape(2, -1)
     further = [stream.further(np.arange(half, dtype=np.uint64), depth) for depth in range(1, 5)]
     step = Grid.of(deviation, dtype).step
     return [
@@ -89,7 +89,7 @@ class Scripted:
         self.pairs, self._pair, self._further = 0, (radius, angle), further
 
     def words(self, pairs):
-        return torch.tensor(self._pair, dtype=torch.int32).repeat_interleave(pairs)
+        return np.repeat(np.array(self._pair, np.int32), pairs)
 
     def further(self, pairs, depth):  # noqa: ARG002
         return np.full((len(pairs), 2), self._further, np.uint64)
@@ -166,7 +166,7 @@ def test_no_pair_s_further_bits_are_another_s(monkeypatch):
         assert len(pairs) == 1 + 4 + PAIRS + 5 + 50
     streams = [Stream(b"a secret", purpose) for purpose in (b"one", b"two")]
     blocks = [stream.further(np.arange(9, dtype=np.uint64), depth) for stream in streams for depth in (1, 2)]
-    words = [stream.words(36).numpy().view(np.uint64) for stream in streams]
+    words = [stream.words(36).view(np.uint64) for stream in streams]
     everything = np.concatenate([*(block.ravel() for block in blocks), *words])
     assert len(np.unique(everything)) == len(everything)
 

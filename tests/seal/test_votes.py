@@ -340,7 +340,7 @@ def test_laplace_answers_are_those_of_a_recomputation_in_high_precision(scale, a
     counts = np.random.default_rng(0).integers(0, 2000, 701).astype(float)
     answers = Noise(8).added_laplace(counts, scale)
     stream, step = Noise(8)._stream, laplace.grid(scale)
-    words = stream.words(701).numpy().reshape(2, -1).copy()
+    words = stream.words(701).reshape(2, -1).copy()
     further = [stream.further(np.arange(701, dtype=np.uint64), depth)[:, 0] for depth in range(1, 5)]
     expected = [recomputed(words[:, i], [more[i] for more in further], scale / step) for i in range(701)]
     np.testing.assert_array_equal((answers - counts) / step, expected)
@@ -353,9 +353,7 @@ class Words:
         self.pairs, self._words, self._further = 0, (first, second), further
 
     def words(self, pairs):
-        import torch
-
-        return torch.tensor(self._words, dtype=torch.int32).repeat_interleave(pairs)
+        return np.repeat(np.array(self._words, np.int32), pairs)
 
     def further(self, pairs, depth):  # noqa: ARG002
         return np.full((len(pairs), 2), self._further, np.uint64)
