@@ -363,7 +363,7 @@ def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]
     if singles and not singles[0].of:
         noise, clear = (max(getattr(table, key) for table in singles) for key in ("noise", "clear"))
         lines.append(
-            f"columns    a cell holds noise of up to {noise:.3g} records: a count below {clear} cannot be told from none"
+            f"columns    a cell holds noise of up to {noise:.3g} records: a count below {clear} cannot be told from zero"
         )
     if larger and not larger[0].of:
         noise = max(table.noise for table in larger)

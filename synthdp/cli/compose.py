@@ -61,7 +61,7 @@ def compose(command: str, words: Sequence[str]) -> list[Config]:
     runs = list(_sweep(overrides)) if multirun else [(overrides, "")]
     configs = []
     for run, _ in runs:
-        with interrupted_after():  # Hydra and OmegaConf make other errors of an interrupt, or lose it
+        with interrupted_after():  # Hydra and OmegaConf turn an interrupt into other errors, or lose it
             configs.append(_one(command, run, folders))
     if multirun:
         for config, (_, name) in zip(configs, runs, strict=True):
@@ -217,7 +217,7 @@ def _one(command: str, overrides: list[str], folders: list[str]) -> Config:
 
 
 def _chosen(command: str, overrides: list[str], folders: Sequence[str]) -> list[str]:
-    """With the generator that the schema gets, where neither a word nor an experiment says so."""
+    """The overrides, with the schema's default generator where neither they nor an experiment name one."""
     named = [word for word in overrides if word.startswith("generator=")]
     if named and named[-1] != f"generator={DEFAULT}":
         return overrides

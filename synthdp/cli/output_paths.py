@@ -46,7 +46,7 @@ def _holds_something(chosen: Path) -> bool:
 
 @contextmanager
 def claimed(name: str, *, force: bool) -> Iterator[Path]:
-    """The folder of a fit, which no other fit can have until the block ends; `BadInput` where another has it, and as `folder` says."""
+    """The folder of a fit, for it alone until the block ends. Raises `BadInput` if another fit has it, and as `folder` does."""
     folder(name, force=True)
     taken = f"out={name}: another fit is working in this folder; wait until it ends, or choose another folder"
     with private_folder.alone(Path(name) / "internal", taken):

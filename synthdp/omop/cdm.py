@@ -111,8 +111,8 @@ def noted(schema: Schema) -> Schema:
 
 
 OPEN_VISITS = (
-    "a visit without visit_end_date is no CDM, so let a copy of the CDM or a view end it, such as on the day of the export; or fit with "
-    "invalid=clamp, which counts it as the lower bound of days"
+    "every visit of a CDM needs a visit_end_date. Give open visits one in a view or a copy of the CDM, such as the day of the export; or "
+    "fit with invalid=clamp, which counts their days as the lower bound"
 )
 
 

@@ -129,7 +129,7 @@ def reworded(found: list[Finding]) -> list[Finding]:
     return [
         replace(each, what=open_, remedy=cdm.OPEN_VISITS)
         if each.column == days and each.what == other
-        else replace(each, remedy=f"{each.remedy}. A visit that ends before it starts has a number of days below 0")
+        else replace(each, remedy=f"{each.remedy}. A visit that ends before it starts has a negative number of days")
         if each.column == days and each.what.startswith(outside)
         else each
         for each in found

@@ -118,7 +118,7 @@ def left_out(tables: Iterable[str]) -> list[Finding]:
     """What is said of tables that are there, but that the schema does not describe."""
     names = ", ".join(sorted(tables))
     what = f"tables that are left out, since the schema does not describe them: {names}"
-    return [Finding(column="", what=what, remedy="synthetic records have nothing of them")] if names else []
+    return [Finding(column="", what=what, remedy="synthetic records lack them")] if names else []
 
 
 def review(schema: Schema, frame: pd.DataFrame, written: pd.DataFrame, *, values: bool = False) -> list[Finding]:
@@ -517,7 +517,7 @@ def _units(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
 
 
 def _bins(schema: Schema, frame: pd.DataFrame, *, below: bool = False) -> Iterator[Finding]:
-    """Columns whose records all lie in one of several declared bins, unless most cells are refused: then the few others do not tell."""
+    """Columns whose records all lie in one of several declared bins, unless most cells are refused: the few others then show nothing."""
     for column in schema.modelled:
         if (
             not isinstance(column, Numeric)

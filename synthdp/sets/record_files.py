@@ -303,7 +303,7 @@ def write(
 
 @contextmanager
 def _writing(where: Path) -> Iterator[None]:
-    """What goes wrong within the block is told of the file or folder that is written."""
+    """Errors within the block become a `BadInput` that names the file or folder that is written."""
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
