@@ -90,7 +90,7 @@ class AccountFile:
     def check_table(self, fingerprint: Fingerprint, *more: Fingerprint) -> None:
         """Refuse a table that the account is not kept for, and one for which an account elsewhere has a cap. Warn of accounts
         without a cap that are kept for it too: what was spent there does not count here. Nothing is charged yet. `more` are the
-        table's fingerprints in other forms, by which those may know it."""
+        table's fingerprints in other forms, by which other accounts may know it."""
         found = self.read()
         if found is not None:
             known = self._known(found, fingerprint, *more)

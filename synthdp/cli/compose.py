@@ -385,7 +385,7 @@ def _explained(command: str, overrides: Sequence[str], error: Exception) -> str:
     match = re.search(r"Could not find '([^/']+)/([^']+)'", str(error))
     if match:
         known = choices(match[1])
-        return f"{match[1]}={match[2]}: there is none of this name{nearest(match[2], known)}; known: {', '.join(known)}"
+        return f"{match[1]}={match[2]}: unknown name{nearest(match[2], known)}; known: {', '.join(known)}"
     return in_one_line(error)
 
 

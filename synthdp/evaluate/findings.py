@@ -213,8 +213,8 @@ def _uses(targets: Mapping[str, Any], told: Mapping[str, Any]) -> list[dict[str,
 
 def useful(target: str, entry: Mapping[str, Any], past: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """{"target", "question", "verdict", "figures", "text"} on what models trained on the synthetic rows are worth, and
-    "kept", the share of what real rows offer above guessing, where it can be told. `past`: the same of a model that sees the
-    unit's earlier records too (`history_fidelity`), by which histories are judged where it tells more."""
+    "kept", the share of what real rows offer above guessing, if it can be computed. `past`: the same of a model that also sees the
+    unit's earlier records (`history_fidelity`); histories are judged by it if it predicts better."""
     metric, guess, name, said_guess = ("auroc", CHANCE, "AUROC", f"chance ({CHANCE})")
     if entry.get("kind") == "number":
         metric, guess, name, said_guess = ("r2", 0.0, "R²", "always predicting the mean")

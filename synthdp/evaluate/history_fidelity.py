@@ -31,7 +31,7 @@ def judge(
     synthetic: pd.DataFrame, train: pd.DataFrame, test: pd.DataFrame, schema: Schema, seed: int = 0
 ) -> dict[str, Any]:
     """Figures of histories, of a schema with `order`: total variation distances of the synthetic records from the training ones, each
-    beside that of the held-out ones ("real"); and the AUROC of a target told from its record and its unit's past, on held-out records.
+    beside that of the held-out ones ("real"); and the AUROC of a target predicted from its record and its unit's past, on held-out records.
 
     `records_per_unit`, `gaps`, and by target `transitions` (previous value, value). `told`, by target with two classes: trained on
     synthetic records (`tstr`), on real ones (`trtr`), and on real ones without their past (`without`), on all records and on later ones;

@@ -122,7 +122,7 @@ class PATEGAN:
         check_label(self.condition, schema)
         if schema.units is None and self.teachers is None and self.start == "none":
             raise BadInput(
-                "generator.teachers: pategan without tables needs the number of units to choose that of its teachers: declare "
+                "generator.teachers: pategan without tables needs the number of units to choose its number of teachers: declare "
                 "units in the schema (a public count or estimate), or give generator.teachers"
             )
         devices.place(self.device)

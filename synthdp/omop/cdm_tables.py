@@ -44,7 +44,7 @@ def read(where: str, schema: Schema) -> dict[str, pd.DataFrame]:
             remedy = "name the schema of a database after #, and see that you may read it"
             if name not in (cdm.PERSON, cdm.VISIT):
                 remedy = "take it out of the schema"
-            raise BadInput(f"{where}: has no table {name!r} that can be read, which the schema describes: {remedy}")
+            raise BadInput(f"{where}: has no readable table {name!r}, which the schema describes: {remedy}")
         optional = BORN if name == cdm.PERSON else ()
         lacking = [each for each in fields if each not in frames[name] and each not in optional]
         if lacking:

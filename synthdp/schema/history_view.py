@@ -268,7 +268,7 @@ class View:
 
     def apart(self, cliques: Iterable[Sequence[str]], rows: str) -> dict[tuple[str, ...], int]:
         """By which columns two records lie in different cells of tables, as far as a unit's weight may tell, and of how many tables; by
-        none where a column has several codes of a record, or the tables are of `rows`. Targets and what is told by them are left out:
+        none where a column has several codes of a record, or the tables are of `rows`. Targets and columns made from them are left out:
         otherwise units whose outcomes differ would weigh more than others, and a model that knows too little of what a unit's records have
         in common would not make up for it. Taking several cells for one only makes a norm larger."""
         several = {start + name for each in self.below for name in each.columns for start in ("", PREVIOUS)}

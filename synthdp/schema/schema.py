@@ -446,7 +446,7 @@ class Schema:
         text = yamlfile.read_text(where)
         if OLD_MARK in text:
             raise BadInput(
-                f"{where}: lines marked {OLD_MARK} were read off the records by a draft of an earlier version; draft anew (synthdp "
+                f"{where}: lines marked {OLD_MARK} were read off the records by a draft of an earlier version; draft again (synthdp "
                 "schema), or replace them by public knowledge and remove the marks"
             )
         try:

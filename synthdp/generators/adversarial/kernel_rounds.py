@@ -81,7 +81,7 @@ class KernelSettings:
         check_label(self.condition, schema)
         if schema.units is None and self.teachers is None and not self.tells_units:
             raise BadInput(
-                f"generator.teachers: {self.name} without tables needs the number of units to choose that of its teachers: "
+                f"generator.teachers: {self.name} without tables needs the number of units to choose its number of teachers: "
                 "declare units in the schema (a public count or estimate), or give generator.teachers"
             )
         devices.place(self.device)
