@@ -370,9 +370,7 @@ class Synthesizer:
             _check_same(valid, ranks)
             facts = stored.facts if found is None else found.facts
             noise = None if facts is None else float(facts["noise"])
-            if facts is None and not isinstance(
-                valid, Opened
-            ):  # nothing but `units` can be learned of a table in a database
+            if facts is None and not isinstance(valid, Opened):  # of a table in a database, only `units` can be learned
                 generators.check_units(self.schema, self.budget, valid, invalid)
             own = own if stored.facts is None else int(stored.facts["seed"])
 

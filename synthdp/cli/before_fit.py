@@ -125,7 +125,7 @@ def _hidden(schema: "Schema", people: Any) -> "Iterator[Finding]":
 
 
 def _generator_for(schema: "Schema") -> str | None:
-    """The generator that learns how records follow one another, where it takes such a schema; else the default."""
+    """The generator of histories if it takes this schema; else the default."""
     return None if hindrance(schema) else "histories"
 
 

@@ -30,7 +30,7 @@ from synthdp.sets.named import NAMES, conf_dir
 MULTIRUN, CONFIG_DIR = "--multirun", "--config-dir"
 MOST_LETTERS = 50_000  # of a word
 MOST_RUNS = 10_000  # of one --multirun
-# What reading a file of a group may raise besides Hydra's own.
+# What reading a file of a config group may raise besides Hydra's own errors.
 UNREADABLE = (YAMLError, RecursionError, UnicodeDecodeError)
 WHERE = "where"  # of sample: a mapping whose names are columns
 ACCOUNT = "account.path"  # account=FILE is short for it
@@ -152,7 +152,7 @@ def _check_groups(command: str, words: Sequence[str]) -> None:
 
 def _quoted(word: str, command: str) -> str:
     key, _, value = word.partition("=")
-    # Audit's runs, not compare's folder.
+    # The runs= of audit is a number, that of compare a folder.
     number = isinstance(option_values.defaults(settings.OPTIONS[command]).get(key), int)
     if number or key.lstrip("+") not in settings.TEXT or value in ("", "null") or value[0] in "'\"":
         return word

@@ -101,7 +101,7 @@ def records(name: str, schema: Schema, *, force: bool) -> Path:
 NEW, LEDGER, RELEASE = "ledger.new.jsonl", "ledger.jsonl", "release"
 CHECKPOINT = "checkpoint.safetensors"
 ANSWERS = f"{CHECKPOINT}.answers"
-# Of a fit that may go on.
+# The files of a fit that may go on.
 SAVED = tuple(f"{name}{ending}" for name in (CHECKPOINT, ANSWERS) for ending in ("", ".next"))
 CANARIES = "canaries.json"
 

@@ -356,7 +356,7 @@ def worst_pair_below(apart: Mapping[str, Any]) -> tuple[str, float, float] | Non
 
 def worst_numbers(columns: Sequence[Mapping[str, Any]]) -> str | None:
     """In words, the code whose numbers lie farthest off (`numbers_by_code`); None where none is off by more than `FAR`."""
-    from synthdp.evaluate.numbers_by_code import said as quantiles_said  # with pandas
+    from synthdp.evaluate.numbers_by_code import said as quantiles_said  # loads pandas
 
     far = [(column, code) for column in columns for code in column["codes"] if far_off(code)]
     if not far:

@@ -117,7 +117,7 @@ def _apart(parts: Mapping[str, Cells], view: View, names: list[str], where: str)
 
 
 def _told(parts: Mapping[str, Cells], view: View, target: str, seed: int) -> dict[str, Any] | None:
-    # Two tell what is still to come; one, others.
+    # Two of these columns say what is still to come; one, how other columns stay.
     past = [name for name in view.before(target) if name not in (NUMBER, LEFT, ALIKE)]
     alone = [name for name in past if name in (*view.unit, *view.own, view.order)]
     truth, later = parts["test"][target], parts["test"][PLACE] > 0

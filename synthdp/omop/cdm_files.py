@@ -120,7 +120,7 @@ class _Parts:
         whose = pd.Index(person["person_id"]).get_indexer(pd.Index(visit["person_id"]))
         start = _day(visit[cdm.START[cdm.VISIT]])
         end = start + visit[cdm.DAYS].to_numpy(np.int64).astype("timedelta64[D]")
-        # A visit ends with life.
+        # A visit ends no later than life.
         end = np.where(np.isnat(died[whose]), end, np.maximum(start, np.minimum(end, died[whose])))
         visits = self.fresh(cdm.VISIT, len(visit))
         dates = {

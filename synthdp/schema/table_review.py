@@ -48,9 +48,9 @@ from synthdp.schema.rule_rows import broken as breaking
 from synthdp.schema.schema import Schema
 
 ROWS = 20  # that are named of each rule
-# A column that tells the target of so many records is a copy; of so many values at most.
+# A column that predicts the target of this share of records is a copy, if it has at most this many values.
 COPY, MOST_VALUES = 0.99, 1_000
-# So many different values could be categories; what share of them says of what kind they are.
+# Up to this many different values could be categories; of more, this share says of what kind they are.
 LISTABLE, MOSTLY = 50, 0.9
 UNLINKED = 0.9  # of the rows with a key: if the keys of so many are not in the table above, and of its rows as many have none, they are
 # probably written differently there
