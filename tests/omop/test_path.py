@@ -142,7 +142,7 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     for out in ("own", "half", "mixed", "death", "schema.duckdb", "other.duckdb", "row.duckdb", "death.duckdb"):
         kept = {path: path.read_bytes() for path in (*Path(out).glob("*"), Path(out)) if path.is_file()}
         assert run([*sample, f"out={out}", "force=true"]) != 0
-        assert "replaced; choose another name" in capsys.readouterr().err, out
+        assert "synthetic CDM that synthdp wrote; choose another name" in capsys.readouterr().err, out
         assert kept == {path: path.read_bytes() for path in kept}
     for out in ("postgresql://nobody@nowhere/cdm", "duckdb:///made.duckdb"):  # the first names no schema
         assert run([*sample, f"out={out}"]) != 0
