@@ -149,12 +149,12 @@ def page(result: dict[str, Any]) -> str:
     lines = [
         "# Laboratory values below visits",
         "",
-        f"A made-up hospital: people, up to eight visits, up to eight results of a visit, of {result['tests']} tests. Each has a scale "
-        "of its own between 0.1 and 2,000, in one column with 49 declared bins. A result follows the person's last one of that test, age, "
-        f"sex and intensive care; a flag follows the result. `histories` with its defaults, delta {result['delta']:g} per person. "
+        f"A made-up hospital: people, up to eight visits each, up to eight results per visit, of {result['tests']} tests. Each test has a "
+        "scale of its own between 0.1 and 2,000, in one column with 49 declared bins. A result follows the person's last one of that test, "
+        f"age, sex and intensive care; a flag follows the result. `histories` with its defaults, delta {result['delta']:g} per person. "
         "Figures are means over tests of the absolute difference from the real tables: of Spearman's correlations, and of the logarithms "
-        "of a tenth, a half and nine tenths of a test's values (0.1 is about 10 %). Under *size* stands how large these correlations are: "
-        "an error as large says that nothing is kept. *Another* is a second hospital made up in the same way. Mean ± standard deviation "
+        "of a tenth, a half and nine tenths of a test's values (0.1 is about 10 %). *Size* is how large these correlations are: an error "
+        "of that size means that nothing is kept. *Another* is a second hospital made up in the same way. Mean ± standard deviation "
         f"over {len(SEEDS)} seeds of the fit. Hospitals of this kind, of other tests, were looked at while the generator was developed.",
         "",
         f"| people | epsilon | | {' | '.join(FIGURES.values())} | quantiles by test | shares of tests | CPU seconds |",

@@ -113,10 +113,10 @@ def page(result: dict[str, Any]) -> str:
     lines = [
         "# What stays from visit to visit",
         "",
-        f"A made-up hospital: people, up to eight visits, up to six diagnoses of a visit, of {DIAGNOSES}, {CHRONIC} of them chronic. "
-        f"A visit has columns that are as they were at the last one more or less often ({columns}). `histories` with its defaults, delta "
-        f"{result['delta']:g} per person. A figure is the share of visits whose column is as at the last one, or of a visit's diagnoses "
-        "that stand in the next visit, too. *Another* is a second hospital made up in the same way. Mean ± standard deviation over "
+        f"A made-up hospital: people, up to eight visits each, up to six diagnoses per visit. Of the {DIAGNOSES} diagnoses {CHRONIC} are "
+        f"chronic. The columns of a visit keep their last value more or less often ({columns}). `histories` with its defaults, delta "
+        f"{result['delta']:g} per person. A figure is the share of visits whose column has its last value, or of a visit's diagnoses "
+        "that the next visit has, too. *Another* is a second hospital made up in the same way. Mean ± standard deviation over "
         f"{len(SEEDS)} seeds of the fit. Clinics of this kind, with other codes and shares, were looked at while the generator was "
         "developed.",
         "",

@@ -264,8 +264,8 @@ class Synthesizer:
         return found | {f"generator__{name}": getattr(self.generator, name) for name in own}
 
     def set_params(self, **params: Any) -> "Synthesizer":
-        """Change settings, by the names of `get_params`, all of them or none, and return itself: the only way in which a
-        `Synthesizer` changes. Raises `BadInput` as the constructor does."""
+        """Change settings, named as in `get_params`, all of them or none, and return self. Nothing else changes a `Synthesizer`.
+        Raises `BadInput` as the constructor does."""
         given = self.get_params(deep=False)
         own = {name.partition("__")[2]: value for name, value in params.items() if name.startswith("generator__")}
         mine = {name: value for name, value in params.items() if not name.startswith("generator__")}
@@ -314,7 +314,7 @@ class Synthesizer:
         (`synthdp.seal.processes.joined()` under torchrun): all are given the same frame and arguments, each keeps its shard of
         the units, the first one charges and draws the noise, and all return the release. `fitness` is a share of the budget's
         precision that is set aside to measure, with noise, how far the samples' tables are from those of the records
-        (`synthdp.fitness`); the statement reports the result. With `answers` the noisy tables that were asked for become part of the
+        (`synthdp.fitness`); the statement reports the result. With `answers` the noisy tables that the fit asked for become part of the
         release (`Release.tables`), at no charge. `edited_after` names, for the statement, the looks at these records ("a check") after
         which the schema was edited. `progress` is called at each step with the
         step's number, the number of steps and public figures. By default nothing is shown; `progress=print` prints them. Raises
@@ -371,9 +371,7 @@ class Synthesizer:
             _check_same(valid, ranks)
             facts = stored.facts if found is None else found.facts
             noise = None if facts is None else float(facts["noise"])
-            if facts is None and not isinstance(
-                valid, Opened
-            ):  # nothing but `units` can be learned of a table in a database
+            if facts is None and not isinstance(valid, Opened):  # of a table in a database, only `units` can be learned
                 generators.check_units(self.schema, self.budget, valid, invalid)
             own = own if stored.facts is None else int(stored.facts["seed"])
 

@@ -32,7 +32,7 @@ from synthdp.seal.replay import Recorder
 if TYPE_CHECKING:
     import pandas as pd
 
-CLEAR = 2.0  # deviations: a count below that cannot be told from none
+CLEAR = 2.0  # deviations: a count below that cannot be told from zero
 ROWS, MOST_ROWS = 2_000, 50_000  # made-up records, of which few ask the same as many
 
 

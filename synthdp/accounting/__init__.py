@@ -48,7 +48,7 @@ ORDERS = tuple(range(2, 65))  # of `by_order`
 
 Entries = Iterable[Entry]  # a plan or a ledger
 Theorem = Callable[[Charges, float], float]  # an accountant's epsilon at delta
-Cost = Callable[[Any], float]  # epsilon, of what is solved for
+Cost = Callable[[Any], float]  # epsilon, as a function of the unknown
 
 
 class Accountant(Protocol):
@@ -236,7 +236,7 @@ def _group(accountant: Accountant, charged: Charges, delta: float, k: int) -> fl
 
 
 def _cost(plan: Callable[[Any], Plan], budget: Budget, spent: Iterable[Entry]) -> Callable[[Theorem], Cost]:
-    """For each theorem: epsilon of the plan, beside what was spent, as a function of what is solved for."""
+    """For each theorem: epsilon of the plan and of what was spent before, as a function of the unknown."""
     booked = tuple(spent)
 
     def by(theorem: Theorem) -> Cost:
@@ -246,7 +246,7 @@ def _cost(plan: Callable[[Any], Plan], budget: Budget, spent: Iterable[Entry]) -
 
 
 def _guess(solve: Callable[[Cost], float], cost: Callable[[Theorem], Cost]) -> float | None:
-    """About the answer, near which the search begins, in a fraction of the time; None where there is none."""
+    """Roughly the answer, near which the search begins, in a fraction of its time; None if there is none."""
     from synthdp.accounting.accountants import rdp
 
     with contextlib.suppress(BadInput):  # no proof, or too dear by this rough bound alone

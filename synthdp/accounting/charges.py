@@ -338,11 +338,13 @@ def contributions(event: Event) -> float:
 
 
 def joint_gaussian(event: Sampled, accountant: str) -> float:
-    """The noise of the Gaussian that is asked of a sample; `Unproven`, in the accountant's name, for anything else."""
+    """The noise multiplier of a sample's only query, a Gaussian. Raises `Unproven`, with the accountant's name, for any other sample."""
     if len(event.queries) == 1 and isinstance(event.queries[0], Gaussian):
         return event.queries[0].noise
     names = ", ".join(type(query).__name__ for query in event.queries)
-    raise Unproven(f"{accountant} has no proof for a sample that is asked: {names}; only joint Gaussian queries are")
+    raise Unproven(
+        f"{accountant} has no proof for these queries of a sample: {names}; it has one for joint Gaussian queries alone"
+    )
 
 
 def combined(noises: Iterable[float]) -> float:

@@ -72,7 +72,7 @@ class Rows:
 
 
 class Committed(BadInput):
-    """What was appended is in the account, or may be: it was committed before the error."""
+    """An error during or after a commit: what was appended is in the account, or may be."""
 
 
 class Book:
@@ -229,7 +229,7 @@ def _connected(path: Path, patience: float) -> Iterator[sqlite3.Connection]:
     name = path.absolute().as_uri() + "?mode=rw"
     with closing(sqlite3.connect(name, timeout=patience, isolation_level=None, uri=True)) as connection:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
-        # Its hash then tells that it is not what was written.
+        # Its hash then shows that it is not what was written.
         connection.text_factory = lambda raw: raw.decode(errors="replace")
         connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA cell_size_check = ON")
@@ -287,7 +287,7 @@ def _check_no_journal(path: Path) -> None:
 
 
 def is_hot(path: str) -> bool:
-    """Whether SQLite would play the journal of a file of that name into it: what a kill before its first write left has no header yet."""
+    """Whether SQLite would roll back a file of that name by its journal; one that a kill left before its first write has no header yet."""
     try:
         with open(f"{path}-journal", "rb") as journal:
             return journal.read(1) not in (b"", b"\0")
@@ -368,7 +368,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _committed(path: Path) -> Iterator[None]:
-    """Says of every error that it came with the commit, or after it."""
+    """Make every error in the block a `Committed`, since it came with the commit, or after it."""
     try:
         with _explained(path):
             yield

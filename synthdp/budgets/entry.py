@@ -147,11 +147,11 @@ def entered(
     **about: Any,
 ) -> Iterator[Entry]:
     """A fit's entry while the block runs, marked "finished", "failed" or "interrupted" when it ends. One that can be resumed is
-    "fitted" then, and "finished" when its release is saved: until that it goes on where the process is killed.
+    "fitted" then, and "finished" when its release is saved: if the process is killed before that, it can still go on.
 
     `about` is written beside the charge: generator, settings, rehearsal. `planted`: the frame holds canaries of an audit, other ones
-    each time, so that it is not what the account is kept for. With `resume` a fit that wrote `ledger` and did not
-    finish is gone on with: what it was charged counts. Raises `BadInput` where the account refuses.
+    each time, so it is not the table that the account is kept for. With `resume` a fit that wrote `ledger` and did not
+    finish is continued: what it was charged counts. Raises `BadInput` where the account refuses.
     """
     file = AccountFile(path=Path(account)) if isinstance(account, str | Path) else account
     entry = Entry(file, frame, budget, unit, ledger=ledger, resume=resume, planted=planted, about=about)

@@ -90,7 +90,7 @@ class AccountFile:
     def check_table(self, fingerprint: Fingerprint, *more: Fingerprint) -> None:
         """Refuse a table that the account is not kept for, and one for which an account elsewhere has a cap. Warn of accounts
         without a cap that are kept for it too: what was spent there does not count here. Nothing is charged yet. `more` are the
-        table's fingerprints in other forms, by which those may know it."""
+        table's fingerprints in other forms, by which other accounts may know it."""
         found = self.read()
         if found is not None:
             known = self._known(found, fingerprint, *more)
@@ -189,10 +189,10 @@ class AccountFile:
     def go_on(
         self, number: int, plan: Plan, budget: Budget, *, ledger: Ledger, held: Collection[str], claim: str
     ) -> None:
-        """Let a stopped fit go on, in one transaction: swap its claim, and charge what `plan`, which holds all of what was
-        planned before, costs above that.
+        """Let a stopped fit go on, in one transaction: swap its claim, and charge what `plan` costs beyond the
+        earlier plan, all of which it holds.
 
-        What `check` found is checked anew: a fit that ran while its copy was read, and finished meanwhile, has its model.
+        The findings of `check` are checked again: the fit may have finished while a copy of it was read.
 
         `held` are the claims that its ledger holds; `claim` is a new one, which it holds durably, too. The account's claim must be
         among `held`. Of several copies of a stopped fit only the first to come knows it; the others are refused. A ledger that
@@ -283,8 +283,8 @@ class AccountFile:
         return standing(book.rows())
 
     def _check_alone(self, rows: chain.Rows) -> None:
-        """SQLite takes back a transaction that a kill cut short when it finds its journal, beside the name by which the file was open. A
-        charge that was made by another name in between would vanish with it."""
+        """SQLite rolls back a transaction that a kill cut short once it finds the journal, beside the name under which the file was open. A
+        charge that was made under another name in between would vanish with it."""
         own = os.path.realpath(self.path)
         places = {place for row in (*rows.charges, *rows.states) if isinstance(place := row.body.get(PLACE), str)}
         gone = {place for place in places if not os.path.exists(place)}

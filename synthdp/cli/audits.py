@@ -105,7 +105,7 @@ def _check_bound(canaries: Path, release: Path) -> None:
 
 
 def forget(internal: Path) -> None:
-    """Remove the canaries of a fit that was refused before its first charge, or of an earlier one that is none of the fit's to tell of."""
+    """Remove canaries of a fit that was refused before its first charge, or of an earlier fit, which this one must not report."""
     (internal / output_paths.CANARIES).unlink(missing_ok=True)
     with contextlib.suppress(OSError):
         internal.rmdir()  # only where nothing else is in it

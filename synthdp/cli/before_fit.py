@@ -125,7 +125,7 @@ def _hidden(schema: "Schema", people: Any) -> "Iterator[Finding]":
 
 
 def _generator_for(schema: "Schema") -> str | None:
-    """The generator that learns how records follow one another, where it takes such a schema; else the default."""
+    """The generator of histories if it takes this schema; else the default."""
     return None if hindrance(schema) else "histories"
 
 
@@ -363,7 +363,7 @@ def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]
     if singles and not singles[0].of:
         noise, clear = (max(getattr(table, key) for table in singles) for key in ("noise", "clear"))
         lines.append(
-            f"columns    a cell holds noise of up to {noise:.3g} records: a count below {clear} cannot be told from none"
+            f"columns    a cell holds noise of up to {noise:.3g} records: a count below {clear} cannot be told from zero"
         )
     if larger and not larger[0].of:
         noise = max(table.noise for table in larger)

@@ -372,7 +372,7 @@ def _doubt_header(path: Path, frame: "DataFrame") -> None:
     if found:
         output_paths.warn(
             f"{path}: is the first line a header? {len(found)} of {len(names)} names of columns are {what}. If it is a record, "
-            f"add a header and draft anew: the draft repeats these names as public{cause}"
+            f"add a header and draft again: a draft states these names as public{cause}"
         )
 
 

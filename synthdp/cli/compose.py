@@ -30,7 +30,7 @@ from synthdp.sets.named import NAMES, conf_dir
 MULTIRUN, CONFIG_DIR = "--multirun", "--config-dir"
 MOST_LETTERS = 50_000  # of a word
 MOST_RUNS = 10_000  # of one --multirun
-# What reading a file of a group may raise besides Hydra's own.
+# What reading a file of a config group may raise besides Hydra's own errors.
 UNREADABLE = (YAMLError, RecursionError, UnicodeDecodeError)
 WHERE = "where"  # of sample: a mapping whose names are columns
 ACCOUNT = "account.path"  # account=FILE is short for it
@@ -61,7 +61,7 @@ def compose(command: str, words: Sequence[str]) -> list[Config]:
     runs = list(_sweep(overrides)) if multirun else [(overrides, "")]
     configs = []
     for run, _ in runs:
-        with interrupted_after():  # Hydra and OmegaConf make other errors of an interrupt, or lose it
+        with interrupted_after():  # Hydra and OmegaConf turn an interrupt into other errors, or lose it
             configs.append(_one(command, run, folders))
     if multirun:
         for config, (_, name) in zip(configs, runs, strict=True):
@@ -152,7 +152,7 @@ def _check_groups(command: str, words: Sequence[str]) -> None:
 
 def _quoted(word: str, command: str) -> str:
     key, _, value = word.partition("=")
-    # Audit's runs, not compare's folder.
+    # The runs= of audit is a number, that of compare a folder.
     number = isinstance(option_values.defaults(settings.OPTIONS[command]).get(key), int)
     if number or key.lstrip("+") not in settings.TEXT or value in ("", "null") or value[0] in "'\"":
         return word
@@ -217,7 +217,7 @@ def _one(command: str, overrides: list[str], folders: list[str]) -> Config:
 
 
 def _chosen(command: str, overrides: list[str], folders: Sequence[str]) -> list[str]:
-    """With the generator that the schema gets, where neither a word nor an experiment says so."""
+    """The overrides, with the schema's default generator where neither they nor an experiment name one."""
     named = [word for word in overrides if word.startswith("generator=")]
     if named and named[-1] != f"generator={DEFAULT}":
         return overrides
@@ -385,7 +385,7 @@ def _explained(command: str, overrides: Sequence[str], error: Exception) -> str:
     match = re.search(r"Could not find '([^/']+)/([^']+)'", str(error))
     if match:
         known = choices(match[1])
-        return f"{match[1]}={match[2]}: there is none of this name{nearest(match[2], known)}; known: {', '.join(known)}"
+        return f"{match[1]}={match[2]}: unknown name{nearest(match[2], known)}; known: {', '.join(known)}"
     return in_one_line(error)
 
 

@@ -227,7 +227,7 @@ def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
 
 
 def _ending(data: settings.Data) -> str:
-    """That of the records' file, if a file of synthetic records may have it."""
+    """The ending of the records' file, if a file of synthetic records may have it; else .csv."""
     name = str(data.path or data.train or "").lower()
     return next((each for each in (".parquet", ".xlsx", ".dta", ".sav", ".xpt", ".tsv") if name.endswith(each)), ".csv")
 
@@ -281,7 +281,7 @@ def foretold(schema: "Schema", budget: Budget) -> list[str]:
 
 
 def compared(schema: "Schema") -> list[str]:
-    """The rules by which a time may be no later than a day: no time of that day would do."""
+    """A line for each rule by which a time must not be later than a day: every time on that day breaks it."""
     lines = []
     for rule in schema.rules:
         if not isinstance(rule, Order):
@@ -293,8 +293,8 @@ def compared(schema: "Schema") -> list[str]:
             earlier, later = later, earlier
         if later.resolution == "day" and earlier.resolution != "day":
             lines.append(
-                f"rule       {rule.text!r}: the day {later.name} counts as its midnight, so that a time {earlier.name} on the same day "
-                "breaks the rule. Leave the rule out, or declare both with resolution: day where the hours are not needed"
+                f"rule       {rule.text!r}: a day in {later.name!r} counts as its midnight, so a time in {earlier.name!r} on the "
+                "same day breaks the rule. Leave the rule out, or declare both with resolution: day where the hours are not needed"
             )
     return lines
 
@@ -413,7 +413,7 @@ def say_what_was_charged(ledger: Path, budget: Budget, next_step: str, account: 
 
 
 def _entered(account: AccountFile | None, held: Ledger) -> str:
-    """What the account holds of a fit, which is charged there for its whole plan before its first question."""
+    """What the account holds of a fit: its whole plan is charged there before its first question."""
     if account is None or not held.claims:
         return ""
     try:

@@ -46,7 +46,7 @@ def _holds_something(chosen: Path) -> bool:
 
 @contextmanager
 def claimed(name: str, *, force: bool) -> Iterator[Path]:
-    """The folder of a fit, which no other fit can have until the block ends; `BadInput` where another has it, and as `folder` says."""
+    """The folder of a fit, for it alone until the block ends. Raises `BadInput` if another fit has it, and as `folder` does."""
     folder(name, force=True)
     taken = f"out={name}: another fit is working in this folder; wait until it ends, or choose another folder"
     with private_folder.alone(Path(name) / "internal", taken):
@@ -101,7 +101,7 @@ def records(name: str, schema: Schema, *, force: bool) -> Path:
 NEW, LEDGER, RELEASE = "ledger.new.jsonl", "ledger.jsonl", "release"
 CHECKPOINT = "checkpoint.safetensors"
 ANSWERS = f"{CHECKPOINT}.answers"
-# Of a fit that may go on.
+# The files of a fit that may go on.
 SAVED = tuple(f"{name}{ending}" for name in (CHECKPOINT, ANSWERS) for ending in ("", ".next"))
 CANARIES = "canaries.json"
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # ---- Which files are counted where they are, by DuckDB, and which are read into memory.
 
 
-# Bytes of a file from which on the steward says where it is counted, if the generator asks for counts alone.
+# From this many bytes of a file on, the steward must say where it is counted, if the generator asks for counts alone.
 LARGE = 1 << 30
 
 

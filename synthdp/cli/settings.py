@@ -13,7 +13,7 @@ from synthdp.options import number, option, whole
 Format = Literal["text", "json"]
 Tables = Literal["files", "omop", "synthea", "mimic3"]
 OMOP = "omop: the tables of an OMOP CDM"
-OTHERS = "synthea and mimic3: Synthea's CSV export, and MIMIC-III"
+OTHERS = "synthea: Synthea's CSV export; mimic3: MIMIC-III"
 VOCABULARY = (
     "folder (or DuckDB file, or URL) of a public version of OMOP's vocabulary: concept.csv and concept_ancestor.csv"
 )
@@ -34,10 +34,10 @@ class Data:
     table: str | None = option(
         None, "with data.path=postgresql://user@host/name or duckdb:///file.db: the table, or view, of the records"
     )
-    query_file: str | None = option(None, "instead of the table: a file with the SELECT that gives the records")
+    query_file: str | None = option(None, "instead of the table: a file with the SELECT that returns the records")
     schema: str | None = option(None, "schema.yaml of the records")
     target: str | None = option(None, "column to predict; default: the schema's targets")
-    train: str | None = option(None, "evaluate: file or folder of the records that were fitted")
+    train: str | None = option(None, "evaluate: file or folder of the records used in the fit")
     test: str | None = option(None, "evaluate: file or folder of held-out records")
     engine: Literal["auto", "memory", "duckdb"] = option(
         "auto",
@@ -48,8 +48,8 @@ class Data:
     memory: str = option("2GiB", "how much of a table duckdb may hold in memory")
     format: Tables = option(
         "files",
-        f"files: the ending of data.path says what kind of file it is; {OMOP}, {OTHERS}, in a folder of CSV or Parquet, a DuckDB file, or "
-        "postgresql://user@host/name#schema",
+        f"files: the ending of data.path says what kind of file it is; {OMOP}; {OTHERS}; each in a folder of CSV or Parquet, a DuckDB "
+        "file, or postgresql://user@host/name#schema",
     )
     vocabulary: str | None = option(
         None,
@@ -82,7 +82,7 @@ class DataAccount:
     head: str | None = option(
         None, "hash kept elsewhere (synthdp budget prints it); the fit is refused if the account does not hold it"
     )
-    by: str | None = option(None, "who makes the fit; default: the user's name")
+    by: str | None = option(None, "who runs the fit; default: the user's name")
     add_version: bool = option(
         False, "accept the table as a newer version of the account's table, about the same people"
     )
@@ -188,13 +188,13 @@ class Check:
 class Split:
     path: str = option(
         MISSING,
-        "records to split: a file of a table as fit reads it, URL#TABLE of a database (into .parquet), or pictures",
+        "records to split: a table in a file that fit can read, URL#TABLE of a database (into .parquet), or pictures",
     )
     schema: str | None = option(None, "schema.yaml of the records")
     format: Tables = option(
         "files",
-        f"files: the ending of path says what kind of file it is; {OMOP}, written as CDMs; {OTHERS}, written as files of linked "
-        "tables. data.format= and data.path= say the same",
+        f"files: the ending of path says what kind of file it is; {OMOP}; {OTHERS}. omop is written as CDMs, the others as files "
+        "of linked tables. data.format= and data.path= say the same",
     )
     share: float = option(0.2, "expected share of units that are held out")
     out: str = option(MISSING, "folder for train and held_out, with the ending of path, and split.key (internal)")
@@ -242,7 +242,7 @@ class Audit:
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     release: str = option(MISSING, "folder of a release")
-    rows: int = option(MISSING, "number of synthetic records; of linked tables, of people")
+    rows: int = option(MISSING, "number of synthetic records, or of people for linked tables")
     out: str = option(
         MISSING,
         "file to write: .csv, .csv.gz, .tsv, .parquet, .xlsx, .dta, .sav or .xpt, URL#TABLE of a database, or - for CSV on "
@@ -416,11 +416,11 @@ class Draft:
     table: str | None = option(
         None, "with path=postgresql://user@host/name or duckdb:///file.db: the table of the records"
     )
-    query_file: str | None = option(None, "instead of the table: a file with the SELECT that gives the records")
+    query_file: str | None = option(None, "instead of the table: a file with the SELECT that returns the records")
     format: Tables = option(
         "files",
-        f"files: the ending of path says what kind of file it is; {OMOP}, {OTHERS}, with or without path=. No record of these is "
-        "read. data.format=, data.path= and data.vocabulary= say the same",
+        f"files: the ending of path says what kind of file it is; {OMOP}; {OTHERS}. These three go with or without path=, and no "
+        "record of theirs is read. data.format=, data.path= and data.vocabulary= say the same",
     )
     vocabulary: str | None = option(
         None, f"with format=omop and out=: {VOCABULARY}. Lists of its standard concepts are written beside the draft"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from synthdp.evaluate.run import evaluate
 
 __all__ = ["Combined", "combine", "evaluate", "evaluate_tables", "write"]
-# With pandas, for which nobody else waits.
+# These import pandas, so they are loaded when they are first used.
 _HOMES = {"evaluate": "run", "evaluate_tables": "linked", "write": "evaluation_page"}
 
 

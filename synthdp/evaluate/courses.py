@@ -162,9 +162,9 @@ def rows_below(frame: pd.DataFrame, table: Linked) -> pd.DataFrame:
 
 def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) -> dict[str, Any]:
     """`timelines` of ten synthetic people; for each table below visits, the shares of people who `ever` had each code, also by age; and,
-    by `types` of visits, the shares of (type, next type) in `steps` and of three types in a row in `orders`. How columns go with those of
-    the next visit is in `onward`. `sets` are synthetic, train and test. Beside shares are total variation distances from the training
-    people: of the synthetic people and, as "real", of the held-out ones. What nobody has enough visits for is None."""
+    by `types` of visits, the shares of (type, next type) in `steps` and of three types in a row in `orders`. `onward` says how columns are
+    associated with those of the next visit. `sets` are synthetic, train and test. Beside shares are total variation distances from the
+    training people: of the synthetic people and, as "real", of the held-out ones. What nobody has enough visits for is None."""
     found: dict[str, Any] = {"timelines": timelines(sets["synthetic"], schema, types)}
     bands = {name: band for name, each in sets.items() if (band := ages(each, schema)) is not None}
     found["ever"] = [each for below in schema.tables[2:] for each in ever(sets, below, bands)]
@@ -186,7 +186,7 @@ def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) ->
 
 
 def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any] | None:
-    """How each column of a visit goes with each column of the next one, by the measures of `association`: mean distances from the training
+    """How each column of a visit is associated with each column of the next one (see `association`): mean distances from the training
     people over all pairs, and `pairs` {"last", "present", "synthetic", "train", "test"}: each column with itself, then at most five others
     that lost 0.1 or more. Columns that are constant among training people are left out, and pairs that are not `enough` have 0. None where
     none is left, or where a set has no visit that follows another."""

@@ -145,7 +145,7 @@ class Passes(MLPClassifier):  # type: ignore[misc]
 
 class Margins(LinearSVC):  # type: ignore[misc]
     """A linear model with probabilities: one logistic curve per class (Platt 1999), fitted on the training rows' own
-    decision values, for a linear model of few columns hardly bends to them; more than two classes are each taken against
+    decision values, which a linear model of few columns hardly overfits; more than two classes are each taken against
     the rest and normalised (Zadrozny & Elkan 2002)."""
 
     def fit(self, X: Any, y: NDArray[np.int64]) -> "Margins":

@@ -184,7 +184,7 @@ def fidelity(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def each_column(found: Mapping[str, Any], columns: Mapping[str, Any]) -> dict[str, Any] | None:
     """{"labels", "rows": [(column, values, constant)]}, the furthest off first; None where no measure is per column. constant: whether
-    synthetic rows have a single category where real ones have several; numbers are told so elsewhere."""
+    synthetic rows have a single category where real ones have several; another table says so of numbers."""
     measures = {key: found[key]["columns"] for key in PER_COLUMN if found.get(key, {}).get("columns")}
     if not measures:
         return None

@@ -121,7 +121,7 @@ def marginal_plot(name: str, column: dict[str, Any], key: str) -> str:
 
 
 def bars(axes: Axes, labels: Sequence[str], real: Sequence[float], made: Sequence[float]) -> None:
-    """Shares of categories, from the top down: of each the real one above the synthetic one."""
+    """Shares of categories, from the top down, each with the real one above the synthetic one."""
     place = np.arange(len(labels))
     axes.barh(place - 0.19, real, height=0.36, color=REAL, alpha=0.8)
     axes.barh(place + 0.19, made, height=0.36, color=SYNTHETIC)

@@ -213,8 +213,8 @@ def _uses(targets: Mapping[str, Any], told: Mapping[str, Any]) -> list[dict[str,
 
 def useful(target: str, entry: Mapping[str, Any], past: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """{"target", "question", "verdict", "figures", "text"} on what models trained on the synthetic rows are worth, and
-    "kept", the share of what real rows offer above guessing, where it can be told. `past`: the same of a model that sees the
-    unit's earlier records too (`history_fidelity`), by which histories are judged where it tells more."""
+    "kept", the share of what real rows offer above guessing, if it can be computed. `past`: the same of a model that also sees the
+    unit's earlier records (`history_fidelity`); histories are judged by it if it predicts better."""
     metric, guess, name, said_guess = ("auroc", CHANCE, "AUROC", f"chance ({CHANCE})")
     if entry.get("kind") == "number":
         metric, guess, name, said_guess = ("r2", 0.0, "R²", "always predicting the mean")
@@ -356,7 +356,7 @@ def worst_pair_below(apart: Mapping[str, Any]) -> tuple[str, float, float] | Non
 
 def worst_numbers(columns: Sequence[Mapping[str, Any]]) -> str | None:
     """In words, the code whose numbers lie farthest off (`numbers_by_code`); None where none is off by more than `FAR`."""
-    from synthdp.evaluate.numbers_by_code import said as quantiles_said  # with pandas
+    from synthdp.evaluate.numbers_by_code import said as quantiles_said  # loads pandas
 
     far = [(column, code) for column in columns for code in column["codes"] if far_off(code)]
     if not far:

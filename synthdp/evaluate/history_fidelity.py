@@ -31,7 +31,7 @@ def judge(
     synthetic: pd.DataFrame, train: pd.DataFrame, test: pd.DataFrame, schema: Schema, seed: int = 0
 ) -> dict[str, Any]:
     """Figures of histories, of a schema with `order`: total variation distances of the synthetic records from the training ones, each
-    beside that of the held-out ones ("real"); and the AUROC of a target told from its record and its unit's past, on held-out records.
+    beside that of the held-out ones ("real"); and the AUROC of a target predicted from its record and its unit's past, on held-out records.
 
     `records_per_unit`, `gaps`, and by target `transitions` (previous value, value). `told`, by target with two classes: trained on
     synthetic records (`tstr`), on real ones (`trtr`), and on real ones without their past (`without`), on all records and on later ones;
@@ -117,7 +117,7 @@ def _apart(parts: Mapping[str, Cells], view: View, names: list[str], where: str)
 
 
 def _told(parts: Mapping[str, Cells], view: View, target: str, seed: int) -> dict[str, Any] | None:
-    # Two tell what is still to come; one, others.
+    # Two of these columns say what is still to come; one, how other columns stay.
     past = [name for name in view.before(target) if name not in (NUMBER, LEFT, ALIKE)]
     alone = [name for name in past if name in (*view.unit, *view.own, view.order)]
     truth, later = parts["test"][target], parts["test"][PLACE] > 0

@@ -154,9 +154,9 @@ def _rows_apart(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) ->
 
 
 def _onward(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) -> list[dict[str, Any]]:
-    """How rows below visits go with those of the last visits, as `courses.onward` has it: codes as `_come_again` says; numbers by their
-    rank correlation with the person's last one of the same code, within codes, or 0 where a set's values do not vary. Left out where there
-    is nothing to compare in one of the sets."""
+    """How rows below visits are associated with those of earlier visits, in the form of `courses.onward`: codes by `_come_again`; numbers
+    by their rank correlation with the person's last one of the same code, within codes, or 0 where a set's values do not vary. Left out
+    where there is nothing to compare in one of the sets."""
     own = of_table(schema, table)
     first, *rest = own.modelled
     told = [

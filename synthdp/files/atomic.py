@@ -20,8 +20,8 @@ from synthdp.files import private_folder
 def file(path: Path) -> Iterator[Path]:
     """A file to write in the place of `path`, which it becomes when the block ends well; an older one is replaced.
 
-    Nobody else can read it until then. Raises `BadInput` where it cannot be written (the disk is full). Nothing is left behind then or,
-    where the process is killed, once the file is written again.
+    Nobody else can read it until then. Raises `BadInput` if it cannot be written (the disk is full), and leaves nothing behind. What a
+    killed process leaves is removed when the file is written again.
     """
     with _named(path), private_folder.beside(path) as folder:
         part = folder / path.name
@@ -32,7 +32,8 @@ def file(path: Path) -> Iterator[Path]:
 
 
 def write(path: Path, text: str, *, private: bool = False) -> None:
-    """Write a text as a whole or not at all, as `file` says; what is `private` is nobody else's to read (mode 0600), also where it was."""
+    """Write a text whole or not at all, as `file` does. With `private` nobody else can read it (mode 0600), even if the older file could
+    be read."""
     with file(path) as part:
         part.touch(0o600 if private else 0o666)
         part.write_text(text, encoding="utf-8")
@@ -68,7 +69,7 @@ def recover(path: Path) -> None:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Nobody else renames folders beside `path`: two that did so at once would take each other's for what a stopped one left."""
+    """No other writer renames folders beside `path`: each of two at once would take the other's for what a stopped writer left."""
     held = os.open(path.parent, os.O_RDONLY)
     try:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -106,7 +107,7 @@ def sync(path: Path) -> None:
 
 
 def _itself(path: Path) -> Path:
-    """The folder behind a link, or behind `.` and `..`, which name none that could get a neighbour."""
+    """The folder behind a link, or behind `.` and `..`, whose names cannot be extended to name a neighbour."""
     return path.resolve() if path.is_symlink() or path.name in ("", "..") else path
 
 

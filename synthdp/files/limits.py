@@ -19,8 +19,8 @@ BROKEN = (gzip.BadGzipFile, EOFError, zlib.error)
 
 @contextmanager
 def faults_of(path: object, broken: type[Exception] | tuple[type[Exception], ...], form: str = "") -> Iterator[None]:
-    """What is `broken` within the block is the fault of the file at `path`, which cannot be read (such as " as Parquet"): a `BadInput` that
-    repeats none of a library's own words, since they may hold cells."""
+    """Errors of the types `broken` within the block mean that the file at `path` cannot be read (`form`: such as " as Parquet"). They
+    become a `BadInput` without the library's own words, which may hold cells."""
     try:
         yield
     except BadInput:

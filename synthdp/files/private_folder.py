@@ -45,8 +45,8 @@ def private_folder(within: Path | None) -> Iterator[Path]:
 
 @contextmanager
 def alone(folder: Path, refusal: str) -> Iterator[None]:
-    """A folder (mode 0700 where it is made) that no other process has by this function while the block runs; else `BadInput` says the
-    `refusal`. What was made and holds nothing at the end is removed."""
+    """A folder (mode 0700 if it is made here) that this function gives to no other process while the block runs: that one gets `BadInput`
+    with the `refusal`. Folders that were made here and are empty at the end are removed."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     lock = _locked(folder)
@@ -77,7 +77,7 @@ def clear(place: Path, prefix: str = SPILL) -> None:
 
 @contextmanager
 def beside(path: Path) -> Iterator[Path]:
-    """A folder of our own (mode 0700) beside a file or folder, for what is to become it. What killed writers of it left is removed."""
+    """A private folder (mode 0700) beside a file or folder, in which that is written. What killed writers of it left is removed."""
     clear_beside(path)
     folder, lock = _new(path.parent, _prefix(path))
     try:
@@ -160,7 +160,7 @@ def asked_to_end() -> Iterator[None]:
 
 @contextmanager
 def interrupted_after() -> Iterator[None]:
-    """An interrupt waits until the block has run: for libraries that turn one into errors of their own, or lose it. The second one
+    """An interrupt waits until the block has run, since some libraries turn it into errors of their own, or lose it. A second one
     does not wait."""
     names = ("SIGINT", *ENDING)
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]

@@ -425,7 +425,7 @@ def check_kind(generator: Generator, schema: Schema) -> None:
         return
     if generator.traits.kinds == (HISTORIES,) and given == TABLE:
         raise BadInput(
-            f"generator {generator.name} learns histories: name in the schema, as unit, the column that tells whose record a row is, and, "
+            f"generator {generator.name} learns histories: name in the schema, as unit, the column that says whose record a row is, and, "
             "as order, the column by which a unit's records follow one another; per_unit lists the columns that describe the unit itself"
         )
     held = "has no image column" if schema.image is None else f"has the image column {schema.image.name!r}"

@@ -47,7 +47,7 @@ class DPGAN(GanSettings):
     latent: int = option(32, "latent values per row", WIDTH)
     penalty: float = option(
         5.0,
-        "what keeps the discriminator bounded: weight of the squared scores of generated rows",
+        "weight of the squared scores of generated rows, which keeps the discriminator bounded",
         not_negative(),
     )
     weight_clip: float | None = option(

@@ -72,7 +72,7 @@ class DPGANImages(GanSettings):
     latent: int = option(32, "latent values per picture, with start=label or none", WIDTH)
     penalty: float = option(
         0.1,
-        "what keeps the discriminator bounded: weight of the squared gradients of its scores at generated pictures",
+        "weight of the squared gradients of the scores at generated pictures, which keeps the discriminator bounded",
         not_negative(),
     )
 

@@ -1,13 +1,13 @@
 """Histories: units, and their records one after another, each drawn given the unit and what came before.
 
 The records of a unit follow one another by the schema's `order`. Noisy tables are asked of a unit's columns and its number of
-records, of each column of a record with what may tell it (the unit, the record's place, the gap, earlier records, and the columns
+records, of each column of a record with what may predict it (the unit, the record's place, the gap, earlier records, and the columns
 drawn already), and of the target with pairs of these. For every column a conditional distribution is fitted to its
 tables, by least squares or likelihood (`marginals/conditional_fit.py`) or, of a column of few codes, by a mixed model
 (`marginals/mixed_model_fit.py`), over histories that the model itself has drawn; these are drawn anew and the fits
-repeated, so that in the end the tables of the drawn histories are those that were asked, as far as noise
-lets them agree. A column given what is before it, from
-tables of a few columns at a time: chains of conditionals are as old as Chow & Liu 1968; the method here is our own.
+repeated, so that in the end the tables of the drawn histories agree with the noisy ones as far as noise
+lets them. Chains of conditionals, a column given those before it, from tables of a few columns at a time, are as
+old as Chow & Liu 1968; the method here is our own.
 
 A number in a row below records, such as a laboratory value, means little without the row's code. The noisy table of codes and numbers says
 in which fifth of its code's numbers each one lies. This level is asked about like any other column, also as it was at the unit's last
@@ -87,7 +87,7 @@ class HistoriesSettings:
     )
     clip: float = option(
         1.5,
-        "largest weight of a unit whose records are alike, in records; if it has more, or different ones, they weigh as much in all tables "
+        "largest weight of a unit whose records are alike, in records; a unit with more, or different ones, weighs as much in all tables "
         "together",
         number("[0.001, 1000]"),
     )

@@ -92,12 +92,12 @@ class PATEGAN:
     )
     replay: int = option(
         1000,
-        "rounds whose answers the student is trained on, the latest ones; the paper: 1, those of the round",
+        "number of latest rounds whose answers the student is trained on; the paper: 1, the round itself",
         whole(),
     )
     start: str = start_option("mixture", "; the paper: none")
     tables: float | None = tables_option(SHARES)
-    condition: str | None = label_option(default=f"{FIRST_TARGET}; with start=none none, as in the paper")
+    condition: str | None = label_option(default=f"{FIRST_TARGET}; with start=none: none, as in the paper")
     steps: int = option(1000, "generator steps in a round; the paper: 1", whole())
     hidden: tuple[int, ...] = option((128, 128), "widths of the generator's hidden layers", several(WIDTH, 1))
     latent: int = option(32, "latent values per row", WIDTH)
@@ -122,7 +122,7 @@ class PATEGAN:
         check_label(self.condition, schema)
         if schema.units is None and self.teachers is None and self.start == "none":
             raise BadInput(
-                "generator.teachers: pategan without tables needs the number of units to choose that of its teachers: declare "
+                "generator.teachers: pategan without tables needs the number of units to choose its number of teachers: declare "
                 "units in the schema (a public count or estimate), or give generator.teachers"
             )
         devices.place(self.device)

@@ -135,7 +135,7 @@ class PATEGANOriginal:
         check_label(self.condition, schema)
         if self.teachers is None and schema.units is None:
             raise BadInput(
-                "generator.teachers: pategan_original needs the number of units to choose that of its teachers: declare units "
+                "generator.teachers: pategan_original needs the number of units to choose its number of teachers: declare units "
                 "in the schema (a public count or estimate), or give generator.teachers"
             )
         if self.gamma is not None and self.rounds is None and math.isinf(budget.epsilon):

@@ -164,8 +164,8 @@ class Ledger:
         return max((number for number, line in enumerate(self._lines, 1) if "replanned" in line), default=0)
 
     def discard(self, *, refused: bool = False) -> None:
-        """Remove the file where nothing was charged: a fit that its account `refused` leaves none. A claim may have reached an account,
-        whose charge would then be of a fit that nobody can go on with."""
+        """Remove the file if nothing was charged: a fit that its account `refused` leaves none. Otherwise a file with a claim stays, since
+        the claim may have reached an account, and without the file nobody could continue the fit that is charged there."""
         if self._path is not None and self._file is not None and not self.charges and (refused or not self.claims):
             self._path.unlink(missing_ok=True)
             self.close()
@@ -303,7 +303,7 @@ class Ledger:
 
     def _hold(self, file: int) -> int:
         self._let_go = weakref.finalize(self, os.close, file)
-        self._file = file  # last: a Ctrl-C in between leaves nothing that `close` could not let go
+        self._file = file  # last: whenever a Ctrl-C comes, `close` can release what is held
         return file
 
     def _write(self, body: dict[str, Any]) -> int:

@@ -44,7 +44,7 @@ OF_RECORD = 32817  # the type concept "EHR"
 VERSION, VERSION_CONCEPT = "v5.4", 756265
 AROUND_VISIT = 7  # days that a row may lie before or after its visit
 LOCAL = 2_000_000_000  # concepts above it are a hospital's own
-# Of every schema by which a CDM is fitted: the statement tells it.
+# A note of every schema of a CDM, for the statement.
 NOTE = (
     "OMOP CDM: observation periods, and dates and other fields that this schema does not list, are not learned. In a CDM drawn from it a "
     "period lasts from a person's first date to the last, a row below a visit whose date is not listed has that on which the visit starts, "
@@ -111,8 +111,8 @@ def noted(schema: Schema) -> Schema:
 
 
 OPEN_VISITS = (
-    "a visit without visit_end_date is no CDM, so let a copy of the CDM or a view end it, such as on the day of the export; or fit with "
-    "invalid=clamp, which counts it as the lower bound of days"
+    "every visit of a CDM needs a visit_end_date. Give open visits one in a view or a copy of the CDM, such as the day of the export; or "
+    "fit with invalid=clamp, which counts their days as the lower bound"
 )
 
 

@@ -120,7 +120,7 @@ class _Parts:
         whose = pd.Index(person["person_id"]).get_indexer(pd.Index(visit["person_id"]))
         start = _day(visit[cdm.START[cdm.VISIT]])
         end = start + visit[cdm.DAYS].to_numpy(np.int64).astype("timedelta64[D]")
-        # A visit ends with life.
+        # A visit ends no later than life.
         end = np.where(np.isnat(died[whose]), end, np.maximum(start, np.minimum(end, died[whose])))
         visits = self.fresh(cdm.VISIT, len(visit))
         dates = {
@@ -291,7 +291,7 @@ def _writer(out: str, told: Told) -> Iterator[Any]:
     known = {README, *(f"{name}{each}" for name in WRITTEN for each in (".csv", ".parquet"))}
     if folder.is_dir() and (others := sorted(each.name for each in folder.iterdir() if each.name not in known)):
         raise BadInput(
-            f"{folder}: holds {others[0]}, which is no file of a CDM, and is not replaced; choose another folder"
+            f"{folder}: holds {others[0]}, which is not a file of a CDM, so the folder is not replaced; choose another"
         )
     _check_replaced(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -310,7 +310,7 @@ def _check_replaced(place: Path) -> None:
         return
     if not (_is_as_written(place) if place.is_dir() else _is_synthetic(place)):
         raise BadInput(
-            f"{place}: is not an unchanged synthetic CDM that synthdp wrote, and is not replaced; choose another name"
+            f"{place}: is not replaced, since it is not an unchanged synthetic CDM that synthdp wrote; choose another name"
         )
 
 

@@ -32,7 +32,7 @@ FLOATS = {"real": "f4", "float": "f4", "double": "f8", "double precision": "f8"}
 
 @dataclass(frozen=True)
 class Cdm:
-    """`where` as it was given. Tables and fields are told by their names in small letters."""
+    """`where` as it was given. Tables and fields go by their names in small letters."""
 
     where: str
 

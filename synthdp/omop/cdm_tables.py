@@ -44,7 +44,7 @@ def read(where: str, schema: Schema) -> dict[str, pd.DataFrame]:
             remedy = "name the schema of a database after #, and see that you may read it"
             if name not in (cdm.PERSON, cdm.VISIT):
                 remedy = "take it out of the schema"
-            raise BadInput(f"{where}: has no table {name!r} that can be read, which the schema describes: {remedy}")
+            raise BadInput(f"{where}: has no readable table {name!r}, which the schema describes: {remedy}")
         optional = BORN if name == cdm.PERSON else ()
         lacking = [each for each in fields if each not in frames[name] and each not in optional]
         if lacking:
@@ -129,7 +129,7 @@ def reworded(found: list[Finding]) -> list[Finding]:
     return [
         replace(each, what=open_, remedy=cdm.OPEN_VISITS)
         if each.column == days and each.what == other
-        else replace(each, remedy=f"{each.remedy}. A visit that ends before it starts has a number of days below 0")
+        else replace(each, remedy=f"{each.remedy}. A visit that ends before it starts has a negative number of days")
         if each.column == days and each.what.startswith(outside)
         else each
         for each in found

@@ -29,7 +29,7 @@ Status = Literal["passed", "failed", "not run", "empty"]
 CHECKED = (*cdm.RECORDS, "drug_era", "cdm_source")
 OPTIONAL = ("drug_era",)
 WITHOUT = {cdm.PERIOD: 0.0, cdm.DEATH: 100.0}  # per cent of people who may have no row; of other tables 95
-# Per cent: implausible values and dates; dates beside visits; genders.
+# Per cent of rows that may fail: implausible values; implausible dates; dates outside the visit; genders.
 RARE, NEAR, OF_VISIT, GENDER = 1.0, 1.0, 5.0, 2.0
 STRICT = (cdm.PERIOD, "cdm_source")  # where no start may come after its end
 AFTER_DEATH = 60  # days

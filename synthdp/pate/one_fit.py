@@ -118,8 +118,8 @@ class Run:
         self._targets.append(found[answered])
 
     def _expected(self, places: NDArray[np.int64]) -> Probabilities:
-        """What the student so far makes of public records, (places, classes): all classes alike where there is none, or where it gives no
-        probabilities, since what is charged goes on even if a student diverged."""
+        """The student's probabilities for public records, (places, classes). Equal ones if there is no student yet, or if it gives none:
+        what is charged goes on even if a student diverged."""
         if self._learned is None:
             return np.full((len(places), self._classes), 1 / self._classes)
         found = self._learned.probabilities(self._pool[places])

@@ -295,7 +295,7 @@ def _lost(held: Held) -> bool:
 
 
 def _declared(name: str) -> Callable[[Held], bool]:
-    """Whether the statement says of this what follows from the schema."""
+    """Whether the statement says about this what follows from the schema."""
     return lambda held: _same(held.statement.declared.get(name), stating.of_schema(held.schema).get(name))
 
 

@@ -34,12 +34,12 @@ SCHEMA_VERSION = 1
 CLASSIFIER = "pate"  # in the place of a generator: the statement is of a classifier
 # What a statement of this version may lack, since it was added later.
 LATER = {"release_id", "fitness", "counted", "lost", "answers"}
-# Small deltas are for promises; the large ones give the tighter bounds on an attacker (`meaning.advantage`).
 ROUNDED = (
     "Where gradients of records were computed: that a row is rounded alike wherever it lies, and whoever else is there. In float32 this "
     "was probed before the first charge, with kernels pinned, and holds for other rows on trust; in float64, where rows are padded to a "
     "multiple of 64, it holds on trust."
 )
+# Small deltas are for promises; the large ones give the tighter bounds on an attacker (`meaning.advantage`).
 CURVE_DELTAS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.03, *(10.0**-power for power in range(2, 13)))
 
 NOT_COVERED = (

@@ -236,7 +236,7 @@ def _objects(series: Series) -> NDArray[np.object_]:
 
 
 def _real(cell: Any) -> Any:
-    """The real number that a complex one without an imaginary part is: one complex cell makes complex numbers of all others."""
+    """A complex number without an imaginary part as a real one: a single complex cell makes all others of its column complex."""
     return cell.real if isinstance(cell, COMPLEX) and not cell.imag else cell
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from synthdp.schema.trees import Tree
 
 LEARN: Literal["learn"] = "learn"
-OTHER = "other"  # the category of all values that learned ones lack, where none is declared
+OTHER = "other"  # the category of all values that were not learned, unless `other` is declared
 TODO = "TODO"  # what a draft leaves to whoever reviews it
 Learn = Literal["learn"]
 Resolution = Literal["day", "hour", "minute", "second", "microsecond"]
@@ -72,7 +72,7 @@ class Categorical(Named):
         if self.tree is not None:
             _hang(self, self.tree)
         if not isinstance(self.other, str | None):
-            raise BadInput(f"column {self.name!r}: other must name a category, as text: others, for example")
+            raise BadInput(f"column {self.name!r}: other must name a category as text, such as others")
         if self.categories != LEARN:
             _check_categories(self.name, self.categories)
             if self.other is not None and self.other not in self.categories:

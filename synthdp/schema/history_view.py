@@ -211,8 +211,8 @@ class View:
         return next((each for each in self.below if name in each.drawn), None)
 
     def before(self, name: str, *, leveled: bool = True) -> tuple[str, ...]:
-        """What a drawn column is told by: the unit, the record's place, how many follow it, what this record has so far, and of the records
-        before it the targets and the column itself; all columns tell a target. Without `leveled`, as models have it that know no levels."""
+        """What predicts a drawn column: the unit, the record's place, how many follow it, what this record has so far, and of the records
+        before it the targets and the column itself; all columns predict a target. Without `leveled`: as in models without levels."""
         if name == FIRST:
             return self.of_unit
         below = self.of_row(name)
@@ -232,8 +232,8 @@ class View:
         return (*past, *here, *self.own[: self.own.index(name)])
 
     def cliques(self, name: str) -> list[tuple[str, ...]]:
-        """What tells a drawn column, in tables of one or two: whether the columns `alike` stay as they were by the gap and what they were,
-        too; a number's level by each column for each code, where these are not too many."""
+        """What predicts a drawn column, in tables of one or two. Whether the columns `alike` stay as they were is also predicted by the gap
+        together with what they were; a number's level, by each column for each code, where these are not too many."""
         sizes, before = self.sizes, self.before(name)
         found: list[tuple[str, ...]] = [(each,) for each in before]
         if name == ALIKE:
@@ -247,9 +247,9 @@ class View:
         return [*((each,) for each in before if each not in few or each == own), *((code, each) for each in few)]
 
     def _before_row(self, below: Below, name: str) -> tuple[str, ...]:
-        """What a column of a row is told by: a code by the unit, the record, the rows before it, the previous record's codes, those of
-        tables before it and how many rows tables after it have; another column by the row's code, the unit, the record, what it was last
-        at that code, and columns before it. All this tells a number's level; level, code and categories before it tell the number."""
+        """What predicts a column of a row: a code, by the unit, the record, the rows before it, the previous record's codes, those of
+        tables before it and how many rows tables after it have; another column, by the row's code, the unit, the record, what it was last
+        at that code, and columns before it. All this predicts a number's level; level, code and categories before it, the number."""
         record = [each for each in self.own[: len(self.own) - self.aims] if not each.endswith(ROWS)]
         if name != below.code:
             own = below.columns[: below.columns.index(name.removeprefix(LEVEL))]
@@ -268,7 +268,7 @@ class View:
 
     def apart(self, cliques: Iterable[Sequence[str]], rows: str) -> dict[tuple[str, ...], int]:
         """By which columns two records lie in different cells of tables, as far as a unit's weight may tell, and of how many tables; by
-        none where a column has several codes of a record, or the tables are of `rows`. Targets and what is told by them are left out:
+        none where a column has several codes of a record, or the tables are of `rows`. Targets and columns made from them are left out:
         otherwise units whose outcomes differ would weigh more than others, and a model that knows too little of what a unit's records have
         in common would not make up for it. Taking several cells for one only makes a norm larger."""
         several = {start + name for each in self.below for name in each.columns for start in ("", PREVIOUS)}

@@ -72,8 +72,8 @@ def supposed(schema: "Schema") -> "Schema":
 
 
 def unfound(low: float | str, high: float | str, decimals: int | None = None) -> bool:
-    """Whether these learned bounds are the ends of the public grid, which remain if noise hides all records; with so many `decimals` the
-    ends of what floats can hold exactly may be nearer. Where years have two digits, the century that they can mean remains instead."""
+    """Whether these learned bounds are the ends of the public grid, which remain if noise hides all records. With `decimals` the ends of
+    what floats hold exactly may be nearer; where years have two digits, the century that they can mean remains instead."""
     if isinstance(low, str) and isinstance(high, str) and int(high[:4]) - int(low[:4]) == CENTURY:
         return low[4:10] == "-01-01" and high[4:10] == "-12-31"
     ends = MONTHS if isinstance(low, str) else SIGNED_POWERS

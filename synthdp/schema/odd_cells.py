@@ -1,6 +1,6 @@
-"""What a look at cells finds that no rule of a schema refuses: other spellings of a category, and a last row that is a total.
+"""Oddities in cells that no rule of a schema refuses: other spellings of a category, and a last row that is a total.
 
-For the steward's eyes: places are told, and no cell. Nothing is changed, and nothing here reaches a fit.
+For the steward's eyes: findings give places, and no cell. Nothing is changed, and nothing here reaches a fit.
 """
 
 from collections import Counter
@@ -18,12 +18,12 @@ WORD = 3  # letters of a word that its first letter may stand for
 TOTALS = frozenset(
     {"sum", "total", "totals", "grand total", "summe", "gesamt", "gesamtsumme", "insgesamt", "somme", "suma", "totale"}
 )
-RESPELLED = "some values seem to be other spellings of the same category: another case or space, or a first letter in place of a word"
+RESPELLED = "some values seem to be other spellings of the same category: other capitals or spaces, or the first letter in place of a word"
 TOTAL = "seems to be a total: one of its cells is a word such as Total or Summe, which its column has nowhere else"
 
 
 def respelled(series: "pd.Series[Any]") -> NDArray[np.int64]:
-    """Places of the cells that a more frequent spelling stands for. None of columns with more than `MOST` different values."""
+    """Places of cells whose category has a more frequent spelling; none for columns with more than `MOST` different values."""
     texts = cells.texts(series)
     counts = Counter(text for text in texts if text)
     forms: dict[str, list[str]] = {}
@@ -48,7 +48,7 @@ def ends_in_total(frame: pd.DataFrame) -> bool:
 
 
 def told(frame: pd.DataFrame) -> Iterator[str]:
-    """Both, in words, of a table that is drafted. Columns with a value of its own for most rows are no categories."""
+    """Both findings about a table to draft, in words. A column with a value of its own in most rows has no categories."""
     for name in frame.columns:
         if frame[name].dtype.kind in "OUT" and frame[name].nunique() <= len(frame) / 2 and len(respelled(frame[name])):
             yield f"column {str(name)!r}: {RESPELLED}; write them alike, or each counts as a category of its own"

@@ -144,7 +144,7 @@ class Schema:
             raise BadInput("schema: targets names a column twice; keep one of each")
         _check_count("max_records_per_unit", self.max_records_per_unit)
         if self.unit is None and self.max_records_per_unit != 1:
-            raise BadInput("schema: max_records_per_unit needs unit, the column that tells whose record a row is")
+            raise BadInput("schema: max_records_per_unit needs unit, the column that says whose record a row is")
         if self.units is not None and self.units != LEARN:
             _check_count("units", self.units)
         self._check_history()
@@ -170,7 +170,7 @@ class Schema:
     def _check_history(self) -> None:
         for key, given in (("order", self.order), ("per_unit", self.per_unit)):
             if given and self.unit is None:
-                raise BadInput(f"schema: {key} needs unit, the column that tells whose record a row is")
+                raise BadInput(f"schema: {key} needs unit, the column that says whose record a row is")
         if self.order is not None:
             column = self.column(self.order, "order")
             if not isinstance(column, Datetime | Integer) or column.missing:
@@ -446,7 +446,7 @@ class Schema:
         text = yamlfile.read_text(where)
         if OLD_MARK in text:
             raise BadInput(
-                f"{where}: lines marked {OLD_MARK} were read off the records by a draft of an earlier version; draft anew (synthdp "
+                f"{where}: lines marked {OLD_MARK} were read off the records by a draft of an earlier version; draft again (synthdp "
                 "schema), or replace them by public knowledge and remove the marks"
             )
         try:

@@ -48,9 +48,9 @@ from synthdp.schema.rule_rows import broken as breaking
 from synthdp.schema.schema import Schema
 
 ROWS = 20  # that are named of each rule
-# A column that tells the target of so many records is a copy; of so many values at most.
+# A column that predicts the target of this share of records is a copy, if it has at most this many values.
 COPY, MOST_VALUES = 0.99, 1_000
-# So many different values could be categories; what share of them says of what kind they are.
+# Up to this many different values could be categories; of more, this share says of what kind they are.
 LISTABLE, MOSTLY = 50, 0.9
 UNLINKED = 0.9  # of the rows with a key: if the keys of so many are not in the table above, and of its rows as many have none, they are
 # probably written differently there
@@ -118,7 +118,7 @@ def left_out(tables: Iterable[str]) -> list[Finding]:
     """What is said of tables that are there, but that the schema does not describe."""
     names = ", ".join(sorted(tables))
     what = f"tables that are left out, since the schema does not describe them: {names}"
-    return [Finding(column="", what=what, remedy="synthetic records have nothing of them")] if names else []
+    return [Finding(column="", what=what, remedy="synthetic records lack them")] if names else []
 
 
 def review(schema: Schema, frame: pd.DataFrame, written: pd.DataFrame, *, values: bool = False) -> list[Finding]:
@@ -517,7 +517,7 @@ def _units(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
 
 
 def _bins(schema: Schema, frame: pd.DataFrame, *, below: bool = False) -> Iterator[Finding]:
-    """Columns whose records all lie in one of several declared bins, unless most cells are refused: then the few others do not tell."""
+    """Columns whose records all lie in one of several declared bins, unless most cells are refused: the few others then show nothing."""
     for column in schema.modelled:
         if (
             not isinstance(column, Numeric)

@@ -17,14 +17,14 @@ _FAULTS = (
     ),
     (
         r"expected <block end>",
-        "the line begins in another column than its neighbours; indent all keys of a block alike",
+        "the line is indented differently from its neighbours; indent all keys of a block alike",
     ),
     (r"expected alphabetic or numeric", "a value cannot begin with & or *; put it in quotes"),
     (r"found undefined alias", "a value cannot begin with *; put it in quotes"),
     (r"could not determine a constructor", "a value cannot begin with !; put it in quotes"),
     (
         r"unknown escape character|escape sequence of",
-        "in double quotes \\ begins a code; use single quotes, or write \\\\",
+        "in double quotes \\ begins an escape; use single quotes, or write \\\\",
     ),
     (r"but found another document", "a second document begins; a file holds one, so leave the line --- out"),
     (r"expected chomping", "after | or > the text begins on the next line; put it there, or in quotes"),
@@ -33,7 +33,7 @@ _FAULTS = (
         "a value is missing, or a bracket has no partner; write the value, or delete the bracket",
     ),
 )
-_SECOND_COLON = "a second ': ' follows in one line; put text that holds one in quotes, and several keys in braces { }"
+_SECOND_COLON = "a second ': ' follows on the line; put text that holds one in quotes, and several keys in braces { }"
 _NO_COLON = "the text before this line has no ':' after its key; write it as `key: value`"
 _UNKNOWN = "it cannot be understood from here on; check indentation, colons, quotes and brackets"
 

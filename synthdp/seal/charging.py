@@ -25,7 +25,7 @@ def nowhere(plan: Plan, budget: Budget) -> None:
 
 
 def nothing() -> None:
-    """Is written beside a ledger."""
+    """Nothing is written beside a ledger."""
 
 
 class Account:
@@ -35,9 +35,9 @@ class Account:
     accounting of the plan is valid (law 11); what it does not hold is refused. Charges are durable before they return.
     A ledger that holds charges already belongs to a fit that was stopped: they count.
 
-    `noise` was found earlier for this very plan: it is checked, not searched again. `enter` is told the whole plan before it
-    is authorised, and of records that are handed out beside it; it may refuse by raising `BadInput`. `begin` writes what stands beside
-    the ledger: once that is begun, and so is no other fit's.
+    `noise` was found earlier for this very plan: it is checked, not searched again. `enter` is given the whole plan, and records
+    that are handed out beside it, before they are authorised; it may refuse by raising `BadInput`. `begin` writes
+    what stands beside the ledger, after the ledger is begun and so belongs to no other fit.
     """
 
     def __init__(

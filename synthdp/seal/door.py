@@ -54,10 +54,10 @@ class Sensitive(AsksTables):
     `seed` the noise can be regenerated: the run is a rehearsal, not for release. A stopped fit continues from `resumed` and from
     `answers`; `checkpoint` is where the state of its loops is kept meanwhile, and `answers` holds the answers that it got outside loops.
     `ranks` are the processes that share the records: this one keeps its shard of the units. `declared` is the schema as it was given,
-    which plans are made of; `schema` is the same until `resolve` completes it. `nodes` has, by the column of declared codes with a tree,
-    how many units hold each node, noisy, and the deviation: `resolve` bought it. `recorder` is for tests (replay). `listener` is told each
-    noisy table of all records, after its answer was kept, with the question. `beside` is what will be asked of these records beside the
-    plan that is committed: events of fixed noise, committed with it.
+    which plans are made of; `schema` is the same until `resolve` completes it. `nodes` gives, for each column of declared codes with a
+    tree, the noisy number of units that hold each node, and its deviation: `resolve` bought it. `recorder` is for tests (replay).
+    `listener` gets each noisy table of all records and its question, once the answer is kept. `beside` is what will be asked of these
+    records beside the plan that is committed: events of fixed noise, committed with it.
     """
 
     def __init__(

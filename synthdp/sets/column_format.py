@@ -251,7 +251,7 @@ class ColumnFormat:
         return self._continuous(numbers, decimal, codes, Coding(suffix=suffix))
 
     def _continuous(self, texts: list[str], decimal: str, codes: tuple[str, ...], coding: Coding) -> bool:
-        """Numbers with this sign before decimals; how many these are is told where all have as many."""
+        """Numbers with this sign before decimals; the number of decimals is declared if all have as many."""
         places = {len(text.partition(decimal)[2]) for text in texts}
         fixed = places.pop() if len(places) == 1 and not any(sign in text for text in texts for sign in "eE") else 0
         self.column = Continuous(name=self.name, bounds="learn", missing=True)
@@ -353,7 +353,7 @@ class ColumnFormat:
         self.coding = replace(self.coding, missing=tuple(dict.fromkeys([first, *sorted(codes, key=rank)])))
 
     def _note(self, values: Values, fits: Any, what: str) -> None:
-        """Note texts that do not fit, of which the first is named by its place."""
+        """Note texts that do not fit, and the place of the first."""
         self.others = tuple(text for text in values.texts if not fits(text))[:MOST_LIMITS]
         place = self._place(values, fits)
         self.mind = f"column {self.name!r}: {place}: expected {what}, as in most of the column{REMEDY}"

@@ -99,7 +99,7 @@ LABELLED = (
     "from the value labels of the file. Where a program made these of the cells (encode, AUTORECODE, factors), they are facts of the "
     "records: take them from a code book, or add observed: true"
 )
-# Which kinds have what of a column's coding.
+# Which kinds have each key of a column's coding.
 CODINGS = {
     **OF_KINDS,
     **dict.fromkeys(("decimal", "time"), NUMBERS),
@@ -177,7 +177,7 @@ def _top(name: str, unit: str | None, why: str) -> list[str]:
 
 
 def _shown(guesses: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """What is told of the columns of which more was seen than their kinds; a fact of the records is marked as one."""
+    """What was seen in columns beside their kinds; what is a fact of the records is marked as one."""
     told = {str(column): guess for column, guess in guesses.items() if len(guess) > 1}
     return {column: {**guess, **({"observed": True} if _read_off(guess) else {})} for column, guess in told.items()}
 

@@ -161,7 +161,7 @@ def write_tables(
     }
     if folder.is_dir() and (others := sorted(path.name for path in folder.iterdir() if path.name not in known)):
         raise BadInput(
-            f"{folder}: holds {others[0]}, which is no file of these tables, and is not replaced; choose another folder"
+            f"{folder}: holds {others[0]}, which is not a file of these tables, so the folder is not replaced; choose another"
         )
     _check_new(folder, force=force)
     with atomic.folder(folder) as part:
@@ -303,7 +303,7 @@ def write(
 
 @contextmanager
 def _writing(where: Path) -> Iterator[None]:
-    """What goes wrong within the block is told of the file or folder that is written."""
+    """Errors within the block become a `BadInput` that names the file or folder that is written."""
     try:
         yield
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:

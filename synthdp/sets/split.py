@@ -125,7 +125,7 @@ def split_linked(
     frames: Mapping[str, pd.DataFrame], schema: Schema, side: "_Side", out: Path, ending: str = ".csv"
 ) -> tuple[Path, Path]:
     """Write linked tables as out/train and out/held_out, and return both. Each gets a file for each table, of the declared columns: people
-    by their keys, and all rows that are theirs with them. A row that people of both sides hold is in both; one that is nobody's is with
+    by their keys, and all rows that are theirs with them. A row that people of both sides hold is in both; one that is nobody's goes to
     those to fit."""
     masks = _masks_of(frames, schema, side)
     targets = out / TRAIN, out / HELD_OUT
@@ -141,7 +141,7 @@ def split_linked(
 
 
 def _masks_of(frames: Mapping[str, pd.DataFrame], schema: Schema, side: "_Side") -> dict[str, tuple[Mask, Mask]]:
-    """Which rows of each linked table are to be fitted, and which are held out: see `split_linked`."""
+    """Which rows of each linked table are for the fit, and which are held out: see `split_linked`."""
     kept, held = dict[str, set[str]](), dict[str, set[str]]()  # by key, those of each side
     found = {}
     for table in schema.tables:

@@ -287,8 +287,8 @@ def _looked_up(table: "ibis.Table", number: int, wanted: tuple[int, Spelled]) ->
 
 
 def exact(read: "Value", keys: list[Any], *, text: bool) -> tuple["Value", list[Any]]:
-    """A cell and the keys that it is compared with, in a form that tells apart texts that a column's collation holds to be equal. `text`:
-    the cell is from a CSV file, which has no collation."""
+    """A cell and the keys that it is compared with, in a form that distinguishes texts that a column's collation takes for equal.
+    `text`: the cell is from a CSV file, which has no collation."""
     import ibis
 
     told = None if text or not read.type().is_string() else _told_apart(read.get_backend().name)

@@ -119,8 +119,8 @@ def names_of(path: Path, names: list[str], schema: Schema | None) -> list[str]:
 
 
 def write(chunks: "Iterable[pd.DataFrame]", path: Path, schema: Schema) -> int:
-    """See `sources.write`. The listing is there before the file, and one of an older file goes after it: whenever the machine stops,
-    the identifiers of the file that is there are read as they were written."""
+    """See `sources.write`. The listing is there before the file, and that of an older file goes after it: whenever the machine
+    stops, the identifiers of the file that is there are read as they were written."""
     with ExitStack() as stack:
         out: Any = stack.enter_context(stack.enter_context(atomic.file(path)).open("wb"))
         if path.name.lower().endswith(".gz"):

@@ -262,8 +262,8 @@ def write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, *, re
         raise BadInput(f"{given.url}: records are written into a table: name it after #")
     import ibis
 
-    # All in one transaction: whoever stops keeps the older table, and leaves nothing. The table and its columns have other names until it
-    # is whole: Ibis takes a `%` or a bracket in one for a place of its own.
+    # All in one transaction: a writer that stops keeps the older table, and leaves nothing. The table and its columns have other names
+    # until it is whole: Ibis takes a `%` or a bracket in one for a place of its own.
     connection = _connected(given.url, write=True)
     schema, _, name = (given.table or "").rpartition(".")
     place: dict[str, Any] = {"database": schema or None}
@@ -302,7 +302,7 @@ def write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, *, re
 
 @contextmanager
 def _at_once(connection: Any) -> "Iterator[None]":
-    """All statements of the block, or none of them, of a connection that commits each statement by itself."""
+    """All statements of the block or none, on a connection that otherwise commits each by itself."""
     connection.execute("BEGIN")
     try:
         yield

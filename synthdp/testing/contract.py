@@ -262,7 +262,7 @@ def replay(subject: Subject, unit: str | None = None) -> None:
 
 
 def _require_same(one: Recorder, other: Recorder, what: str) -> None:
-    """The same questions in all that is public, such as clips, by which noise is scaled; what their functions say is in their movement."""
+    """The same questions in all that is public, such as the clips that scale noise; what their functions return shows in their movement."""
     asked = [[digest(question, None, None) for question, *_ in run.asked] for run in (one, other)]
     require(asked[0] == asked[1], f"given the same answers, {what} what is asked")
 

@@ -315,7 +315,7 @@ def test_ctrl_c_leaves_a_ledger_that_says_what_was_asked(files, tmp_path):
         (["out={tmp}/x", "budget.epsilom=1"], "did you mean 'budget.epsilon'"),
         (["out={tmp}/x", "generator=dpgam"], "generator"),
         (["out={tmp}/x", "generator.starts=many"], "generator.starts must be a whole number"),
-        (["out={tmp}/x", "data=nowhere"], "data=nowhere: there is none of this name; known: adult"),
+        (["out={tmp}/x", "data=nowhere"], "data=nowhere: unknown name; known: adult"),
         (["out={tmp}/x", "data=mep"], "did you mean 'meps'"),
         (["out={tmp}/x", "data.path=/nowhere/file.csv"], "data.schema"),
         (["out={tmp}/x", "data.path=/nowhere/file.csv", "data.schema={files}/schema.yaml"], "file.csv"),

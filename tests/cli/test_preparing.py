@@ -715,7 +715,9 @@ def test_a_rule_by_which_a_time_is_no_later_than_a_day_is_told_before_a_fit(plac
     for words in (("check", *DATA), ("plan", *DATA, *usual), ("fit", *DATA, *usual, "invalid=clamp")):
         assert run(words) == 0
         told = capsys.readouterr().out
-        assert "rule       'seen <= admitted': the day admitted counts as its midnight, so that a time seen on" in told
+        assert (
+            "rule       'seen <= admitted': a day in 'admitted' counts as its midnight, so a time in 'seen' on" in told
+        )
     declared(place, admitted=day, seen=day)
     assert run(["plan", *DATA, *usual]) == 0
     assert "midnight" not in capsys.readouterr().out

@@ -75,15 +75,16 @@ def test_a_visit_without_an_end_gets_a_remedy_that_a_cdm_allows(place, capsys):
     run(["check", *DATA])
     said = capsys.readouterr().out
     assert "'visit_occurrence.visit_days': some visits have no end" in said
-    assert "invalid=clamp, which counts it as the lower bound" in said
-    assert "A visit that ends before it starts has a number of days below 0" in said
+    assert "invalid=clamp, which counts their days as the lower bound" in said
+    assert "A visit that ends before it starts has a negative number of days" in said
     schema = (place / "schema.yaml").read_text()
     (place / "schema.yaml").unlink()
     assert "visit_days:" in schema
     (place / "schema.yaml").write_text(re.sub("(visit_days:.*\n( +)kind: integer)", "\\1\n\\2missing: true", schema))
     assert run(["check", *DATA]) == 2
     assert (
-        "must be an integer without missing cells: a visit without visit_end_date is no CDM" in capsys.readouterr().err
+        "must be an integer without missing cells: every visit of a CDM needs a visit_end_date"
+        in capsys.readouterr().err
     )
 
 
@@ -141,7 +142,7 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     for out in ("own", "half", "mixed", "death", "schema.duckdb", "other.duckdb", "row.duckdb", "death.duckdb"):
         kept = {path: path.read_bytes() for path in (*Path(out).glob("*"), Path(out)) if path.is_file()}
         assert run([*sample, f"out={out}", "force=true"]) != 0
-        assert "replaced; choose another name" in capsys.readouterr().err, out
+        assert "synthetic CDM that synthdp wrote; choose another name" in capsys.readouterr().err, out
         assert kept == {path: path.read_bytes() for path in kept}
     for out in ("postgresql://nobody@nowhere/cdm", "duckdb:///made.duckdb"):  # the first names no schema
         assert run([*sample, f"out={out}"]) != 0

@@ -296,7 +296,7 @@ def test_a_student_that_diverged_ends_no_fit_that_is_charged(student):
 @pytest.mark.parametrize("kind", [Network, SemiSupervised])
 def test_a_student_that_diverged_is_as_it_began(kind, tmp_path):
     """Weights that are no numbers would be refused when the release is loaded."""
-    with pytest.warns(UserWarning, match="the student diverged, and is as it began"):
+    with pytest.warns(UserWarning, match="the student diverged, so it is only its starting point"):
         made = fitted(student=kind(hidden=(8, 8, 8), steps=60, learning_rate=1e12), teachers=10)
     assert np.isfinite(made.predict_proba(without_labels(problem(20, 1)))).all()
     assert load(made.save(tmp_path / "release")).relearn(LogisticRegression()) is not None

@@ -167,8 +167,8 @@ def _bounded_range(epsilon: float, grid: float) -> Any:
 
 
 def _gaussian(noise: float, *, rate: float = 1.0, replace: bool = False) -> Loss:
-    """dp-accounting's `from_gaussian_mechanism`. That inverts the loss point by point, up to two million times; here all points at once,
-    to the same bits under add_remove (a test compares)."""
+    """`from_gaussian_mechanism` of dp-accounting, which inverts the loss point by point, up to two million times. Here all points are
+    inverted at once, to the same bits under add_remove (a test compares)."""
     names = ("REPLACE",) if replace else ("REMOVE", "ADD") if rate < 1 else ("REMOVE",)
 
     def loss(grid: float) -> Any:
@@ -192,7 +192,7 @@ def _side(noise: float, rate: float, name: str, grid: float) -> Any:
         deltas = gaussian.mu_upper_cdf(outcomes) - np.exp(losses + gaussian.mu_lower_log_cdf(outcomes))
     if name == "REMOVE" and rate < 1:  # no outcome loses less than log(1 - rate)
         deltas = np.where(losses > math.log1p(-rate), deltas, -np.expm1(losses))
-    if np.isnan(deltas).any():  # so that no bound is made of it
+    if np.isnan(deltas).any():  # no bound may be made of it
         raise OverflowError
     return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(grid, low, high, np.clip(deltas, 0, 1))
 
@@ -275,7 +275,7 @@ def _range(mu: float, events: tuple[tuple[Event, int], ...]) -> float:
 
 
 def _composed_range(charges: Charges, delta: float) -> float:
-    """The range of the composed loss, roughly: twice what the cheap accountant says; of a range that every grid affords, an upper bound."""
+    """The range of the composed loss: about twice the cheap accountant's epsilon, and an upper bound where every grid can afford it."""
     known = tuple(Entry(stand_in(entry.event), entry.count) for entry in charges.entries)
     guessed = Charges(entries=known, own_delta=0.0)
     try:

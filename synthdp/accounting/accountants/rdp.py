@@ -29,7 +29,7 @@ ORDERS: tuple[float, ...] = (
     *(float(round(64 * 2 ** (x / 2))) for x in range(11)),
 )
 WIDE_ORDERS: tuple[float, ...] = (*ORDERS, *(float(2**x) for x in range(12, 41)))
-# Whole ones, of which each takes little time.
+# Whole orders, each of which takes little time.
 FEW_ORDERS = tuple(map(float, (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 256)))
 LEAST_NOISE, MOST_NOISE = 1e-100, 1e100  # outside, dp-accounting's squares overflow; sampling is not used there
 ROUND_OFF = 1e-14  # absolute error of a logarithm of a moment, per unit of order
@@ -41,8 +41,8 @@ def epsilon(charges: Charges, delta: float) -> float:
 
 
 def rough(charges: Charges, delta: float) -> float:
-    """A larger upper bound in a fiftieth of the time: sampled Gaussians at `FEW_ORDERS` alone. Under replace_one, for which no bound is
-    known, a sample counts as one at twice the rate, so that what comes is a guess."""
+    """A larger upper bound in a fiftieth of the time: sampled Gaussians at `FEW_ORDERS` alone. Under replace_one no such bound is
+    known: there a sample counts as one at twice the rate, so the result is a guess."""
     total = np.zeros(len(WIDE_ORDERS))
     for entry in charges.entries:
         event = entry.event

@@ -70,7 +70,7 @@ class Claim:
 
     @property
     def advantage(self) -> float:
-        """Most that true minus false positive rate can be."""
+        """The most that the true minus the false positive rate can be."""
         return min(_advantage(*point) for point in self.points)
 
     @property
@@ -79,11 +79,11 @@ class Claim:
         return min(_auroc(*point) for point in self.points)
 
     def surest(self, share: float) -> float:
-        """Most members among the `share` of records, half of them members, that an attack is surest of."""
+        """The largest share of members among the `share` of records that an attack is surest of, if half of all are members."""
         return min(_surest(*point, share) for point in self.points)
 
     def nearer(self, records: int) -> float:
-        """Most that the share of synthetic rows nearest to training rather than to held-out rows can be.
+        """The most that the share of synthetic rows nearer to training than to held-out rows can be.
 
         A record's share of the release is a figure in [0, 1], so its mean where the record was used is at most e^e times its
         mean where the record was held out, plus d; e, d of a swap; summed over as many `records` of both sides.
@@ -91,7 +91,7 @@ class Claim:
         return min(_nearer(*swap, records) for swap in self.swaps)
 
     def isolation(self, records: int, matches: float) -> float:
-        """Most that a predicate from the release can single out one of `records` training records how often.
+        """How often, at most, a predicate from the release can single out one of `records` training records.
 
         matches: how many of as many fresh records satisfy it on average. Cohen & Nissim 2020 (PNAS 117), section 3: every
         record is swapped for a fresh one in turn, e^e matches + records d.

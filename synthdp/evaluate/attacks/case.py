@@ -95,7 +95,7 @@ class Case:
         return points(table, self.synthetic)
 
     def gap(self, label: str, ours: Count, theirs: Count, error: float) -> Figure:
-        """The rate of success on training records minus that on held-out ones; of both how many succeed, of how many."""
+        """The rate of success on training records minus that on held-out ones; a count is (successes, trials)."""
         return Figure(
             label=label,
             value=ours[0] / ours[1] - theirs[0] / theirs[1],

@@ -109,7 +109,7 @@ def copies(case: Case) -> Found | Lacking:
     made = set(_keys(case.synthetic))
     ours, theirs = (sum(key in made for key in _keys(table)) for table in (case.train, case.test))
     counts = (ours, case.train.rows), (theirs, case.test.rows)
-    figure = case.gap("copied training minus held-out records", *counts, ERROR)
+    figure = case.gap("share copied, training minus held-out records", *counts, ERROR)
     text = (
         f"A synthetic row equals {ours:,} of {case.train.rows:,} training records and {theirs:,} of {case.test.rows:,} "
         "held-out records in every column."

@@ -29,7 +29,7 @@ def attribute(case: Case) -> Found | Lacking:
         return Lacking(reason=f"fewer than {MIN_ROWS} known values, or only one value, in each column to guess")
     each = ERROR / len(usable)
     figures = tuple(
-        case.gap(f"{name}: right for training minus held-out records", ours, theirs, each)
+        case.gap(f"{name}: share right, training minus held-out records", ours, theirs, each)
         for name, (ours, theirs) in usable.items()
     )
     shares = "; ".join(
@@ -81,7 +81,7 @@ def linkability(case: Case) -> Found | Lacking:
     halves = [np.arange(start, columns, 2) for start in (0, 1)]
     ours, theirs = (linked(case, table, halves) for table in (case.members, case.outsiders))
     rows = case.members.rows
-    figure = case.gap("linked training minus held-out records", (ours, rows), (theirs, rows), ERROR)
+    figure = case.gap("share linked, training minus held-out records", (ours, rows), (theirs, rows), ERROR)
     text = (
         f"One synthetic row is nearest in both halves of the columns for {ours:,} of {rows:,} training and "
         f"{theirs:,} of as many held-out records."

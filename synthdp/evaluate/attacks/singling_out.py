@@ -164,7 +164,7 @@ def base_rate(records: int, synthetic: int) -> float:
 
 
 def _figure(case: Case, kind: str, found: Counts, error: float) -> Figure:
-    tried, label = found.predicates, f"{kind}: singled out training minus held-out records"
+    tried, label = found.predicates, f"{kind}: share singled out, training minus held-out records"
     figure = case.gap(label, (found.training, tried), (found.held_out, tried), error)
     if case.claim is None:
         return figure

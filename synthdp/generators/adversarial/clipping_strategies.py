@@ -108,7 +108,7 @@ APPLIES = {  # setting -> the only strategy that reads it
     "clip_noises": "per_group",
     "clip_alphas": "joint",
 }
-BOUNDS = {"equal": "alike", "dimension": "in proportion to the root of the number of weights"}
+BOUNDS = {"equal": "alike", "dimension": "in proportion to the square root of the number of weights"}
 # The deviation of an adaptive clip's count, unless given: the expected batch over 20 (Andrew et al. 2021), or 5 times the
 # gradient's noise where that is more, so that the count never takes more than 1 % of a step's precision.
 COUNT_SHARE, COUNT_LEAST = 20, 5.0
@@ -117,7 +117,7 @@ MOST_GROUPS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Clipping:
-    """The options that say how gradients on records are clipped, of generators and of trainers."""
+    """The options of generators and trainers that say how gradients on records are clipped."""
 
     clip: float = option(
         1.0, "L2 bound on a unit's gradient; where the bound changes during training, its first value", positive()
@@ -141,7 +141,7 @@ class Clipping:
         0.1, "decay: ratio of the clip's last value to its first; it falls exponentially", number("(0, 1]")
     )
     clip_gamma: float = option(
-        0.01, "automatic: what is added to the norm that each gradient is divided by", positive()
+        0.01, "automatic: number added to the norm by which each gradient is divided", positive()
     )
     clip_shares: tuple[float, ...] = option(
         (), "per_group: proportions of the layers' bounds; default: equal", several(positive(), 0, MOST_GROUPS)
@@ -153,7 +153,7 @@ class Clipping:
     )
     clip_allocation: str = option(
         "proportional",
-        "per_group: what follows a group's bound: its noise (proportional) or the norm of its noise (dimension)",
+        "per_group: what is proportional to a group's bound: its noise (proportional) or the norm of its noise (dimension)",
         one_of(*ALLOCATIONS),
     )
     clip_noises: tuple[float, ...] = option(
@@ -163,21 +163,21 @@ class Clipping:
     )
     clip_alphas: tuple[float, ...] = option(
         (),
-        "joint: what each layer's gradient is divided by, best about its norm; default: in proportion to the root of the number of "
-        "weights, of mean square 1",
+        "joint: divisor of each layer's gradient, best about its norm; default: proportional to the square root of the number of "
+        "weights, with mean square 1",
         several(positive(), 0, MOST_GROUPS),
     )
     microbatches: int | None = option(
         None,
-        "number of groups to which keyed coins deal the units of a sample; each group's mean gradient is clipped, and one unit then "
+        "number of groups into which keyed coins deal the units of a sample; each group's mean gradient is clipped, and one unit then "
         "moves the sum by two clips",
         whole(),
     )
 
 
 def check(settings: Clipping, layers: int | None = None, where: str = "generator.") -> None:
-    """Refuse settings that the chosen strategy would not read, two that say the same, and lists that are not of one number for each
-    of the `layers`, where that is known."""
+    """Refuse settings that the chosen strategy would not read, two that say the same, and lists without one number for each of the
+    `layers`, where their number is known."""
     refuse_unused(settings, "clipping", APPLIES, where)
     for name, other in (("clip_shares", "clip_bounds"), ("clip_noises", "clip_allocation")):
         if getattr(settings, name):

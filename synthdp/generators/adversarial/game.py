@@ -45,7 +45,7 @@ RECENTRE_EVERY = 10
 SHOW_EVERY = 25
 CLASSES, APART = "classes", "apart"
 STATISTICS = {  # McMahan, Andrew et al. 2018, section 1: metrics and statistics of the training data, of the same sample
-    CLASSES: "how many records have each label, by which generated rows get theirs; with start=none",
+    CLASSES: "how many records have each label, from which generated rows draw theirs (with start=none)",
     APART: "how well the discriminator tells records from generated rows, where 0.5 means not at all; shown while the fit runs",
 }
 
@@ -63,7 +63,7 @@ class Terms:
 
 @dataclass(frozen=True, kw_only=True)
 class GanSettings(Clipping, Sampling):
-    """The options that both DP-GANs have, those of `Sampling` first. Those without a default here have one of their own in each of them."""
+    """The options that both DP-GANs have, those of `Sampling` first. Each GAN gives its own default to those that have none here."""
 
     traits: ClassVar[Traits]
 

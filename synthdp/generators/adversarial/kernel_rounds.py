@@ -73,7 +73,7 @@ class KernelSettings:
 
     @property
     def tells_units(self) -> bool:
-        """Whether the start tells a noisy number of units; class Gaussians do not."""
+        """Whether the start gives a noisy number of units; class Gaussians do not."""
         return False
 
     def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
@@ -81,7 +81,7 @@ class KernelSettings:
         check_label(self.condition, schema)
         if schema.units is None and self.teachers is None and not self.tells_units:
             raise BadInput(
-                f"generator.teachers: {self.name} without tables needs the number of units to choose that of its teachers: "
+                f"generator.teachers: {self.name} without tables needs the number of units to choose its number of teachers: "
                 "declare units in the schema (a public count or estimate), or give generator.teachers"
             )
         devices.place(self.device)
@@ -124,7 +124,7 @@ class Space(Protocol):
 
 
 class RoundSettings(Protocol):
-    """What of its settings a training in rounds goes by."""
+    """The settings that a training in rounds reads."""
 
     @property
     def rounds(self) -> int: ...
@@ -136,8 +136,8 @@ class RoundSettings(Protocol):
 
 
 class AnsweredRounds(ABC):
-    """Rounds in which teachers answer and what learns from all answers is followed: codes that were asked about, noisy answers, and
-    their deviations. `kept` are the names of the numbers and arrays in a checkpoint."""
+    """Rounds in which teachers answer, a student learns from all answers, and the generator follows it. Held: the codes that were asked
+    about, noisy answers, and their deviations. `kept` are the names of the numbers and arrays in a checkpoint."""
 
     kept: ClassVar[tuple[str, str, str, str]]
 

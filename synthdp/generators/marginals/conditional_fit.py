@@ -6,11 +6,11 @@ conditional distributions with the same tables the one that is nearest to it (Be
 noisy, so a parameter pays for its size as much as its cell's noise outweighs what the cell can tell (Dudik, Phillips & Schapire 2007,
 with an L2 penalty). The `x` are drawn, not records: what a model has drawn so far.
 
-Of two columns that stand in order, such as a value and the one before it, cells say little each and all of them together much. So theta_q
+Of two columns that stand in order, such as a value and the one before it, each cell says little, and all together say much. So theta_q
 has a second part, slope_q u(x) v(y), where u and v are ranks: linear-by-linear association (Agresti 2013, section 10.4). How large slopes
 are is estimated from all of them together (MacKay 1992): where tables tell nothing, slopes are next to nothing.
 
-Many noisy tables contradict one another: each says something else of how many records have each code. Parameters that fit all of them
+Many noisy tables contradict one another: each says something else about how many records have each code. Parameters that fit all of them
 are large and cancel each other. So tables are first made to agree on that (Hay et al. 2010). A fit by least squares then leaves what they
 still contradict unless it is more than noise explains, and estimates how large the parameters of each table are (MacKay 1992), so that
 a table that tells nothing adds hardly any noise.

@@ -71,7 +71,7 @@ Part = nn.Module | Optimizer | LRScheduler | torch.Generator  # an optimiser sta
 
 
 def state_of(parts: Mapping[str, Part]) -> Arrays:
-    """What the parts of a training go on from: parameters and buffers; what an optimiser remembers, and its learning rates, which a
+    """What the parts of a training continue from: parameters and buffers; what an optimiser remembers, and its learning rates, which a
     schedule moves; a schedule's step; a stream."""
     arrays: Arrays = {}
     for name, part in parts.items():

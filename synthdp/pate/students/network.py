@@ -74,7 +74,7 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     return -(targets * logits.log_softmax(1)).sum(1).mean()
 
 
-DIVERGED = "the student diverged, and is as it began: its weights are no numbers. Lower its learning rate, and relearn at no charge"
+DIVERGED = "the student diverged, so it is only its starting point; lower its learning rate, and relearn at no charge"
 CHUNK = 4096  # rows at a time when predicting
 
 

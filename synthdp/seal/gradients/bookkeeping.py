@@ -188,8 +188,8 @@ def _followed(losses: Tensor, rows: int, layers: Owners, visits: list[Visit]) ->
     if len(called) < len(visits) or not all(_plain(visit, rows) for visit in visits):
         return False
     trained = {id(layer._parameters[short]) for layer, mine in layers.items() for short in mine}
-    # Their gradients are those of the outputs. So no way from the losses, or from a layer's input on, leads to a trained parameter but
-    # through an output.
+    # Their gradients follow from those of the outputs. So every way to a trained parameter, from the losses or from a layer's input,
+    # must lead through an output.
     known: set[Any] = {visit.edge.node for visit in visits if visit.edge is not None}
     waiting: list[Any] = [losses.grad_fn, *(visit.input.grad_fn for visit in visits)]
     while waiting:

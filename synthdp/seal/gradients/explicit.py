@@ -31,8 +31,8 @@ class Callback(nn.Module):
 
 
 class _Batched(Failures):
-    """Refuses what could see several units under vmap: an operation with its own rule for them (`torch.autograd.Function.vmap`, custom
-    ones), and what reads values."""
+    """Refuses operations that could see several units under vmap: those with a rule of their own for that (`torch.autograd.Function.vmap`,
+    custom ones), and those that read values."""
 
     def look(self, func: Any) -> None:
         """Only torch's own operations pass."""
@@ -49,9 +49,9 @@ def add(
     trained: Mapping[str, Tensor],
     sums: Sums,
 ) -> None:
-    """Add the clipped gradients of a batch to `sums`: `torch.func.vmap`, or one unit at a time where that cannot go.
+    """Add the clipped gradients of a batch to `sums`: `torch.func.vmap`, or one unit at a time where that fails.
 
-    Each pass is through a copy of the module. Under vmap nothing may draw chance: a draw would be one unit's by its place.
+    Each pass is through a copy of the module. Under vmap nothing may draw random numbers: a draw would depend on a unit's place.
     """
     if len(batch.rows) == 0:
         bound.count(torch.zeros(batch.units))

@@ -67,7 +67,7 @@ class Gradient:
     @property
     def by_row(self) -> Sequence[tuple[str, Callable[..., Any], ByRow]]:
         """The loss, which must answer for each record alone, at these weights and at made-up ones, since a layer that starts at zero hides
-        the layers before it; and its rounding, which is probed then (`prepared`)."""
+        the layers before it; then its rounding, which is probed (`prepared`)."""
         return [
             ("loss", self.loss, self._losses),
             ("loss at made-up weights", self.loss, self._losses_elsewhere),
@@ -83,7 +83,7 @@ class Gradient:
         return found
 
     def _losses_elsewhere(self, codes: Codes) -> NDArray[np.float64]:
-        """The same at made-up weights; zeros of very large modules, and where the module cannot have such weights (a scale below 0)."""
+        """The same at made-up weights; zeros for very large modules, and where the module cannot have such weights (a scale below 0)."""
         numbers = sum(parameter.numel() for parameter in self.module.parameters())
         if len(codes) == 0 or numbers > STIRRED:
             return np.zeros(len(codes))

@@ -66,8 +66,8 @@ class Estimators:
         return classes
 
     def _try(self, features: NDArray[Any], labels: NDArray[np.int32], *, scored: bool) -> None:
-        """Refuse, on public rows, an estimator that cannot be fitted, does not say one number per row, or has clones that share what they
-        learn: one must say the same after another was fitted, and so must a third that is fitted as the first one was."""
+        """Refuse, on public rows, an estimator that cannot be fitted, does not give one number per row, or has clones that share what they
+        learn: one must predict the same after another was fitted, and so must a third that is fitted as the first one was."""
         name = type(self.estimator).__name__
         asked = {"predict": _prediction} | ({"its score": _score} if scored and _scores(self.estimator) else {})
 

@@ -197,7 +197,7 @@ class LNMax(_Tallied):
 
 @dataclass(frozen=True)
 class _GaussianCounts(_Tallied):
-    """n_j + N(0, sigma^2) for every class, of which `Counts` tells all and `GNMax` the largest."""
+    """n_j + N(0, sigma^2) for every class: `Counts` answers with all of them, `GNMax` with the largest."""
 
     sigma: float
 
@@ -250,10 +250,10 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class _Checked(_Tallied):
-    """Where a largest number + N(0, sigma1^2) >= threshold, the GNMax of deviation sigma2, for the first `answers` queries of which that
-    holds. What is bounded: (queries,) largest numbers, each of which one teacher moves by at most 1, and (queries, classes) counts.
+    """Where a largest number + N(0, sigma1^2) >= threshold, the GNMax of deviation sigma2, for the first `answers` such
+    queries. What is bounded: (queries,) largest numbers, each of which one teacher moves by at most 1, and (queries, classes) counts.
 
-    How many pass the check is the votes' doing, so the check of every query and all `answers` are charged, whatever came.
+    How many pass the check depends on the votes, so the check of every query and all `answers` are charged, whatever they are.
     """
 
     threshold: float
@@ -295,7 +295,7 @@ class _Checked(_Tallied):
 @dataclass(frozen=True)
 class Confident(_Checked):
     """Confident-GNMax (Papernot et al. 2018, algorithm 1): where max_j n_j + N(0, sigma1^2) >= threshold, the GNMax of
-    deviation sigma2, for the first `answers` queries of which that holds. Answer: `Labels`."""
+    deviation sigma2, for the first `answers` such queries. Answer: `Labels`."""
 
     def bounded(self, ensemble: "Ensemble", queries: Codes) -> tuple[Tallies, Tallies]:
         """(queries,) largest counts and (queries, classes) counts."""

@@ -30,9 +30,9 @@ CAUGHT = {
     "membership_density": {"AUROC": 0.95, "advantage": 0.8, "members among": 0.99},
     "attribute": {"code": 0.8},
     "singling_out": {"one column": 0.5, "several columns": 0.9},
-    "linkability": {"linked": 0.8},
+    "linkability": {"share linked": 0.8},
     "closeness": {"synthetic rows nearer": 0.99, "5th percentile of DCR": 0.0, "5th percentile of NNDR": 0.0},
-    "copies": {"copied": 0.99},
+    "copies": {"share copied": 0.99},
 }
 
 
