@@ -128,6 +128,7 @@ BAD = ("Hardly", "Not useful", "Far", "Partly useful", "Recognisable")
 UNTOLD, FARTHEST = "Cannot be told", "Far from the real rows"
 MOST_LOST = 10  # associations in a table
 BRIEFLY = 3  # associations for a terminal
+FEW = 2  # times as many training rows as synthetic ones
 FAR = 1.0  # real ranges by which the quantiles of a code's numbers are farther off than held-out ones where it is named
 # An association whose loss a verdict names if so much of it is gone; histories, if they differ by so much.
 STRONG, MUCH = 0.3, 0.5
@@ -146,6 +147,8 @@ def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
         text = "No subgroup (sex, age, ethnicity) was judged, so this page cannot show whether one fares badly."
         whom = {"question": "For whom does it fail?", "figures": [], "verdict": "Not asked", "text": text}
     answers = [*uses, close, *([whom] if whom else [])]
+    if few := few_rows(result):
+        answers[0] = {**answers[0], "text": f"{answers[0]['text']} {few[:1].upper()}{few[1:]}."}
     lead = (uses or [close])[0]["verdict"]
     if lead in (UNTOLD, NOTHING["verdict"]) and close["verdict"].startswith(FARTHEST):  # whatever the target might tell
         lead = f"No: {close['verdict'][:1].lower()}{close['verdict'][1:]}"
@@ -158,6 +161,15 @@ def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 def poor(verdict: str) -> bool:
     """Whether a verdict is bad news."""
     return verdict.startswith(BAD) or verdict.endswith(FAULTS)
+
+
+def few_rows(result: Mapping[str, Any]) -> str:
+    """What to do if far fewer synthetic rows were judged than there are training rows; empty otherwise."""
+    made, real = (result["about"].get("rows", {}).get(part, 0) for part in ("synthetic", "train"))
+    if FEW * made >= real:
+        return ""
+    advice = "Draw as many or more, which costs no privacy, and judge again"
+    return f"only {made:,} synthetic rows were judged, for {real:,} training rows. {advice}"
 
 
 def in_a_sentence(result: Mapping[str, Any]) -> str:
@@ -461,6 +473,8 @@ def brief(result: Mapping[str, Any]) -> list[tuple[str, str]]:
                 f"{_share(rule['synthetic'])} of synthetic rows and {_share(rule['train'])} of real rows break {rule['rule']}",
             )
         )
+    if few := few_rows(result):
+        lines.append(("rows", few))
     if lost := lost_associations(result["fidelity"], result.get("histories")):
         named = "; ".join(f"{each['columns']} {_from_to(each)}" for each in lost[:BRIEFLY])
         lines.append(("associations", f"lost most: {named}"))

@@ -290,6 +290,15 @@ def test_a_column_that_the_fit_destroyed_is_judged_and_wrong(train, test, schema
     assert found["targets"]["ill"]["tstr"]["lr"]
 
 
+def test_whoever_judges_few_synthetic_rows_hears_that_more_cost_nothing(result):
+    rows = result["about"]["rows"]
+    for made, few in ((rows["train"], False), (rows["train"] // 2 + 1, False), (rows["train"] // 2 - 1, True)):
+        found = {**result, "about": {**result["about"], "rows": {**rows, "synthetic": made}}}
+        told = f"Only {made:,} synthetic rows were judged, for {rows['train']:,} training rows."
+        assert (told in findings.asks(found)[0]["answers"][0]["text"]) is few
+        assert ("rows" in dict(findings.brief(found))) is few
+
+
 def test_a_target_that_is_never_missed_is_told_to_have_been_given_away():
     def text(real):
         scores = {"trtr": real, "tstr": 0.99, "independent": 0.5}
