@@ -63,18 +63,20 @@ def sample(config: Config) -> None:
     with output_paths.progress("sample") as step:
         record_files.write(_counted(release, options, step), out, release.schema, force=options.force)
     _say(release, f"{options.rows} synthetic records in {out}")
-    if options.where is None:
-        _lead_to_evaluation(options)
+    _lead_to_evaluation(options, options.out)
 
 
-def _lead_to_evaluation(options: settings.Sample) -> None:
-    """Print the command that evaluates the records, where the fit's folder says which real ones it used; those split off are held out."""
+def _lead_to_evaluation(options: settings.Sample, synthetic: Path | str) -> None:
+    """Print the command that evaluates the records, where the fit's folder says which real ones it used; those split off are held out.
+    Records of a condition are judged against none."""
     from synthdp.cli.compare import told_of_data
     from synthdp.sets.split import HELD_OUT, TRAIN
 
+    if options.where is not None:
+        return
     home = Path(options.release).parent
     told = told_of_data(home / "internal") or {}
-    made, out = {"synthetic": options.out, "release": options.release}, home / "evaluation"
+    made, out = {"synthetic": synthetic, "release": options.release}, home / "evaluation"
     if told.get("name") is not None:
         print(output_paths.then("evaluate", **made, data=told["name"], out=out))
         return
@@ -104,6 +106,7 @@ def _tables(release: "Release", options: settings.Sample) -> None:
     record_files.write_tables(frames, folder, release.schema, ending, force=options.force)
     counts = ", ".join(f"{len(frame)} rows in {name}{ending}" for name, frame in frames.items())
     _say(release, f"{options.rows} synthetic people in {folder}: {counts}")
+    _lead_to_evaluation(options, folder)
 
 
 def _say(release: "Release", text: str) -> None:
