@@ -21,7 +21,7 @@ from synthdp.sets import named
 from synthdp.tables import database_url
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
     from synthdp.api import Release
     from synthdp.budgets import AccountFile
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Config = Mapping[str, Any]
 STANDARD_OUTPUT = "-"
+TITLES = 10  # rows with numbers for each row above them, where those above seem to be no records
 PART = 20_000  # people of a CDM that are drawn and written at a time
 REHEARSAL = "the release is a rehearsal, whose noise can be regenerated. Do not release these records"
 
@@ -377,6 +378,29 @@ def _doubt_header(path: Path, frame: "DataFrame") -> None:
             f"{path}: is the first line a header? {len(found)} of {len(names)} names of columns are {what}. If it is a record, "
             f"add a header and draft anew: the draft repeats these names as public{cause}"
         )
+        return
+    joined = len(names) == 1 and (frame[names[0]].astype(str).str.contains(r"[,;|\t]")).mean() > 0.5
+    late = [name for name in names if _begins_late(frame[name])]
+    if joined or late:
+        why = (
+            "It names one column, and most cells hold separators" if joined else "Numbers begin only some rows below it"
+        )
+        output_paths.warn(
+            f"{path}: is the first line a header? {why}. If the table begins further down, delete the lines above its header and draft "
+            "anew: the draft repeats the first line as public"
+        )
+
+
+def _begins_late(column: "Series[Any]") -> bool:
+    """Whether only the first few cells of a column of texts are no numbers."""
+    from synthdp.schema import cells
+
+    texts = column.dropna() if column.dtype.kind in "OUT" else column[:0]
+    if len(texts) == 0 or not re.fullmatch(cells.NUMBER, str(texts.iloc[-1])):
+        return False
+    numbers = texts.astype(str).str.fullmatch(cells.NUMBER).to_numpy(bool)
+    first = int(numbers.argmax())
+    return first > 0 and bool(numbers[first:].all()) and len(numbers) > TITLES * first
 
 
 def data(config: Config) -> None:
