@@ -207,8 +207,8 @@ def _histories(
         if name not in (*schema.per_unit, schema.order, *found["told"]):
             two = codes.sizes[codes.names.index(name)] == 2
             few = f"a set of rows has fewer than {history_fidelity.LEAST_RECORDS} of one of its classes"
-            reason = few if two else "it has not just two values, or may be missing"
-            hearing.lack(f"histories.told.{name}", f"no model tells {name!r} from the past: {reason}")
+            reason = few if two else "only a target with two values that is never missing is"
+            hearing.lack(f"histories.told.{name}", f"{name!r} is not predicted from the past: {reason}")
     if hearing.sets is not None:
         types = courses.Types.of(whole, hearing.parts.axes)
         if types is None:
