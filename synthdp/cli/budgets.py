@@ -85,8 +85,7 @@ def own(source: settings.Data) -> Path:
                 "people, or account=none"
             )
         real = real_records.home_of(Path(real_records.without_schema(source, file)))
-        account = real.with_name(real.name + ENDING)
-        return account.relative_to(Path.cwd()) if account.is_relative_to(Path.cwd()) else account
+        return real.with_name(real.name + ENDING)
     if source.name is None:
         raise BadInput("no account is named: give account=FILE, data.path=FILE or data=NAME")
     return registry.home() / "accounts" / (source.name + ENDING)
