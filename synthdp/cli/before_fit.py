@@ -298,7 +298,8 @@ def split(config: Config) -> None:
     if not copied:
         return
     try:  # where `plan` and a fit of the whole table find it
-        account = str(own(settings.Data(path=options.path, format=options.format)))
+        beside = own(settings.Data(path=options.path, format=options.format))
+        account = str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
     except BadInput:  # a database has no folder for it
         account = _account_of(schema)
     print(

@@ -21,7 +21,7 @@ from synthdp.sets import named
 from synthdp.tables import database_url
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
     from synthdp.api import Release
     from synthdp.budgets import AccountFile
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Config = Mapping[str, Any]
 STANDARD_OUTPUT = "-"
+TITLES = 10  # rows with numbers for each row above them, where those above seem to be no records
 PART = 20_000  # people of a CDM that are drawn and written at a time
 REHEARSAL = "the release is a rehearsal, whose noise can be regenerated. Do not release these records"
 
@@ -63,18 +64,20 @@ def sample(config: Config) -> None:
     with output_paths.progress("sample") as step:
         record_files.write(_counted(release, options, step), out, release.schema, force=options.force)
     _say(release, f"{options.rows} synthetic records in {out}")
-    if options.where is None:
-        _lead_to_evaluation(options)
+    _lead_to_evaluation(options, options.out)
 
 
-def _lead_to_evaluation(options: settings.Sample) -> None:
-    """Print the command that evaluates the records, where the fit's folder says which real ones it used; those split off are held out."""
+def _lead_to_evaluation(options: settings.Sample, synthetic: Path | str) -> None:
+    """Print the command that evaluates the records, where the fit's folder says which real ones it used; those split off are held out.
+    Records of a condition are judged against none."""
     from synthdp.cli.compare import told_of_data
     from synthdp.sets.split import HELD_OUT, TRAIN
 
+    if options.where is not None:
+        return
     home = Path(options.release).parent
     told = told_of_data(home / "internal") or {}
-    made, out = {"synthetic": options.out, "release": options.release}, home / "evaluation"
+    made, out = {"synthetic": synthetic, "release": options.release}, home / "evaluation"
     if told.get("name") is not None:
         print(output_paths.then("evaluate", **made, data=told["name"], out=out))
         return
@@ -104,6 +107,7 @@ def _tables(release: "Release", options: settings.Sample) -> None:
     record_files.write_tables(frames, folder, release.schema, ending, force=options.force)
     counts = ", ".join(f"{len(frame)} rows in {name}{ending}" for name, frame in frames.items())
     _say(release, f"{options.rows} synthetic people in {folder}: {counts}")
+    _lead_to_evaluation(options, folder)
 
 
 def _say(release: "Release", text: str) -> None:
@@ -374,6 +378,29 @@ def _doubt_header(path: Path, frame: "DataFrame") -> None:
             f"{path}: is the first line a header? {len(found)} of {len(names)} names of columns are {what}. If it is a record, "
             f"add a header and draft again: a draft states these names as public{cause}"
         )
+        return
+    joined = len(names) == 1 and (frame[names[0]].astype(str).str.contains(r"[,;|\t]")).mean() > 0.5
+    late = [name for name in names if _begins_late(frame[name])]
+    if joined or late:
+        why = (
+            "It names one column, and most cells hold separators" if joined else "Numbers begin only some rows below it"
+        )
+        output_paths.warn(
+            f"{path}: is the first line a header? {why}. If the table begins further down, delete the lines above its header and draft "
+            "anew: the draft repeats the first line as public"
+        )
+
+
+def _begins_late(column: "Series[Any]") -> bool:
+    """Whether only the first few cells of a column of texts are no numbers."""
+    from synthdp.schema import cells
+
+    texts = column.dropna() if column.dtype.kind in "OUT" else column[:0]
+    if len(texts) == 0 or not re.fullmatch(cells.NUMBER, str(texts.iloc[-1])):
+        return False
+    numbers = texts.astype(str).str.fullmatch(cells.NUMBER).to_numpy(bool)
+    first = int(numbers.argmax())
+    return first > 0 and bool(numbers[first:].all()) and len(numbers) > TITLES * first
 
 
 def data(config: Config) -> None:

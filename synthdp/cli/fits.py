@@ -221,14 +221,17 @@ def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
     for line in cautions(statement, account):
         output_paths.warn(line)
     if release.schema.image is None:
-        file = "synthetic" if release.schema.tables else f"synthetic{_ending(config['data'])}"
-        form = "omop" if config["data"].format == "omop" else None
+        form, ending = "omop" if config["data"].format == "omop" else None, _ending(config["data"])
+        linked = "synthetic" if ending == ".csv" or form else f"synthetic/*{ending}"
+        file = linked if release.schema.tables else f"synthetic{ending}"
         print(output_paths.then("sample", release=out / "release", rows=1000, format=form, out=file))
 
 
 def _ending(data: settings.Data) -> str:
-    """The ending of the records' file, if a file of synthetic records may have it; else .csv."""
-    name = str(data.path or data.train or "").lower()
+    """The ending of the records' file, or of the first in their folder, if a file of synthetic records may have it; else .csv."""
+    given = data.path or data.train or ""
+    inside = sorted(Path(given).glob("[!.]*")) if given else []
+    name = str(inside[0] if inside else given).lower()
     return next((each for each in (".parquet", ".xlsx", ".dta", ".sav", ".xpt", ".tsv") if name.endswith(each)), ".csv")
 
 

@@ -206,9 +206,9 @@ def _histories(
     for name in schema.targets:
         if name not in (*schema.per_unit, schema.order, *found["told"]):
             two = codes.sizes[codes.names.index(name)] == 2
-            few = f"a set of rows has fewer than {history_fidelity.LEAST_RECORDS} records of one class"
+            few = f"a set of rows has fewer than {history_fidelity.LEAST_RECORDS} records of one of its classes"
             reason = few if two else "it does not have exactly two values, or may be missing"
-            hearing.lack(f"histories.told.{name}", f"no model predicts {name!r} from the past: {reason}")
+            hearing.lack(f"histories.told.{name}", f"{name!r} is not predicted from the past: {reason}")
     if hearing.sets is not None:
         types = courses.Types.of(whole, hearing.parts.axes)
         if types is None:

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+MOST_TEACHERS = 100_000  # each is trained and asked by itself
+
+
 def forest() -> Any:
     """The default teacher and student: a random forest (Papernot et al. 2017, section 4.4)."""
     from sklearn.ensemble import RandomForestClassifier
@@ -74,6 +77,8 @@ class PATE:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise BadInput(f"{name} must be a whole number of 1 or more, got {value!r}")
+        if self.teachers > MOST_TEACHERS:
+            raise BadInput(f"teachers must be at most {MOST_TEACHERS:,}, got {self.teachers}")
         if not isinstance(self.selection, Selection):
             raise BadInput(
                 f"selection must be a Selection, such as Selection(rounds=5, active=True), got {self.selection!r}"
@@ -155,6 +160,11 @@ class PATE:
     def validate(self, schema: Schema, budget: Budget, *, target: str, public: int) -> None:
         """Raise `BadInput` for what settings, schema, budget and the number of public records leave no fit to make. Nothing is opened
         or charged; teachers and student are tried on made-up records."""
+        if isinstance(schema.units, int) and self.teachers > schema.units:
+            raise BadInput(
+                f"teachers={self.teachers}: each teacher learns from its own part of the records, and the schema declares only "
+                f"{schema.units:,} units; lower the number of teachers"
+            )
         found = len(classes(schema, target))
         count = self.plan_queries(budget, schema.unit or RECORD, generators.bought(schema, budget))
         if count > public:

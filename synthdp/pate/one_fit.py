@@ -92,6 +92,7 @@ class Run:
         self._pool = self._map(self._codes)
         kind = kind_of(self._pate.teacher, self._data.codec, self._target, self._map)
         teachers = self._data.partition(self._pate.teachers, kind)
+        progress(0, len(self._rounds), {"queries": 0})  # from here on the teachers learn
         teachers.train()
         for place, size in enumerate(self._rounds):
             progress(place, len(self._rounds), {"queries": len(self.asked), "answers": sum(map(len, self._answered))})
@@ -134,8 +135,8 @@ class Run:
         targets = np.concatenate(self._targets)
         if len(np.unique(targets.argmax(1))) < 2:
             warnings.warn(
-                f"all {len(targets)} noisy labels are of one class, so the student can learn no other; ask more queries, or raise "
-                "epsilon",
+                f"all {len(targets)} noisy labels are of one class, so the student can learn no other; give each teacher more records "
+                "(fewer teachers), ask more queries, or raise epsilon",
                 stacklevel=4,
             )
         if len(targets) == 0:

@@ -20,6 +20,7 @@ TOTALS = frozenset(
 )
 RESPELLED = "some values seem to be other spellings of the same category: other capitals or spaces, or the first letter in place of a word"
 TOTAL = "seems to be a total: one of its cells is a word such as Total or Summe, which its column has nowhere else"
+ENDS_IN_TOTAL = f"the last row {TOTAL}; take it out and draft anew, or it counts as a record"
 
 
 def respelled(series: "pd.Series[Any]") -> NDArray[np.int64]:
@@ -42,7 +43,7 @@ def ends_in_total(frame: pd.DataFrame) -> bool:
         return False
     for name in frame.columns:
         (text,) = cells.texts(frame[name].iloc[-1:])
-        if text and _plain(text).rstrip(" :") in TOTALS:
+        if text and says_total(text):
             return sum(each == text for each in cells.texts(frame[name])) == 1
     return False
 
@@ -53,7 +54,12 @@ def told(frame: pd.DataFrame) -> Iterator[str]:
         if frame[name].dtype.kind in "OUT" and frame[name].nunique() <= len(frame) / 2 and len(respelled(frame[name])):
             yield f"column {str(name)!r}: {RESPELLED}; write them alike, or each counts as a category of its own"
     if ends_in_total(frame):
-        yield f"the last row {TOTAL}; take it out, or it counts as a record"
+        yield ENDS_IN_TOTAL
+
+
+def says_total(text: str) -> bool:
+    """Whether a cell says that its row is a total."""
+    return _plain(text).rstrip(" :") in TOTALS
 
 
 def _plain(text: str) -> str:

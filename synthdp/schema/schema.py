@@ -424,7 +424,7 @@ class Schema:
         found = {str(column): texts[str(column)] or guessed(frame[column]) for column in frame.columns}
         if coded := [column for column, guess in texts.items() if guess.pop("coded", False)]:
             warnings.warn(
-                f"{', '.join(map(repr, coded))} hold dates, times of day or numbers as text. They are drafted as what they stand for; "
+                f"{', '.join(map(repr, coded))}: dates, times of day or numbers as text. They are drafted as what they stand for; "
                 "before a fit, convert them (pandas.to_datetime with format=, str.replace and pandas.to_numeric, minutes or seconds since "
                 "midnight), or save the frame as CSV: synthdp schema path= finds how each is written, and synthdp.read then reads it",
                 UserWarning,

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from synthdp.errors import BadInput
-from synthdp.schema import cells
+from synthdp.schema import cells, odd_cells
 from synthdp.schema.columns import Boolean, Categorical, Column, Continuous, Datetime, Integer
 from synthdp.schema.date_formats import DateFormat
 from synthdp.schema.file_coding import POINTS, SPACE, THOUSANDS, TIMES_OF_DAY, Coding, Reading
@@ -354,7 +354,12 @@ class ColumnFormat:
 
     def _note(self, values: Values, fits: Any, what: str) -> None:
         """Note texts that do not fit, and the place of the first."""
-        self.others = tuple(text for text in values.texts if not fits(text))[:MOST_LIMITS]
+        odd = [(text, first) for text, first in zip(values.texts, values.first, strict=True) if not fits(text)]
+        self.others = tuple(text for text, _ in odd)[:MOST_LIMITS]
+        last = sum(values.counts) + values.blank - 1
+        if len(odd) == 1 and odd[0][1] == last and odd_cells.says_total(odd[0][0]):
+            self.mind = odd_cells.ENDS_IN_TOTAL
+            return
         place = self._place(values, fits)
         self.mind = f"column {self.name!r}: {place}: expected {what}, as in most of the column{REMEDY}"
 

@@ -54,9 +54,10 @@ class Found:
             for key, text in each.items()
         ]
         said = [f"reading   {self.said}"] if self.said else []
+        mind = dict.fromkeys((*self.mind, *odd_cells.told(self.frame.drop(columns=[*self.left_out]))))
         return [
             *said,
-            *(f"look at   {text}" for text in (*self.mind, *odd_cells.told(self.frame.drop(columns=[*self.left_out])))),
+            *(f"look at   {text}" for text in mind),
             *left,
         ]
 
@@ -256,8 +257,10 @@ def sheet(path: Path, wanted: str | None) -> Found:
         made = replace(made, mind=(text, *made.mind))
     others = ", ".join(map(repr, found.others))
     left = f"the sheet {others} is" if len(found.others) == 1 else f"the sheets {others} are"
+    larger = ", ".join(map(repr, () if found.odd else found.larger))
+    more = f"; more rows than in the one taken: {larger}" if larger else ""
     why = [f"the sheet {name!r} was not taken for a table: {text}" for name, text in found.odd.items()]
-    return replace(made, mind=(f"{left} left out; sheet= names another one", *why, *made.mind))
+    return replace(made, mind=(f"{left} left out; sheet= names another one{more}", *why, *made.mind))
 
 
 NONE = pa.scalar(None, pa.string())

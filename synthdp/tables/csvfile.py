@@ -102,6 +102,11 @@ def names_of(path: Path, names: list[str], schema: Schema | None) -> list[str]:
     plain = [_plain_name(name, schema) for name in (names[:-1] if names[-1:] == [NO_COLUMN] else names)]
     if "" in plain:
         place = plain.index("") + 1
+        if names[-1] == NO_COLUMN and not any(plain[place:]):
+            raise BadInput(
+                f"{path}: column {place} has no name in the header, nor has any after it; delete the empty columns at the right of the "
+                "table, or delete titles above the header"
+            )
         raise BadInput(
             f"{path}: column {place} has no name in the header; name it, save the table without its index, or delete "
             "titles above the header"

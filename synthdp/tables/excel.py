@@ -32,8 +32,8 @@ FIRST_DAY = date(1900, 3, 1)  # before it, Excel's calendar has a day that never
 class Sheet:
     """The cells of a sheet: of each column the texts, null where they are blank, and what each cell is (`foreign_parser`). `lines`: the row
     of each record; `others`: further sheets that hold something; `covers`: those of them that come before it and hold no table;
-    `odd`: why each further sheet holds none, if no sheet does; `titles`: rows above the header that are no records;
-    `merged`: columns with merged cells."""
+    `larger`: those that have more rows; `odd`: why each further sheet holds none, if no sheet does; `titles`: rows above the header that
+    are no records; `merged`: columns with merged cells."""
 
     name: str
     names: list[str]
@@ -44,6 +44,7 @@ class Sheet:
     titles: int = 0
     merged: tuple[str, ...] = ()
     covers: tuple[str, ...] = ()
+    larger: tuple[str, ...] = ()
     odd: dict[str, str] = field(default_factory=dict)
 
 
@@ -62,6 +63,7 @@ def opened(path: Path, wanted: str | None) -> Sheet:
         titles=facts["titles"],
         merged=tuple(facts["merged"]),
         covers=tuple(facts["covers"]),
+        larger=tuple(facts["larger"]),
         odd=facts["odd"],
     )
 

@@ -57,17 +57,17 @@ def workbook(path: str, wanted: str, most_columns: int) -> pa.Table:
 
     try:
         with calamine.CalamineWorkbook.from_path(path) as book:
-            sheet, others, covers, odd = _sheet(book, wanted)
-            return _table(sheet, others, covers, odd, most_columns)
+            sheet, further = _sheet(book, wanted)
+            return _table(sheet, further, most_columns)
     except calamine.PasswordError:
         raise RefusedError("has a password; save it without one") from None
     except calamine.CalamineError as error:
         raise RefusedError(f"cannot be read as an Excel workbook ({type(error).__name__})") from None
 
 
-def _sheet(book: Any, wanted: str) -> tuple[Any, list[str], list[str], dict[str, str]]:
-    """The sheet of that name, or the first one that is seen and holds a table, or else something; the names of the others that hold
-    something, and of those among them that come before it; and, if none holds a table, why each of the others does not."""
+def _sheet(book: Any, wanted: str) -> tuple[Any, dict[str, Any]]:
+    """The sheet of that name, or the first one that is seen and holds a table, or else something. Of the others that hold something:
+    their names, those of them that come before it, those that have more rows and, if none holds a table, why each of them does not."""
     from python_calamine import SheetTypeEnum, SheetVisibleEnum
 
     sheets = [each for each in book.sheets_metadata if each.typ == SheetTypeEnum.WorkSheet]
@@ -75,7 +75,7 @@ def _sheet(book: Any, wanted: str) -> tuple[Any, list[str], list[str], dict[str,
     if wanted:
         if wanted not in book.sheet_names:
             raise RefusedError(f"has no sheet {wanted!r}; its sheets are {', '.join(map(repr, seen[:20]))}")
-        return book.get_sheet_by_name(wanted), [], [], {}
+        return book.get_sheet_by_name(wanted), {"others": [], "covers": [], "larger": [], "odd": {}}
     filled = [sheet for name in seen if (sheet := book.get_sheet_by_name(name)).end is not None]
     if not filled:
         raise RefusedError("holds no sheet with cells")
@@ -87,7 +87,12 @@ def _sheet(book: Any, wanted: str) -> tuple[Any, list[str], list[str], dict[str,
             break
     place = 0 if all(odd) else len(odd) - 1
     whys = dict(zip(names[1:], odd[1:], strict=True)) if all(odd) else {}
-    return filled[place], [*names[:place], *names[place + 1 :]], names[:place], whys
+    return filled[place], {
+        "others": [*names[:place], *names[place + 1 :]],
+        "covers": names[:place],
+        "larger": [sheet.name for sheet in filled if sheet.height > filled[place].height],
+        "odd": whys,
+    }
 
 
 def _no_table(sheet: Any) -> str:
@@ -104,7 +109,7 @@ def _no_table(sheet: Any) -> str:
     return f"its header in row {top + titles} has fewer names than a row has cells" if max(below) > len(header) else ""
 
 
-def _table(sheet: Any, others: list[str], covers: list[str], odd: dict[str, str], most_columns: int) -> pa.Table:
+def _table(sheet: Any, further: dict[str, Any], most_columns: int) -> pa.Table:
     if sheet.end is None:
         raise RefusedError(f"its sheet {sheet.name!r} is empty")
     (top, left), (_, right) = sheet.start, sheet.end
@@ -142,9 +147,7 @@ def _table(sheet: Any, others: list[str], covers: list[str], odd: dict[str, str]
         {
             "sheet": sheet.name,
             "names": names,
-            "others": others,
-            "covers": covers,
-            "odd": odd,
+            **further,
             "line": top + 1,
             "titles": titles,
             "merged": _merged(sheet, top, left, header),

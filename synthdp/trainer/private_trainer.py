@@ -81,6 +81,12 @@ class PrivateTrainer:
             **settings,
         )
         generators.check(training, schema, budget)
+        if "batch" in settings and training.batch > training.units:
+            warnings.warn(
+                f"batch={training.batch} is more than the {training.units} units that the schema declares, so every step takes all of them",
+                UserWarning,
+                stacklevel=2,
+            )
         if training.one_by_one(schema):
             warnings.warn(
                 "the module, or its loss, has an operation that may mix the rows of a batch, or is not known to keep them apart: each unit "

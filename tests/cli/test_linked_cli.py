@@ -635,7 +635,10 @@ def test_tables_come_back_in_the_coding_of_their_files(tmp_path, monkeypatch, ca
     reviewed((tmp_path / "draft.yaml").read_text(encoding="utf-8")).save("clinic.yaml")
     assert run(["check", *DATA]) == 0, capsys.readouterr().err
     assert run(["split", "path=tables", "schema=clinic.yaml", "out=parts", "share=0.3"]) == 0, capsys.readouterr().err
+    capsys.readouterr()
     assert run([*FIT, "account=none", "out=run"]) == 0, capsys.readouterr().err
+    led = "out=synthetic" if ending == ".csv" else "'out=synthetic/*.parquet'"
+    assert f"{led}\n" in capsys.readouterr().out
     said = run(["sample", "release=run/release", "rows=150", "seed=1", f"out=synthetic/*{ending}"])
     assert said == 0, capsys.readouterr().err
     made = {}
@@ -685,7 +688,10 @@ def test_rows_of_several_columns_go_from_check_to_report(place, capsys, monkeypa
     parts = [f"data.{part}=parts/{folder}" for part, folder in (("train", "train"), ("test", "held_out"))]
     fit = ["data.path=parts/train" if word == "data.path=tables" else word for word in FIT]
     assert run([*fit, "account=clinic.account", "out=run"]) == 0, capsys.readouterr().err
+    capsys.readouterr()
     assert run(["sample", "release=run/release", "rows=150", "seed=1", "out=synthetic"]) == 0
+    led = "synthdp evaluate synthetic=synthetic release=run/release data.train=parts/train data.test=parts/held_out"
+    assert f"next       {led} data.schema=clinic.yaml out=run/evaluation\n" in capsys.readouterr().out
     quick = ["evaluate.models=[lr]", "evaluate.seeds=1", "evaluate.attacks=false", "evaluate.bootstrap=20"]
     words = ["evaluate", "synthetic=synthetic", "release=run/release", *parts, "data.schema=clinic.yaml", "out=page"]
     assert run([*words, *quick]) == 0, capsys.readouterr().err

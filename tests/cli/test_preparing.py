@@ -559,7 +559,8 @@ def test_split_names_the_account_that_plan_names(place, capsys):
     (account,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("account"))
     assert run(["split", "path=a.csv", "schema=schema.yaml", "out=parts"]) == 0
     (following,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("next")]
-    assert f"account={account.split()[1].rstrip(':')} " in following
+    assert account.split()[1].rstrip(":") == str((place / "a.csv.account").resolve())
+    assert " account=a.csv.account " in following, "as it would be named from here"
 
 
 def test_a_split_that_fails_leaves_nothing(place, capsys):

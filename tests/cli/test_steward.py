@@ -219,6 +219,26 @@ def test_a_file_without_a_header_is_doubted(files, capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    ("above", "why"),
+    [
+        ("Report of 2025\nby the clinic\n", "It names one column"),
+        ("by;Meier;ward\non;Friday;1\n", "Numbers begin only"),
+    ],
+)
+def test_lines_above_the_header_of_a_file_are_doubted(files, capsys, above, why):
+    """They were drafted as the header and the first records, and nothing was said."""
+    records = "".join(f"P{row};{20 + row % 9};{'mw'[row % 2]}\n" for row in range(90))
+    (files / "bare.csv").write_text(above + "patient;age;sex\n" + records)
+    assert run(["schema", f"path={files / 'bare.csv'}", f"out={files / 'draft.yaml'}"]) == 0
+    error = capsys.readouterr().err
+    assert f"is the first line a header? {why}" in error
+    assert "Meier" not in error
+    (files / "bare.csv").write_text("patient;age;sex\n" + records)
+    assert run(["schema", f"path={files / 'bare.csv'}", f"out={files / 'other.yaml'}"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_a_file_of_words_without_a_header_is_doubted(files, capsys):
     """The words of the first record became the names of columns, which are public, and nothing was said."""
     draft = ["schema", f"path={files / 'bare.csv'}", f"out={files / 'draft.yaml'}", "force=true"]

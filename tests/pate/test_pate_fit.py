@@ -18,6 +18,7 @@ from synthdp.ledger.ledger import Ledger
 from synthdp.pate import PATE, Confident, GNMax, Interactive, LNMax, Network, Networks, Selection, SemiSupervised, load
 from synthdp.pate.fit import _check_apart
 from synthdp.seal.replay import Recorder
+from synthdp.seal.teachers import Teachers
 
 LEARN = {"kind": "categorical", "categories": "learn"}
 PICTURE = {"kind": "image", "height": 4, "width": 4}
@@ -250,9 +251,25 @@ def test_noise_and_rounds_must_be_above_zero(make):
         make()
 
 
-def test_more_teachers_than_declared_units_are_a_warning():
-    with pytest.warns(UserWarning, match="teachers"):
-        fitted(problem(50, 0), problem_schema(units=20), teachers=40)
+def test_more_teachers_than_declared_units_are_refused_before_the_charge(tmp_path):
+    with pytest.raises(
+        BadInput, match=r"teachers=40: .* the schema declares only 20 units; lower the number of teachers"
+    ):
+        fitted(problem(50, 0), problem_schema(units=20), teachers=40, ledger=tmp_path / "ledger.jsonl")
+    assert not (tmp_path / "ledger.jsonl").exists()
+
+
+def test_teachers_so_many_that_a_fit_would_not_end_are_refused_whatever_is_declared():
+    with pytest.raises(BadInput, match="teachers must be at most 100,000, got 10000000"):
+        PATE(teachers=10**7)
+
+
+def test_a_fit_says_that_its_teachers_learn_before_they_do(monkeypatch):
+    """Teachers may take minutes, and nothing was said before they had all learned."""
+    said, train = [], Teachers.train
+    monkeypatch.setattr(Teachers, "train", lambda *words: (said.append("train"), train(*words))[1])
+    fitted(teachers=10, progress=lambda step, *_: said.append(step))
+    assert said[:2] == [0, "train"]
 
 
 def test_records_of_one_class_make_a_student_of_one_class():

@@ -77,6 +77,18 @@ def test_a_draft_says_both(tmp_path, monkeypatch, capsys):
     assert "the last row seems to be a total" in said
 
 
+@pytest.mark.parametrize("head", ["case;days", "admitted;days"])
+def test_a_draft_says_of_a_total_that_stands_in_a_column_of_numbers_or_dates(head, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    first = "7000{:02}" if head.startswith("case") else "{:02}.01.2025"
+    rows = [f"{first.format(place)};{place % 5}" for place in range(1, 32)]
+    (tmp_path / "cases.csv").write_text("\n".join([head, *rows, "Summe;62", ""]))
+    assert run(["schema", "path=cases.csv", "out=cases.yaml"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("look at   ") == 1
+    assert "look at   the last row seems to be a total" in said
+
+
 def test_a_program_may_write_a_schema_with_numbers_of_numpy():
     columns = {
         "age": {"kind": "integer", "bounds": np.array([0, 99])},

@@ -208,6 +208,14 @@ def test_a_cell_after_the_last_separator_is_refused_by_its_line(tmp_path, header
             pass
 
 
+def test_several_columns_without_a_name_at_the_end_are_refused_with_the_remedy(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("a;b;;;\n1;x;;;\n")
+    for look in (record_files.look, record_files.read):
+        with pytest.raises(BadInput, match=r"column 3 has no name .* delete the empty columns at the right"):
+            look(path)
+
+
 def test_line_ends_are_counted_across_blocks(tmp_path, monkeypatch):
     text = 'a;b\r\n"x\n""y\r\n";2\r\n3;"4"\n5;6\r7;8\r'
     (tmp_path / "t.csv").write_bytes(text.encode("utf-16"))

@@ -343,6 +343,16 @@ def test_a_cover_sheet_is_passed_over_and_the_sheet_that_was_taken_is_named(tmp_
     assert record_files.look(path, "Legend").reading.sheet == "Legend"
 
 
+def test_a_sheet_with_more_rows_than_the_one_taken_is_named(tmp_path):
+    """A cover of several names and values looks like a table."""
+    facts = [["What", "Value"], ["made by", "the clinic"], ["on", "a Friday"]]
+    path = workbook(tmp_path / "t.xlsx", facts, Data=[["a", "b"]] + [["x", "y"]] * 9, Notes=[["a", "b"], ["x", "y"]])
+    (told,) = (text for text in record_files.look(path).mind if "left out" in text)
+    assert told == (
+        "the sheets 'Data', 'Notes' are left out; sheet= names another one; more rows than in the one taken: 'Data'"
+    )
+
+
 def test_a_fit_reads_no_sheet_of_several_that_the_schema_does_not_name(tmp_path):
     columns = {name: {"kind": "integer", "bounds": [0, 9]} for name in "xy"}
     rows = [["x", "y"], [1, 2], [3, 4]]

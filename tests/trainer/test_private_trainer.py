@@ -94,6 +94,13 @@ def test_it_learns_in_other_samples(settings):
     assert (trained.predict(x) == np.array(["0", "1"])[y]).mean() > 0.93
 
 
+def test_a_batch_of_more_units_than_there_are_is_told_to_be_all_of_them():
+    with pytest.warns(UserWarning, match="batch=5000 is more than the 2000 units that the schema declares"):
+        made = trainer(schema=numbers(units=2000), batch=5000)
+    assert made.training.rate == 1
+    trainer(schema=numbers(units=100), batch=100)  # all of them, as was said
+
+
 # ---- What a step is, beside a plain loop.
 
 
