@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 Config = Mapping[str, Any]
 LARGE = 10  # epsilon above which a guarantee says little
 MOST_BOUNDS = 40  # learned ones that a fit lists
+SOME_ROWS = 1000  # to sample, where nobody says how many units there are
 FORM = "candidates=[independent,{name:mixture,starts:1}]"
 
 
@@ -224,7 +225,8 @@ def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
         form, ending = "omop" if config["data"].format == "omop" else None, _ending(config["data"])
         linked = "synthetic" if ending == ".csv" or form else f"synthetic/*{ending}"
         file = linked if release.schema.tables else f"synthetic{ending}"
-        print(output_paths.then("sample", release=out / "release", rows=1000, format=form, out=file))
+        rows = release.schema.units if isinstance(release.schema.units, int) else SOME_ROWS
+        print(output_paths.then("sample", release=out / "release", rows=rows, format=form, out=file))
 
 
 def _ending(data: settings.Data) -> str:

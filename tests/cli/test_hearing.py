@@ -35,7 +35,7 @@ def table(tmp_path, monkeypatch):
 def test_a_log_has_all_that_was_said_and_is_the_owner_s(table, capsys):
     assert run([*FIT, "log=fit.log"]) == 0
     said, log = capsys.readouterr(), (table / "fit.log").read_text()
-    assert "next       synthdp sample release=run/release rows=1000 out=synthetic.csv" in said.out
+    assert "next       synthdp sample release=run/release rows=200 out=synthetic.csv" in said.out
     assert all(line in log for line in (said.out + said.err).splitlines())
     assert stat.S_IMODE((table / "fit.log").stat().st_mode) == 0o600
     assert run(["sample", "release=run/release", "rows=nothing", "out=x.csv", "log=fit.log"]) == 2
