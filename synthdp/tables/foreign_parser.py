@@ -250,8 +250,10 @@ def _extended(columns: dict[str, Any], name: str) -> list[tuple[int, str]]:
 
 
 def _column(values: Any, form: str, ending: str) -> pa.Array:
-    if any(isinstance(each, str) for each in values):  # NumPy would make each as long as the longest, which may be one person's
-        return pa.array([None if each is None or each == "" or each != each else str(each) for each in values], pa.string())
+    # NumPy would make each text as long as the longest, which may be one person's.
+    if any(isinstance(each, str) for each in values):
+        texts = [None if each is None or each == "" or each != each else str(each) for each in values]
+        return pa.array(texts, pa.string())
     listed = np.asarray(values)
     if listed.dtype.kind in "iuf":
         dated = _dated(listed.astype(np.float64), form, ending)
