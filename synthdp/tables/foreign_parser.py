@@ -253,14 +253,16 @@ def _extended(columns: dict[str, Any], name: str) -> list[tuple[int, str]]:
 
 
 def _column(values: Any, form: str, ending: str) -> pa.Array:
+    # NumPy would make each text as long as the longest, which may be one person's.
+    if any(isinstance(each, str) for each in values):
+        texts = [None if each is None or each == "" or each != each else str(each) for each in values]
+        return pa.array(texts, pa.string())
     listed = np.asarray(values)
     if listed.dtype.kind in "iuf":
         dated = _dated(listed.astype(np.float64), form, ending)
         plain = pa.array(listed.astype(np.int64 if listed.dtype.kind in "iu" else np.float64), from_pandas=True)
         return plain if dated is None else dated
-    held = [None if each is None or each == "" or each != each else each for each in listed.tolist()]
-    if any(isinstance(each, str) for each in held):
-        return pa.array([None if each is None else str(each) for each in held], pa.string())
+    held = [None if each is None or each != each else each for each in listed.tolist()]
     if not any(each is not None for each in held):
         return pa.array(held, pa.string())
     numbers = np.array([np.nan if each is None else float(each) for each in held])

@@ -576,6 +576,14 @@ def test_workbooks_that_unpack_to_far_more_than_they_are(tmp_path, monkeypatch, 
     assert "unpacks to over" in said(record_files.read, tmp_path / "t.xlsx")
 
 
+def test_one_record_s_long_text_keeps_no_file_from_being_read(tmp_path, monkeypatch, apart):
+    monkeypatch.setattr(limits, "FREE", 1 << 27)
+    frame = pd.DataFrame({"note": [*["a", "", "b"] * 2_000, "x" * 30_000]})
+    frame.to_stata(tmp_path / "t.dta", write_index=False, version=118, convert_strl=["note"])
+    read = record_files.read(tmp_path / "t.dta")["note"]
+    assert read.str.len().fillna(0).tolist() == [1, 0, 1] * 2_000 + [30_000]
+
+
 @pytest.mark.parametrize("ending", [".xlsx", ".dta", ".sas7bdat"])
 def test_what_is_of_another_format_is_refused_in_a_line(tmp_path, ending, apart):
     path = tmp_path / f"t{ending}"
