@@ -115,7 +115,7 @@ def test_times_of_a_parquet_file_that_has_them_as_such_and_of_a_frame(tmp_path):
     drafted = Schema.from_dict(yamlfile.parse(draft(found.frame, "t.parquet", found=found).schema, "draft"))
     assert drafted.reading.coding("at").time == "HH:MM:SS"
     assert record_files.read(tmp_path / "t.parquet", drafted)["at"].tolist() == [30_600, 86_341] * 40
-    with pytest.warns(UserWarning, match="'at' hold.*since midnight"):
+    with pytest.warns(UserWarning, match="'at': .*since midnight"):
         made = Schema.draft(frame)
     assert made.column("at").bounds == (0, 86_399)
 
