@@ -25,7 +25,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import table_generator_network
 from synthdp.generators.adversarial.kernel_rounds import AnsweredRounds
@@ -41,7 +40,7 @@ from synthdp.generators.parts.gan_model import (
     label_place,
     restored,
 )
-from synthdp.generators.parts.setting_checks import refuse_ignored
+from synthdp.generators.parts.setting_checks import check_teachers, refuse_ignored
 from synthdp.generators.parts.table_networks import WIDTH, random
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Plan
@@ -120,11 +119,7 @@ class PATEGAN:
     def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
         """The label is a column, the number of teachers follows from something, and the device is there."""
         check_label(self.condition, schema)
-        if schema.units is None and self.teachers is None and self.start == "none":
-            raise BadInput(
-                "generator.teachers: pategan without tables needs the number of units to choose its number of teachers: declare "
-                "units in the schema (a public count or estimate), or give generator.teachers"
-            )
+        check_teachers(self.teachers, schema, "pategan without tables", told=self.start != "none")
         devices.place(self.device)
 
     def teachers_of(self, units: float) -> int:

@@ -35,7 +35,7 @@ from synthdp.generators.parts.gan_model import (
     restored,
 )
 from synthdp.generators.parts.noisy_tables import STARTS
-from synthdp.generators.parts.setting_checks import refuse_dear, refuse_ignored
+from synthdp.generators.parts.setting_checks import check_teachers, refuse_dear, refuse_ignored
 from synthdp.generators.parts.table_networks import SLOPE, WIDTH, Discriminator, draw_weights, random
 from synthdp.generators.parts.training_state import BETAS
 from synthdp.ledger.budget import Budget
@@ -133,11 +133,7 @@ class PATEGANOriginal:
         """The label is a column, the number of teachers follows from something, the budget buys a round of votes at `gamma`, and
         the device is there."""
         check_label(self.condition, schema)
-        if self.teachers is None and schema.units is None:
-            raise BadInput(
-                "generator.teachers: pategan_original needs the number of units to choose its number of teachers: declare units "
-                "in the schema (a public count or estimate), or give generator.teachers"
-            )
+        check_teachers(self.teachers, schema, "pategan_original")
         if self.gamma is not None and self.rounds is None and math.isinf(budget.epsilon):
             raise BadInput("generator.gamma with an infinite budget: give generator.rounds, which nothing else bounds")
         if self.gamma is not None:

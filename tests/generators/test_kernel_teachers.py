@@ -196,10 +196,12 @@ def test_the_number_of_teachers_follows_from_public_numbers():
     KernelTeachers().validate(make_schema(units=None), BUDGET)  # the tables tell a noisy total
 
 
-def test_more_teachers_than_units_is_a_warning_from_declared_numbers():
-    settings = quick(NAME, teachers=900)
-    with pytest.warns(UserWarning, match="900 teachers"):
-        Synthesizer(settings, schema=make_schema(), budget=BUDGET).fit(make_frame(10), seed=0)
+@pytest.mark.parametrize("generator", [NAME, "pategan", "pategan_original"])
+def test_more_teachers_than_declared_units_are_refused_before_the_charge(generator):
+    units = make_schema().units
+    generators.find(generator)(teachers=units).validate(make_schema(), BUDGET)
+    with pytest.raises(BadInput, match=f"generator.teachers={units + 1}: .* declares only {units} units"):
+        generators.find(generator)(teachers=units + 1).validate(make_schema(), BUDGET)
 
 
 @pytest.mark.parametrize("targets", [["ill"], []])

@@ -23,6 +23,7 @@ from synthdp.generators import Progress, Traits
 from synthdp.generators.parts import devices, training_state
 from synthdp.generators.parts.gan_model import check_label, label_option, label_place
 from synthdp.generators.parts.noisy_tables import Tables
+from synthdp.generators.parts.setting_checks import check_teachers
 from synthdp.generators.parts.table_networks import WIDTH
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Event
@@ -79,11 +80,7 @@ class KernelSettings:
     def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
         """The label is a column, the number of teachers follows from something, and the device is there."""
         check_label(self.condition, schema)
-        if schema.units is None and self.teachers is None and not self.tells_units:
-            raise BadInput(
-                f"generator.teachers: {self.name} without tables needs the number of units to choose its number of teachers: "
-                "declare units in the schema (a public count or estimate), or give generator.teachers"
-            )
+        check_teachers(self.teachers, schema, f"{self.name} without tables", told=self.tells_units)
         devices.place(self.device)
 
     def teachers_of(self, units: float | None) -> int:
