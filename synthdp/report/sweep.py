@@ -248,7 +248,7 @@ def _fidelity(runs: Sequence[Run]) -> Iterable[dict[str, Any]]:
         return
     figures = [(run, run.result["fidelity"].get(metric)) for run in runs]
     floor = next((figure.get("floor") for _, figure in figures if figure is not None), None)
-    words = "pairs of columns (total variation distance)" if metric == "tvd_2way" else LABELS[metric]
+    words = "pairs of columns, by total variation distance" if metric == "tvd_2way" else LABELS[metric]
     # the spread over pairs of columns in it says nothing of how sure its mean is
     means = [(run, figure and {"mean": figure["mean"]}) for run, figure in figures]
     yield {
