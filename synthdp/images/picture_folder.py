@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from synthdp import errors
 from synthdp.errors import BadInput
 from synthdp.images import dicom, pixels
 from synthdp.images.pixels import column_of, picture
@@ -123,7 +124,7 @@ class Listed:
 def read(folder: Path, schema: Schema) -> pd.DataFrame:
     """The records that the list names, or all pictures where the headers of DICOM files hold what there is to list.
 
-    Pictures that no line names are left out, with a warning that says how many. Raises `BadInput` that names the file.
+    Pictures that no line names are left out, with a warning. Raises `BadInput` that names the file.
     """
     column, found = column_of(schema), listed(folder, schema)
     tagged = [other for other in _others(schema) if other.name not in found.table]
@@ -157,13 +158,17 @@ def listed(folder: Path, schema: Schema) -> Listed:
         return Listed(tuple(folder / name for name in held), pd.DataFrame(index=range(len(held))))
     table = _table(path, schema)
     seen: dict[str, int] = {}
-    files = []
+    files, absent = [], []
     for row, name in enumerate(table[FILE].astype(object)):
         real = _named(folder, name, f"{path}: record {row + 1}")
+        absent += [] if os.path.isfile(real) else [str(row + 1)]
         if real in seen:
             raise BadInput(f"{path}: records {seen[real] + 1} and {row + 1} name the same picture; keep one of them")
         seen[real] = row
         files.append(folder / name)
+    if absent:
+        records = f"record{'s' * (len(absent) > 1)} {errors.listed(absent, 20)}"
+        raise BadInput(f"{path}: {records}: no such {FILE} in {folder}; add it, or take the line out")
     if set(held) - {file.relative_to(folder).as_posix() for file in files}:
         warnings.warn(f"{path} does not name all pictures in the folder: the others are left out", stacklevel=2)
     return Listed(tuple(files), table.drop(columns=FILE))
@@ -270,10 +275,7 @@ def _named(folder: Path, name: Any, line: str) -> str:
         raise BadInput(f"{line}: its {FILE} has characters that cannot be shown")
     if not name.lower().endswith(ENDINGS):
         raise BadInput(f"{line}: its {FILE} must end in {', '.join(ENDINGS)}")
-    real = _real(folder, name, f"{line}: its {FILE}")
-    if not os.path.isfile(real):
-        raise BadInput(f"{line}: its {FILE} is not in {folder}: no such file")
-    return real
+    return _real(folder, name, f"{line}: its {FILE}")
 
 
 def _real(folder: Path, name: str, what: str) -> str:

@@ -162,7 +162,7 @@ class Schema:
         if self.reading is not None:
             if self.image is not None:
                 raise BadInput(
-                    "schema: reading describes files of tables; labels beside pictures are UTF-8 with commas"
+                    "schema: reading describes files of tables; labels beside pictures are UTF-8, with decimal points and ISO dates"
                 )
             object.__setattr__(self, "reading", self.reading.only(self.names))
             self.reading.check(self.columns)

@@ -69,6 +69,7 @@ EITHER_WAY = (
 )
 PUBLIC_STEP = f"correct the cells, or declare another step ({ELSEWHERE})"
 UNREAD = "correct the cells, declare how the file writes them, or declare another kind"
+UNREAD_LABEL = "correct the cells, or declare another kind"  # beside pictures, where `reading` is refused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -371,7 +372,10 @@ def _cells(
     bad = np.logical_or.reduce([wrong for _, wrong, _, _ in found]) if found else np.zeros(0, np.bool_)
     for rule, wrong, remedy, refused in found:
         if rule.startswith(UNKNOWN) and any(text != text.strip(SPACE) for text in map(str, series[wrong].dropna())):
-            remedy = f"{remedy}; some have space around them, which strip: true under reading removes"
+            removed = ", which strip: true under reading removes" * (schema.image is None)
+            remedy = f"{remedy}; some have space around them{removed}"
+        if remedy == UNREAD and schema.image is not None:
+            remedy = UNREAD_LABEL
         every = bool((bad | cells.missing(series)).all())
         yield _of_rows(column.name, f"some values are {rule}", remedy, wrong, told, every=every, refused=refused)
 

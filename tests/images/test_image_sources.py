@@ -16,6 +16,7 @@ from synthdp.schema import yamlfile
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Image
 from synthdp.schema.schema import Schema
+from synthdp.schema.table_review import review
 from synthdp.sets import record_files
 from synthdp.sets.draft import draft
 
@@ -471,7 +472,7 @@ def test_folders_of_others(tmp_path):
     schema_of().validate(back)
 
 
-def test_pictures_that_no_line_names_are_counted(tmp_path):
+def test_pictures_that_no_line_names_are_left_out(tmp_path):
     where = listing(
         drawn(tmp_path / "ward", "a.png", "b.png", "c.png", ".d.png", "__MACOSX/e.png"), "file,finding", "b.png,left"
     )
@@ -486,7 +487,8 @@ def test_pictures_that_no_line_names_are_counted(tmp_path):
     [
         (["file,finding", "a.png,left", "a.png,left"], "records 1 and 2 name the same picture"),
         (["file,finding", "a.png,left", "./a.png,left"], "records 1 and 2 name the same picture"),
-        (["file,finding", "x.png,left"], "its file is not in"),
+        (["file,finding", "x.png,left"], "record 1: no such file in"),
+        (["file,finding", "x.png,left", "a.png,left", "y.png,left"], "records 1, 3: no such file in"),
         (["file,finding", "a.png,left", ",left"], "record 2: has no name in column 'file'"),
         (["file,finding", "../a.png,left"], "record 1: its file leads outside the folder"),
         (["file,finding", "sub/../../a.png,left"], "leads outside the folder"),
@@ -511,6 +513,18 @@ def test_lists_that_do_not_fit(tmp_path, lines, says):
     message = said(record_files.read, where, schema_of())
     assert "ward" in message
     assert says in message
+
+
+def test_no_advice_on_labels_beside_pictures_needs_a_reading(tmp_path):
+    columns = {**LABELS, "dose": {"kind": "continuous", "bounds": [0, 9]}}
+    where = listing(drawn(tmp_path / "ward", "a.png"), "file;finding;dose", "a.png;left ;3,5")
+    schema = schema_of(columns)
+    frame = record_files.read(where, schema)
+    found = {each.column: each.remedy for each in review(schema, frame, frame) if each.refused}
+    assert found["dose"] == "correct the cells, or declare another kind"
+    assert found["finding"].endswith("some have space around them")
+    with pytest.raises(BadInput, match="labels beside pictures are UTF-8, with decimal points and ISO dates"):
+        Schema.from_dict({**schema.to_dict(), "reading": {"decimal": ","}})
 
 
 def test_links_within_the_folder_are_followed(tmp_path):

@@ -13,7 +13,7 @@ from sweeps import heavy
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.ledger.ledger import Ledger
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import Continuous
+from synthdp.schema.columns import Categorical, Continuous
 from synthdp.schema.schema import Schema
 from synthdp.seal.database import CountedTable
 from synthdp.tables import source as database_errors
@@ -169,4 +169,23 @@ def test_no_decimal_is_too_long_for_a_fit_that_is_charged(server, declared):
     with tables.opened(tables.table(expression)) as opened:
         (found,) = CountedTable.of(opened, schema, b"key").encoded_by(codec).counts([(0,)], codec.sizes)
     assert found.tolist() == np.bincount(list(values.values()), minlength=5).tolist()
+    connection.disconnect()
+
+
+def test_an_enum_of_postgres_is_counted_as_text(server):
+    """Ibis takes it for text, but PostgreSQL has no bytes of it, by which texts are told apart."""
+    few, many = ("A", "B", "none"), tuple(f"v{number}" for number in range(70))  # compared one by one, and looked up
+    schema = Schema(columns=(Categorical(name="few", categories=few), Categorical(name="many", categories=many)))
+    connection = databases.to_postgres(server)
+    with database_errors.asking():
+        for name, values in (("few", few), ("many", many)):
+            connection.raw_sql(f"CREATE TYPE {name} AS ENUM ({', '.join(map(repr, values))})").close()
+        connection.raw_sql("CREATE TABLE enums (few few, many many)").close()
+        connection.raw_sql("INSERT INTO enums VALUES ('A', 'v1'), ('none', 'v69'), ('A', 'v1')").close()
+        expression = connection.table("enums")
+    codec = Codec(schema)
+    with tables.opened(tables.table(expression)) as opened:
+        few, many = CountedTable.of(opened, schema, b"key").encoded_by(codec).counts([(0,), (1,)], codec.sizes)
+    assert few.tolist() == [2, 0, 1]
+    assert {place: count for place, count in enumerate(many.tolist()) if count} == {1: 2, 69: 1}
     connection.disconnect()
