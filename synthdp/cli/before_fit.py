@@ -224,6 +224,7 @@ def plan(config: Config) -> None:
     if options.select is not None:
         raise BadInput("plan shows one generator: leave select= and candidates= out, and plan each candidate")
     schema = real_records.declared(config["data"])
+    real_records.check_declared(config["data"], schema)
     synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=fits.trust(config))
     synthesizer.afford(options.fitness, answers=options.answers)
     account = account_of(config["account"], config["data"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.cli import settings
 from synthdp.errors import BadInput
+from synthdp.schema import linked_tables
 from synthdp.schema.schema import Schema
 from synthdp.sets import named
 from synthdp.tables import database_url, source
@@ -75,10 +76,7 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "sour
             database_url.query(address), memory=options.memory if address.url.startswith("duckdb:") else None
         )
     path = Path(options.path or options.train or "")
-    from synthdp.sets import record_files
-
-    several = is_several(path) and schema.image is None and not record_files.workbooks(path)
-    if options.engine == "memory" or (options.engine == "auto" and not several):
+    if options.engine == "memory" or (options.engine == "auto" and not _counted_together(path, schema)):
         large = path.is_file() and path.stat().st_size >= LARGE and generator.traits.counted
         if options.engine == "auto" and large and schema.image is None:
             raise BadInput(
@@ -87,6 +85,26 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "sour
             )
         return None
     return source.files(path, memory=options.memory)
+
+
+def check_declared(options: settings.Data, schema: "Schema") -> None:
+    """Refuse, before a table in a database is opened, a schema that leaves something to learn about it."""
+    where = options.path or options.train
+    if options.engine == "memory" or where is None:
+        return
+    if options.engine == "duckdb" or address_of(options) is not None or _counted_together(Path(where), schema):
+        from synthdp.tables import coded
+
+        for each in [linked_tables.of_table(schema, table) for table in schema.tables] or [schema]:
+            coded.check_declared(each)
+
+
+def _counted_together(path: Path, schema: "Schema") -> bool:
+    """Whether a path means several files of one table, which are counted where they are unless the steward says otherwise."""
+    from synthdp.sets import record_files
+
+    several = is_several(path) and schema.image is None and not schema.tables
+    return several and not record_files.workbooks(path)
 
 
 ONE_TABLE = "{what} takes one table, and the schema describes linked ones: join them and describe the joined table"

@@ -170,18 +170,7 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
     problems += [f"column {name!r} is there twice but for case" for name in held if folded.count(name.lower()) > 1]
     if problems:
         raise BadInput("the table does not fit the schema: " + "; ".join(problems))
-    if schema.learned:
-        name, item = schema.learned[0]
-        tree = getattr(schema.column(name), "tree", None)
-        if tree is not None and tree.declared:
-            raise BadInput(
-                f"column {name!r}: which codes of a tree are kept is learned from records in memory; give data.engine=memory, which "
-                "reads the table, or leave the tree out"
-            )
-        raise BadInput(
-            f"column {name!r}: its {item} are left to learn, which needs the records in memory; declare them, or give "
-            "data.engine=memory, which reads the table"
-        )
+    check_declared(schema)
     check_codes(Codec(schema))
     if not text and schema.reading is not None:
         for column in schema.columns:
@@ -195,6 +184,24 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
     for column in schema.columns:
         if not isinstance(column, Identifier) or column.name == schema.unit:
             _check_type(column, table[column.name].type(), text=text)
+
+
+def check_declared(schema: Schema) -> None:
+    """Refuse a schema that leaves something to learn about a table in a database."""
+    lacking: dict[str, list[str]] = {}
+    for name, item in schema.learned:
+        lacking.setdefault(name, []).append(item)
+        tree = getattr(schema.column(name), "tree", None)
+        if tree is not None and tree.declared:
+            raise BadInput(
+                f"column {name!r}: which codes of a tree are kept is learned from records in memory; give data.engine=memory, which "
+                "reads the table, or leave the tree out"
+            )
+    if lacking:
+        named = ", ".join(f"{name!r} ({' and '.join(items)})" for name, items in lacking.items())
+        raise BadInput(
+            f"left to learn, which needs the records in memory: {named}; declare these, or give data.engine=memory, which reads the table"
+        )
 
 
 def check_linked(schema: Schema, tables: "Mapping[str, ibis.Table]") -> None:

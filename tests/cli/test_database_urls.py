@@ -130,6 +130,19 @@ def test_a_query_is_fitted_and_is_another_data_set(clinic, run):
     assert "account" in run(*FIT, *words, "data.table=visits", "out=two", status=2)
 
 
+def test_plan_refuses_what_a_fit_in_the_database_will_refuse(clinic, run):
+    columns = {"age": {"kind": "integer", "bounds": "learn", "bins": "learn"}, "ill": {"kind": "boolean"}}
+    Schema.from_dict({"units": 300, "declared_by": "the tests", "columns": columns}).save("learned.yaml")
+    words = ("plan", "data.schema=learned.yaml", "generator=independent", "budget.epsilon=1", "account=a.account")
+    (clinic / "parts").mkdir()
+    (clinic / "parts" / "one.csv").write_text("age,ill\n1,true\n")
+    for path in (f"{URL}#visits", "parts"):
+        said = run(*words, f"data.path={path}", status=2)
+        assert "'age' (bounds and bins)" in said
+        assert "data.engine=memory" in said
+        assert "plan" in run(*words, f"data.path={path}", "data.engine=memory")
+
+
 def test_a_generator_that_needs_records_says_how(clinic, run):
     words = ("fit", f"data.path={URL}#visits", "data.schema=schema.yaml", "account=none", "out=one")
     assert "memory" in run(*words, "generator=dpgan", status=2)
