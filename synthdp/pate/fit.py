@@ -17,6 +17,7 @@ from synthdp.budgets import AccountFile, entered, warn_of_no_account
 from synthdp.budgets.fingerprint import of_frame
 from synthdp.errors import BadInput, warnings_shown
 from synthdp.generators import Progress, silent
+from synthdp.generators.parts.setting_checks import check_teachers
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Plan, scoped
 from synthdp.ledger.ledger import Ledger
@@ -160,11 +161,7 @@ class PATE:
     def validate(self, schema: Schema, budget: Budget, *, target: str, public: int) -> None:
         """Raise `BadInput` for what settings, schema, budget and the number of public records leave no fit to make. Nothing is opened
         or charged; teachers and student are tried on made-up records."""
-        if isinstance(schema.units, int) and self.teachers > schema.units:
-            raise BadInput(
-                f"teachers={self.teachers}: each teacher learns from its own part of the records, and the schema declares only "
-                f"{schema.units:,} units; lower the number of teachers"
-            )
+        check_teachers(self.teachers, schema, "PATE", where="")
         found = len(classes(schema, target))
         count = self.plan_queries(budget, schema.unit or RECORD, generators.bought(schema, budget))
         if count > public:

@@ -43,15 +43,17 @@ def refuse_dear(name: str, plan: Plan, schema: Schema, budget: Budget) -> None:
         raise BadInput(f"generator.{name} fixes the noise: {error}") from None
 
 
-def check_teachers(teachers: int | None, schema: Schema, name: str, *, told: bool = False) -> None:
+def check_teachers(
+    teachers: int | None, schema: Schema, name: str, *, told: bool = False, where: str = "generator."
+) -> None:
     """Raise `BadInput` for a number of teachers that follows from nothing, unless tables tell it (`told`), or that exceeds the units."""
     if teachers is None and schema.units is None and not told:
         raise BadInput(
-            f"generator.teachers: {name} needs the number of units to choose its number of teachers: declare units in the schema (a public "
-            "count or estimate), or give generator.teachers"
+            f"{where}teachers: {name} needs the number of units to choose its number of teachers: declare units in the schema (a public "
+            f"count or estimate), or give {where}teachers"
         )
     if teachers is not None and isinstance(schema.units, int) and teachers > schema.units:
         raise BadInput(
-            f"generator.teachers={teachers}: each teacher learns from its own part of the records, and the schema declares only "
+            f"{where}teachers={teachers}: each teacher learns from its own part of the records, and the schema declares only "
             f"{schema.units:,} units; lower the number of teachers"
         )
