@@ -148,7 +148,7 @@ def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
         whom = {"question": "For whom does it fail?", "figures": [], "verdict": "Not asked", "text": text}
     answers = [*uses, close, *([whom] if whom else [])]
     if few := few_rows(result):
-        answers[0] = {**answers[0], "text": f"{answers[0]['text']} {few[:1].upper()}{few[1:]}."}
+        answers[0] = {**answers[0], "text": f"{answers[0]['text']} {few}."}
     lead = (uses or [close])[0]["verdict"]
     if lead in (UNTOLD, NOTHING["verdict"]) and close["verdict"].startswith(FARTHEST):  # whatever the target might tell
         lead = f"No: {close['verdict'][:1].lower()}{close['verdict'][1:]}"
@@ -168,8 +168,7 @@ def few_rows(result: Mapping[str, Any]) -> str:
     made, real = (result["about"].get("rows", {}).get(part, 0) for part in ("synthetic", "train"))
     if FEW * made >= real:
         return ""
-    advice = "Draw as many or more, which costs no privacy, and judge again"
-    return f"only {made:,} synthetic rows were judged, for {real:,} training rows. {advice}"
+    return f"{made:,} synthetic rows are few for {real:,} training rows: draw as many or more, which costs no privacy, and judge again"
 
 
 def in_a_sentence(result: Mapping[str, Any]) -> str:

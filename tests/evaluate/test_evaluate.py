@@ -294,7 +294,7 @@ def test_whoever_judges_few_synthetic_rows_hears_that_more_cost_nothing(result):
     rows = result["about"]["rows"]
     for made, few in ((rows["train"], False), (rows["train"] // 2 + 1, False), (rows["train"] // 2 - 1, True)):
         found = {**result, "about": {**result["about"], "rows": {**rows, "synthetic": made}}}
-        told = f"Only {made:,} synthetic rows were judged, for {rows['train']:,} training rows."
+        told = f"{made:,} synthetic rows are few for {rows['train']:,} training rows"
         assert (told in findings.asks(found)[0]["answers"][0]["text"]) is few
         assert ("rows" in dict(findings.brief(found))) is few
 
