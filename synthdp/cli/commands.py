@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Config = Mapping[str, Any]
 STANDARD_OUTPUT = "-"
-TITLES = 10  # rows with numbers for each row above them, where those above seem to be no records
+ROWS_PER_TITLE = 10  # so many rows of numbers or more, for each line above them, make these lines seem to be titles
 PART = 20_000  # people of a CDM that are drawn and written at a time
 REHEARSAL = "the release is a rehearsal, whose noise can be regenerated. Do not release these records"
 
@@ -387,7 +387,7 @@ def _doubt_header(path: Path, frame: "DataFrame") -> None:
         )
         output_paths.warn(
             f"{path}: is the first line a header? {why}. If the table begins further down, delete the lines above its header and draft "
-            "anew: the draft repeats the first line as public"
+            "again: a draft states the first line as public"
         )
 
 
@@ -400,7 +400,7 @@ def _begins_late(column: "Series[Any]") -> bool:
         return False
     numbers = texts.astype(str).str.fullmatch(cells.NUMBER).to_numpy(bool)
     first = int(numbers.argmax())
-    return first > 0 and bool(numbers[first:].all()) and len(numbers) > TITLES * first
+    return first > 0 and bool(numbers[first:].all()) and len(numbers) > ROWS_PER_TITLE * first
 
 
 def data(config: Config) -> None:

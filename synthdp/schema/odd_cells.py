@@ -20,7 +20,7 @@ TOTALS = frozenset(
 )
 RESPELLED = "some values seem to be other spellings of the same category: other capitals or spaces, or the first letter in place of a word"
 TOTAL = "seems to be a total: one of its cells is a word such as Total or Summe, which its column has nowhere else"
-ENDS_IN_TOTAL = f"the last row {TOTAL}; take it out and draft anew, or it counts as a record"
+ENDS_IN_TOTAL = f"the last row {TOTAL}; take it out and draft again, or it counts as a record"
 
 
 def respelled(series: "pd.Series[Any]") -> NDArray[np.int64]:
