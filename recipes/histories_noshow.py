@@ -4,7 +4,7 @@
 appointment of each patient, and beside real records. 20 % of the patients are held out. Each fit has a process of its own, and its row is
 kept in outputs/, so that a run that was stopped goes on; rows of another commit are made anew, or recalled from the report where `--only`
 names other generators. Peers' rows are made where `recipes/peers/install.py` was run.
-Run: python recipes/histories_noshow.py [--only GENERATOR ...] (about half an hour of CPU; needs the data set noshow).
+Run: python recipes/histories_noshow.py [--only GENERATOR ...] (about an hour and a half of CPU; needs the data set noshow).
 """
 
 import argparse
