@@ -266,9 +266,9 @@ class View:
         others = [each.code for each in self.below[:at] if each.related]
         return (*self.of_unit, self.order, *record, *place, below.table + LAST, PREVIOUS + below.code, *others)
 
-    def apart(self, cliques: Iterable[Sequence[str]], rows: str) -> dict[tuple[str, ...], int]:
+    def apart(self, cliques: Iterable[Sequence[str]]) -> dict[tuple[str, ...], int]:
         """By which columns two records lie in different cells of tables, as far as a unit's weight may tell, and of how many tables; by
-        none where a column has several codes of a record, or the tables are of `rows`. Targets and columns made from them are left out:
+        none where a column has several codes of a record. Targets and columns made from them are left out:
         otherwise units whose outcomes differ would weigh more than others, and a model that knows too little of what a unit's records have
         in common would not make up for it. Taking several cells for one only makes a norm larger."""
         several = {start + name for each in self.below for name in each.columns for start in ("", PREVIOUS)}
@@ -276,8 +276,7 @@ class View:
         told |= {f"{EARLIER}{name} {code}" for name, code in self.counted if name in self.targets}
         found: Counter[tuple[str, ...]] = Counter()
         for clique in cliques:
-            alone = rows or several & set(clique)
-            found[() if alone else tuple(sorted(set(clique) - told))] += 1
+            found[() if several & set(clique) else tuple(sorted(set(clique) - told))] += 1
         return dict(found)
 
     def number(self, count: Whole) -> Whole:
@@ -438,6 +437,17 @@ def squares(cells: Cells, owner: Whole, count: Whole, apart: Mapping[tuple[str, 
                 pairs += often * np.logical_and.reduce([same[name] for name in clique])
         np.add.at(found, owner[first], 2 * pairs)
     return np.where(few, np.maximum(found, tables * number * (number + 1) // 2), tables * number**2)
+
+
+def row_squares(codes: Whole, owner: Whole, units: int) -> tuple[Whole, Whole]:
+    """(units,) each: the largest that the squared L2 norm can be of what each unit's rows below records add to a table, if every row counts
+    1 in it. First of a table that holds the rows' own codes, so that rows of different `codes` lie in different cells: the sum of the
+    squared numbers of rows of one code. Then of any other table, where all may lie in one cell. `owner` says whose each row is."""
+    every, size = np.bincount(owner, minlength=units), int(codes.max(initial=0)) + 1
+    pairs, number = np.unique(owner.astype(np.int64) * size + codes, return_counts=True)
+    alike = np.zeros(units, np.int64)
+    np.add.at(alike, pairs // size, number**2)
+    return alike, every**2
 
 
 def largest(clip: float, tables: int) -> int:

@@ -123,10 +123,51 @@ class CountedHistories:
         return found
 
     def _weighed(self, cliques: Sequence[tuple[str, ...]], clip: float, rows: str) -> str:
-        """What is counted of the records, with what each weighs: `history_view.squares` and `history_view.weights` of whole numbers, of
-        which roots of floating-point numbers are only where to look."""
-        most, wide = history_view.largest(clip, len(cliques)), "hugeint" if self.table.engine == "duckdb" else "numeric"
-        apart = self.view.apart(cliques, rows)
+        """What is counted of the records, with what each weighs, or each of its `rows` in tables with their code and in others:
+        `history_view.weights` of whole numbers, of which roots of floating-point numbers are only where to look."""
+        most, wide = (
+            history_view.largest(clip, 1 if rows else len(cliques)),
+            "hugeint" if self.table.engine == "duckdb" else "numeric",
+        )
+        held, squared = self._rows_squared(rows) if rows else self._squared(cliques)
+        columns = dict.fromkeys(
+            name
+            for clique in cliques
+            for name in (self.names.get(each) for each in clique)
+            if name is not None and name in self.columns
+        )
+        largest, one = f"CAST('{most}' AS {wide})", f"CAST(1 AS {wide})"
+        roots = [
+            f"least(CAST(floor(sqrt(CAST({most} AS double precision) / {name}_norm)) AS bigint), {UNIT_WEIGHT}) AS {name}_root"
+            for name in squared
+        ]
+        weights = [
+            f"CAST(CASE WHEN {one} * {name}_root * {name}_root * {name}_norm > {largest} THEN {name}_root - 1 "
+            f"WHEN {name}_root < {UNIT_WEIGHT} AND {one} * ({name}_root + 1) * ({name}_root + 1) * {name}_norm <= {largest} "
+            f"THEN {name}_root + 1 ELSE {name}_root END AS integer) AS {name}"
+            for name in squared
+        ]
+        inner = ", ".join(f"h.{name}" for name in ("rid", "prev", *columns))
+        norms = ", ".join(f"CAST({norm} AS bigint) AS {name}_norm" for name, norm in squared.items())
+        return (
+            f"SELECT {', '.join(('rid', 'prev', *columns, *weights))} FROM (SELECT *, {', '.join(roots)} FROM "
+            f"(SELECT {inner}, {norms} FROM {held}) AS s) AS t"
+        )
+
+    def _rows_squared(self, rows: str) -> tuple[str, dict[str, str]]:
+        """The records that have rows, and `history_view.row_squares` of their units."""
+        code = self.names[next(each.code for each in self.view.below if each.table == rows)]
+        joined = f"{self.records} AS a JOIN {self.below[rows]} AS b ON b.rid = a.rid"
+        alike = f"SELECT a.whose, count(*) AS n FROM {joined} GROUP BY a.whose, b.{code}"
+        each = f"SELECT whose, sum(n * n) AS alike, sum(n) * sum(n) AS every FROM ({alike}) AS s GROUP BY whose"
+        return f"{self.records} AS h JOIN ({each}) AS r ON r.whose = h.whose", {
+            "weight": "r.every",
+            "by_code": "r.alike",
+        }
+
+    def _squared(self, cliques: Sequence[tuple[str, ...]]) -> tuple[str, dict[str, str]]:
+        """The records, and `history_view.squares` of their units."""
+        apart = self.view.apart(cliques)
         same_cell = apart.pop((), 0)
         names = dict.fromkeys(self.names[name] for clique in apart for name in clique)
         same = ", ".join(f"CAST(a.{name} = b.{name} AS integer) AS {name}" for name in names)
@@ -140,24 +181,7 @@ class CountedHistories:
             few = f"{same_cell} * {kept} * {kept} + {len(cliques) - same_cell} * {kept} + 2 * coalesce(p.pairs, 0)"
             least = self._over(f"{len(cliques)} * {kept} * ({kept} + 1)", "2")
             norm = f"CASE WHEN h.kept <= {MOST_PAIRED} THEN greatest({few}, {least}) ELSE {norm} END"
-        columns = dict.fromkeys(
-            name
-            for clique in cliques
-            for name in (self.names.get(each) for each in clique)
-            if name is not None and name in self.columns
-        )
-        root = f"least(CAST(floor(sqrt(CAST({most} AS double precision) / norm)) AS bigint), {UNIT_WEIGHT})"
-        largest, one = f"CAST('{most}' AS {wide})", f"CAST(1 AS {wide})"
-        weight = (
-            f"CASE WHEN {one} * root * root * norm > {largest} THEN root - 1 "
-            f"WHEN root < {UNIT_WEIGHT} AND {one} * (root + 1) * (root + 1) * norm <= {largest} THEN root + 1 ELSE root END"
-        )
-        every = ", ".join(("rid", "prev", *columns))
-        inner = ", ".join(f"h.{name}" for name in ("rid", "prev", *columns))
-        return (
-            f"SELECT {every}, CAST({weight} AS integer) AS weight FROM (SELECT *, {root} AS root FROM "
-            f"(SELECT {inner}, CAST({norm} AS bigint) AS norm FROM {held}) AS s) AS t"
-        )
+        return held, {"weight": norm}
 
     def _asked(self, clique: tuple[str, ...], weighed: str | None, items: str, rows: str) -> tuple[str, str, str, int]:
         """Where a clique is counted, the number of its cell there, what a row adds to it, and how many cells there are. `items` has the
@@ -168,7 +192,8 @@ class CountedHistories:
             where, weight = f"{weighed} AS h", "h.weight"
         if rows:
             where = f"{items} AS k JOIN {where} ON h.rid = k.rid"
-            weight = self._over(weight, "greatest(k.n, 1)")
+            code = next(each.code for each in view.below if each.table == rows)
+            weight = "h.by_code" if code in clique else weight
         columns: list[str] = []
         several = False
         for name in clique:

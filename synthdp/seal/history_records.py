@@ -80,22 +80,29 @@ class Histories:
         """Exact sums of weights, in millionths with `clip`, one array for each clique: see `HistoryTables`."""
         sizes = self.view.sizes
         cells = self.firsts if clip is None else self.cells
+        code, by_code = None, np.zeros(0, np.int64)
         weights = np.ones(len(self.count), np.int64)
-        if clip is not None:
-            squares = history_view.squares(cells, self.owner, self.count, self.view.apart(cliques, rows))
-            weights = history_view.weights(squares, history_view.largest(clip, len(cliques)))[self.owner]
         if rows:
             below = next(each for each in self.view.below if each.table == rows)
-            named = dict.fromkeys(name for clique in cliques for name in clique)
-            cells, record = below.rows(cells, sizes, named, levels, self.owner)
-            weights = weights[record] // np.bincount(record, minlength=1)[record]
+            code, named = below.code, dict.fromkeys(name for clique in cliques for name in clique)
+            cells, record = below.rows(
+                cells, sizes, [code, *(name for name in named if name != code)], levels, self.owner
+            )
+            owner, most = self.owner[record], history_view.largest(clip or 0, 1)
+            by_code, weights = (
+                history_view.weights(squares, most)[owner]
+                for squares in history_view.row_squares(cells[code], owner, len(self.count))
+            )
+        elif clip is not None:
+            squares = history_view.squares(cells, self.owner, self.count, self.view.apart(cliques))
+            weights = history_view.weights(squares, history_view.largest(clip, len(cliques)))[self.owner]
         found = []
         for clique in cliques:
-            shape = [sizes[name] for name in clique]
-            place, share = history_view.cell(cells, clique, sizes), weights
+            shape, weighed = [sizes[name] for name in clique], by_code if code in clique else weights
+            place, share = history_view.cell(cells, clique, sizes), weighed
             if place.ndim == 2:
                 several = (place >= 0).sum(1)
-                place, share = place[place >= 0], np.repeat(weights // np.maximum(several, 1), several)
+                place, share = place[place >= 0], np.repeat(weighed // np.maximum(several, 1), several)
             table = np.bincount(place, weights=share, minlength=math.prod(shape))  # exact: whole numbers below 2^53
             found.append(table.astype(np.int64).reshape(shape))
         return found

@@ -76,10 +76,19 @@ class NoisyTables:
 
     def weights(self, view: View, cells: Mapping[str, Whole], owner: Whole, count: Whole) -> Array:
         """(records,): what each of these records weighs by the rule of the question."""
-        squares = history_view.squares(cells, owner, count, view.apart(self.tables, self.rows))
+        squares = history_view.squares(cells, owner, count, view.apart(self.tables))
         most = history_view.largest(float(self.clip or 0), len(self.tables))
         found: Array = history_view.weights(squares, most)[owner] / UNIT_WEIGHT
         return found
+
+    def row_weights(self, codes: Whole, owner: Whole, units: int) -> tuple[Array, Array]:
+        """(rows,) each: what each of these rows below records weighs, in tables that hold their `codes` and in others."""
+        most = history_view.largest(float(self.clip or 0), 1)
+        by_code, others = (
+            history_view.weights(each, most)[owner] / UNIT_WEIGHT
+            for each in history_view.row_squares(codes, owner, units)
+        )
+        return by_code, others
 
     @property
     def total(self) -> float:
@@ -130,7 +139,7 @@ class HistoryFit:
         rounds move columns halfway to their new fit. Going the whole way would never settle where a column depends much on its previous
         value: if too many drawn records follow one value, the fit makes up for that, and then too few follow it."""
         view = self.view
-        self.alone = {name: self._alone([self._asked(name)], name) for name in view.drawn}
+        self.alone = {name: self._alone([self._alike(name)], name) for name in view.drawn}
         held = {name: _by_itself(alone) for name, alone in self.alone.items()}
         held |= {name: self._by_code(below, name) for below in view.below for name, _ in below.leveled}
         days = np.ones(WEEK)
@@ -189,8 +198,10 @@ class HistoryFit:
             if name not in cells:
                 continue
             lacking, here, precision = np.zeros(len(share)), np.zeros(len(share)), 0.0
-            for asked, weights in zip(self.answers, self.weights, strict=True):
-                if asked.rows or not any(name in clique for clique in asked.tables):
+            for asked, weights in zip(
+                self.answers, self.weights, strict=False
+            ):  # those about rows come last, and are left out
+                if not any(name in clique for clique in asked.tables):
                     continue
                 wanted, deviation = _counts([asked], name)
                 drawn_here = np.bincount(cells[name], weights, len(share))
@@ -250,8 +261,9 @@ class HistoryFit:
         self.owner, self.left = owner[counts], (number[owner] - place - 1)[counts]
         cells = {name: values[counts] for name, values in cells.items()}
         scale = self.total / self.number
+        count = np.minimum(number, most)
         self.weights = [
-            each.weights(self.view, cells, self.owner, np.minimum(number, most)) * scale for each in self.answers
+            each.weights(self.view, cells, self.owner, count) * scale for each in self.answers if not each.rows
         ]
         return cells, self.weights[0], np.roll(points, 1)[counts]
 
@@ -259,22 +271,35 @@ class HistoryFit:
         """The first answer with tables of what tells a drawn column, which stands last in them."""
         return next(each for each in self.answers if any(clique[-1] == name for clique in each.tables))
 
+    def _alike(self, name: str) -> NoisyTables:
+        """The answer of `_asked`; of a column of rows only the tables that hold the rows' code, if there are any, since rows weigh less in
+        others."""
+        found, below = self._asked(name), self.view.of_row(name)
+        tables = (
+            {} if below is None else {clique: each for clique, each in found.tables.items() if below.code in clique}
+        )
+        return replace(found, tables=tables) if any(name in clique for clique in tables) else found
+
     def _conditional(self, name: str, cells: dict[str, Whole], weights: Array, start: Conditional) -> Conditional:
         size = self.view.sizes[name]
         cliques = list(self.cliques[name])
         tables, deviations = [], []
-        first = self._asked(name)
-        weights = self.weights[self.answers.index(first)]
+        first, below = self._asked(name), self.view.of_row(name)
+        if below is None:
+            weights = others = self.weights[self.answers.index(first)]
+        else:
+            cells, weights, others = self._rows(first, cells, below, name, cliques)
         for clique in cliques:
-            asked = next(each for each in self.answers if (*clique, name) in each.tables)
+            asked, scale = next(each for each in self.answers if (*clique, name) in each.tables), 1.0
             table = asked.tables[(*clique, name)].reshape(-1, size).copy()
-            if asked is not first and not asked.rows:
-                table = self._reweighed(table, cells, weights, self.weights[self.answers.index(asked)], clique, name)
+            if below is None and asked is not first:
+                others = self.weights[self.answers.index(asked)]
+                table = self._reweighed(table, cells, weights, others, clique, name)
+            elif below is not None and below.code not in (*clique, name):  # rows weigh less there
+                scale = max(float(weights.sum()), LEAST_SHARE) / max(float(others.sum()), LEAST_SHARE)
+                table = scale * self._reweighed(table, cells, weights, others, clique, name)
             tables.append(table)
-            deviations.append(asked.deviation)
-        below = self.view.of_row(name)
-        if below is not None:
-            cells, weights = self._rows(cells, weights, below, cliques, size)
+            deviations.append(asked.deviation * scale)
         if name not in (FIRST, GAP, ALIKE):
             if name in self.shares and below is not None:
                 return self._number(name, below, cells, weights, tables, deviations, start)
@@ -385,15 +410,17 @@ class HistoryFit:
         return found
 
     def _rows(
-        self, cells: Mapping[str, Whole], weights: Array, below: Below, cliques: Sequence[Clique], size: int
-    ) -> tuple[dict[str, Whole], Array]:
-        """Rows below drawn records, and what they weigh; if there are very many, evenly spaced ones of them."""
-        names = dict.fromkeys(name for clique in cliques for name in clique)
+        self, asked: NoisyTables, cells: Mapping[str, Whole], below: Below, name: str, cliques: Sequence[Clique]
+    ) -> tuple[dict[str, Whole], Array, Array]:
+        """Rows below drawn records, and what they weigh in the tables asked, with their code and without it; if there are very many, evenly
+        spaced ones of them."""
+        names = dict.fromkeys((name, *(each for clique in cliques for each in clique)))
         names |= dict.fromkeys([below.table + SO_FAR] if below.table + LAST in names else [])
         found, record = below.rows(cells, self.view.sizes, [below.code, *below.levels, *names], self.levels, self.owner)
-        weights = (weights / np.maximum(cells[below.table + ROWS], 1))[record]
-        step = max(1, -(-len(record) * size // CHANCES))
-        return {name: values[::step] for name, values in found.items()}, weights[::step] * step
+        step = max(1, -(-len(record) * self.view.sizes[name] // CHANCES))
+        scale = step * self.total / self.number
+        by_code, others = asked.row_weights(found[below.code], self.owner[record], self.number)
+        return {each: values[::step] for each, values in found.items()}, by_code[::step] * scale, others[::step] * scale
 
     def _fitted(
         self,
