@@ -17,7 +17,7 @@ import numpy as np
 
 import synthdp
 from synthdp import generators, marginal_tables, released_tables
-from synthdp.budgets import AccountFile, entered, fingerprint, warn_of_no_account
+from synthdp.budgets import AccountFile, entered, fingerprint, warn_of_no_account, warn_of_others
 from synthdp.errors import BadInput, nearest, outside, warnings_shown
 from synthdp.fitness import Purchase, measure
 from synthdp.generators import Generator, Model, Progress
@@ -329,6 +329,8 @@ class Synthesizer:
         warn_of_counted_rules(self.schema)
         if account is None and seed is None and ranks.rank == 0:
             warn_of_no_account()
+        if ranks.world == 1:
+            warn_of_others()
         unit, settings = self.schema.unit or RECORD, settings_of(self.generator)
         frame = generators.check_source(self.generator, self.schema, frame)
         if self.schema.tables and ranks.world > 1:

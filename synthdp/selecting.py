@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from synthdp import accounting, generators
 from synthdp.api import Release, settings_of
-from synthdp.budgets import AccountFile, entered, warn_of_no_account
+from synthdp.budgets import AccountFile, entered, warn_of_no_account, warn_of_others
 from synthdp.errors import BadInput
 from synthdp.fitness import counts
 from synthdp.generators import Generator, Model
@@ -144,6 +144,7 @@ def select(
     generators.check_seed(seed)
     if account is None and seed is None:
         warn_of_no_account()
+    warn_of_others()
     unit = schema.unit or RECORD
     about = {"candidates": [[one.name, settings_of(one)] for one in made], "mean_runs": float(mean_runs)}
     book = Ledger(None if ledger is None else Path(ledger))

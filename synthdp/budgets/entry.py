@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -174,6 +175,23 @@ def warn_of_no_account() -> None:
         NotEntered,
         stacklevel=outside(),
     )
+
+
+def warn_of_others() -> None:
+    """A process that fits alone beside others of its program: each one that does so spends the budget again, for a model of its own."""
+    said = os.environ.get("WORLD_SIZE", "")  # by torchrun
+    started = int(said) if said.isdecimal() else 1
+    if "torch.distributed" in sys.modules:
+        from torch import distributed
+
+        if distributed.is_available() and distributed.is_initialized():
+            started = distributed.get_world_size()
+    if started > 1:
+        warnings.warn(
+            f"this is one of {started} processes, and each that calls fit makes a fit of its own, which is charged by itself. Let one "
+            "process alone call it; Synthesizer.fit makes one fit in all of them with ranks=synthdp.seal.processes.joined()",
+            stacklevel=outside(),
+        )
 
 
 def _forms(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from synthdp import accounting, generators
-from synthdp.budgets import AccountFile, entered, warn_of_no_account
+from synthdp.budgets import AccountFile, entered, warn_of_no_account, warn_of_others
 from synthdp.budgets.fingerprint import of_frame
 from synthdp.errors import BadInput, warnings_shown
 from synthdp.generators import Progress, silent
@@ -121,6 +121,7 @@ class PATE:
         generators.warn_of_large_delta(budget, schema)
         if account is None and seed is None:
             warn_of_no_account()
+        warn_of_others()
         schema = replace(
             schema, rules=(), honoured=None
         )  # public records are labelled as they are: there is none to keep

@@ -213,6 +213,15 @@ def test_what_is_no_sum_is_refused_by_name():
     assert joined() is ALONE
 
 
+def test_one_fit_of_several_processes_is_not_told_to_be_several(monkeypatch, recwarn):
+    made = Synthesizer(quick("independent"), schema=make_schema(), budget=BUDGET)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    made.fit(make_frame(30), seed=1, ranks=Pair())
+    assert not recwarn.list
+    with pytest.warns(UserWarning, match=r"one of 2 processes.*ranks=synthdp\.seal\.processes\.joined\(\)"):
+        made.fit(make_frame(30), seed=1)
+
+
 @pytest.mark.heavy
 def test_the_command_under_torchrun_writes_one_release(tmp_path):
     schema, frame = make_schema(), make_frame(120)

@@ -539,6 +539,13 @@ class Counting(nn.Module):
         return self.linear(rows.double())
 
 
+class Kept(nn.Linear):
+    """A layer of which no copy is made, so that it could tell one unit of another; it keeps nothing."""
+
+    def __deepcopy__(self, _):
+        return self
+
+
 class Gated(nn.Module):
     """Adds the largest activation of the batch, by a layer that is zero at first."""
 
@@ -573,6 +580,10 @@ REFUSED = {
     "old weight norm": (
         lambda: trainer(old(lambda: nn.Sequential(nn.utils.weight_norm(nn.Linear(4, 2))))),
         "cannot be copied .*parametrizations.weight_norm",
+    ),
+    "no copy": (
+        lambda: trainer(nn.Sequential(Kept(4, 3), nn.Tanh(), nn.Linear(3, 2))),
+        "cannot be copied .copy.deepcopy returns layers of the module itself.*leave methods __deepcopy__ out",
     ),
     "a script": (lambda: trainer(old(lambda: torch.jit.script(network(4, 2)))), "give the module that was scripted"),
     "compiled": (
@@ -634,6 +645,21 @@ def test_a_warning_names_the_line_of_the_program():
     with pytest.warns(synthdp.NotEntered) as caught:
         trainer(**WHOLE).fit(arrays())
     assert {each.filename for each in caught} == {__file__}
+
+
+@pytest.mark.parametrize("how", ["torchrun", "a group of the program's own"])
+def test_a_fit_beside_other_processes_is_told_to_be_one_of_several(how, monkeypatch):
+    """Each of them spends the budget for a model of its own."""
+    if how == "torchrun":
+        monkeypatch.setenv("WORLD_SIZE", "2")
+    else:
+        monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+        monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
+    with pytest.warns(
+        UserWarning, match="one of 2 processes, and each that calls fit makes a fit of its own"
+    ) as caught:
+        trainer(**WHOLE).fit(arrays(), seed=1)
+    assert caught[0].filename == __file__
 
 
 def test_tensors_are_arrays_too():

@@ -62,10 +62,14 @@ def plain(layer: nn.Module) -> bool:
 def copied(module: nn.Module) -> nn.Module:
     """A copy that shares nothing: what it keeps of the records it sees is gone with it."""
     try:
-        return copy.deepcopy(module)
+        found = copy.deepcopy(module)
     except Exception as error:  # of a foreign object; its text could hold what the object holds
-        kind = type(error).__name__
+        why = f"copy.deepcopy raises {type(error).__name__}"
+        remedy = "locks, open files and tensors that gradients were computed for out of the module"
+    else:
+        if not {*map(id, module.modules())} & {*map(id, found.modules())}:
+            return found
+        why, remedy = "copy.deepcopy returns layers of the module itself", "methods __deepcopy__ out of its layers"
     raise BadInput(
-        f"{type(module).__name__} cannot be copied (copy.deepcopy raises {kind}), so one unit could find what it kept of another: leave "
-        "locks, open files and tensors that gradients were computed for out of the module"
+        f"{type(module).__name__} cannot be copied ({why}), so one unit could find what it kept of another: leave {remedy}"
     )
