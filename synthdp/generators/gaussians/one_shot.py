@@ -68,7 +68,8 @@ class Bands:
     def mean(self, pixels: Array, deviation: float) -> Array:
         """Pixels (pixels,) with noise of `deviation`, without most of it."""
         waves, of = self.turned(pixels[None])[0], self.of[: self.pixels]
-        kept = _kept(np.bincount(of, np.square(waves)), np.bincount(of) * deviation**2)
+        size = np.bincount(of).astype(np.float64)
+        kept = _kept(np.bincount(of, np.square(waves)).astype(np.float64), size * deviation**2)
         found: Array = self.turned((waves * kept[of])[None], idctn)[0]
         return found
 
