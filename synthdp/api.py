@@ -341,7 +341,7 @@ class Synthesizer:
             )
         if ranks.rank > 0:
             ledger, account = None, None  # the first process charges for all
-        bought = self.afford(fitness, answers=answers)
+        bought, planned = self._afford(fitness, answers=answers)
         about = {"generator": self.generator.name, "settings": settings, "rehearsal": seed is not None}
         own = int.from_bytes(ranks.told(_public_seed(seed)), "little")
         kept, stored = None, Answers()
@@ -410,6 +410,7 @@ class Synthesizer:
                 clamped=invalid == "clamp",
                 seed=own,
                 unlinked=generators.HISTORIES not in self.generator.traits.kinds,
+                drowned=generators.drowned(self.generator, self.schema, planned),
             )
             tables = released_tables.frames(noisy, model, fine, seed=own) if answers else None
             charged.settle()
@@ -440,14 +441,18 @@ class Synthesizer:
     def afford(self, fitness: float | None = None, *, answers: bool = False) -> Purchase | None:
         """What a fit would set aside for figures of fitness. Raises `BadInput` where that and the generator's plan are more than
         the budget allows, or where there are no `answers` to give. Opens and charges nothing; `fit` does so first."""
+        return self._afford(fitness, answers=answers)[0]
+
+    def _afford(self, fitness: float | None, *, answers: bool) -> tuple[Purchase | None, float]:
+        """As `afford`, and the noise of the plan."""
         if self.schema.tables and fitness is not None:
             raise BadInput("figures of fitness are measured on one table: leave fitness= out for linked tables")
         if answers:
             released_tables.check_offered(self.generator, self.schema)
         bought = None if fitness is None else Purchase.of(fitness, self.schema, self.budget)
         beside = () if bought is None else bought.plan
-        generators.afford(lambda noise: self.generator.plan(self.schema, noise), self.schema, self.budget, beside)
-        return bought
+        noise = generators.afford(lambda z: self.generator.plan(self.schema, z), self.schema, self.budget, beside)
+        return bought, noise
 
     def _made_of(
         self,

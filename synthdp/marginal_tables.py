@@ -122,11 +122,12 @@ def lost(
     clamped: bool,
     seed: int | None,
     unlinked: bool = False,
+    drowned: float = 0.0,
 ) -> Lost:
     """What the model cannot show, from noisy answers and public facts. `counts`: the generator learns from tables alone, so that a
     column that is in none with another column is known only by itself. `seed`: of synthetic records, looked at where no table
     shows a column. `unlinked`: the model draws each record by itself, also where several records of a unit count. `model`: none, if it
-    draws no records; nothing is lost of them then."""
+    draws no records; nothing is lost of them then. `drowned`: see `Lost`."""
     if model is None:
         return Lost()
     single = _most_exact(noisy, fine)
@@ -165,6 +166,7 @@ def lost(
         hidden=tuple(hidden),
         unlinked=unlinked and several(fine.schema),
         bare=tuple(_bare(model, fine.schema, seed)),
+        drowned=float(f"{drowned:.2g}"),
     )
 
 

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from synthdp import accounting
+from synthdp import accounting, generators
 from synthdp.api import Synthesizer
 from synthdp.ledger.events import RECORD, Capped, Entry, Plan, to_json
 from synthdp.schema.codec import Codec
+from synthdp.schema.columns import Image
 from synthdp.schema.learned import supposed
 from synthdp.schema.schema import Schema
 from synthdp.schema.tied_columns import JOINT
@@ -84,7 +85,7 @@ class Table:
 @dataclass(frozen=True, kw_only=True)
 class Planned:
     """See `planned`. The rehearsal took `seconds` and `megabytes` on records of as many made-up units as `rehearsed` says; all three are
-    None where there was no rehearsal."""
+    None where there was no rehearsal. `drowned`: see `generators.drowned`."""
 
     generator: str
     noise: float
@@ -97,6 +98,7 @@ class Planned:
     seconds: float | None
     megabytes: float | None
     rehearsed: int | None
+    drowned: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -139,6 +141,7 @@ def planned(synthesizer: Synthesizer, *, time: bool = False) -> Planned:
         seconds=seconds,
         megabytes=megabytes,
         rehearsed=made if time else None,
+        drowned=generators.drowned(generator, schema, noise),
     )
 
 
@@ -209,9 +212,11 @@ def _counted(question: HistoryTables, unit: str) -> str:
 
 
 def _tables(recorder: _Watch, schema: Schema) -> Iterator[Table]:
-    """Each table once: where it is asked again, as its most exact answer."""
+    """Each table once: where it is asked again, as its most exact answer. One stands for those of all values of a picture."""
     names = [  # a compound of columns that rules tie is a table of these
-        (column.name,) if column.name in schema.names else tuple(column.name.split(JOINT)) for column in schema.coded
+        (column.name,) if column.name in schema.names else tuple(column.name.split(JOINT))
+        for column in schema.coded
+        for _ in range(column.pixels if isinstance(column, Image) else 1)
     ]
     sizes = Codec(supposed(schema)).sizes
     units = schema.units if isinstance(schema.units, int | float) else None
@@ -224,16 +229,17 @@ def _tables(recorder: _Watch, schema: Schema) -> Iterator[Table]:
         for clique in question.cliques:
             held = [_size(question, place) for place in clique]
             fine = any(size > sizes[place] for size, place in zip(held, clique, strict=True))
+            columns = tuple(name for place in clique for name in names[place])
             table = Table(
-                columns=tuple(name for place in clique for name in names[place]),
+                columns=columns,
                 cells=math.prod(held),
                 noise=question.deviation,
                 expected=None if units is None else units / math.prod(held),
                 fine=fine,
             )
-            before = found.get((clique, fine))
+            before = found.get((columns, fine))
             if before is None or table.noise < before.noise:
-                found[clique, fine] = table
+                found[columns, fine] = table
     yield from found.values()
 
 

@@ -117,7 +117,7 @@ EDGES = {
         "seal",
     },
     "testing": {"accounting", "api", "generators", "ledger", "options", "report", "schema", "seal"},
-    "planning": {"accounting", "api", "ledger", "schema", "seal"},
+    "planning": {"accounting", "api", "generators", "ledger", "schema", "seal"},
     "selecting": {
         "accounting",
         "api",

@@ -16,6 +16,7 @@ from synthdp.cli.budgets import account_of, own, spent_of
 from synthdp.errors import BadInput, listed
 from synthdp.files import atomic
 from synthdp.ledger.budget import Budget
+from synthdp.report.information_loss import drowned_pictures
 from synthdp.schema.columns import LEARN, Numeric
 from synthdp.schema.history_view import hindrance
 from synthdp.schema.learned import asked_for
@@ -372,6 +373,10 @@ def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]
         lines.append(f"tables     {len(larger)} of several columns, with noise of up to {noise:.3g} records in a cell")
     if not isinstance(units, int | float):
         lines.append("units      not declared, so nothing is said about how full the cells are")
+    if found.drowned >= 1 and isinstance(units, int | float) and (image := schema.image) is not None:
+        size = {"height": image.height, "width": image.width}
+        told = drowned_pictures(found.drowned, units=units, unit=unit, epsilon=found.epsilon, **size)
+        lines.append(f"drowned    {told}")
     for name, tables in (("columns", singles), ("tables", larger)):
         drowned = [table for table in tables if table.drowned]
         if drowned:

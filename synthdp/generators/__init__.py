@@ -348,6 +348,13 @@ def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside
     return noise
 
 
+def drowned(generator: Generator, schema: Schema, noise: float) -> float:
+    """How loud a plan's noise is beside what pictures show, from public facts alone: from 1 on it is likely to hide them. Generators of
+    pictures may say so by a method of this name; 0 where nothing is known of it."""
+    told = getattr(generator, "drowned", None)
+    return float(told(schema, noise)) if callable(told) else 0.0
+
+
 def warn_of_large_delta(budget: Budget, schema: Schema) -> None:
     """Warn of a delta of one over the number of units or more, since it promises nothing."""
     if isinstance(schema.units, int) and budget.delta >= 1 / schema.units:

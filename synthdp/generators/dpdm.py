@@ -163,6 +163,13 @@ class DPDM(Sampling):
             return self.gaussians.noises(schema, whole)
         return [] if label_name(self.condition, schema) is None else [whole]
 
+    def drowned(self, schema: Schema, noise: float) -> float:
+        """Of the start, if it is class Gaussians."""
+        if self.start != "gauss":
+            return 0.0
+        together = sum(each**-2 for each in self.start_noises(schema, noise) if each)
+        return self.gaussians.drowned(schema, together**-0.5 if together else 0.0)
+
     @property
     def gaussians(self) -> ClassGauss:
         """What start=gauss begins at."""

@@ -135,6 +135,12 @@ class DPGANImages(GanSettings):
         """The answers of class Gaussians, the label's counts, or nothing."""
         return image_generator_network.plan(self, schema, noise)
 
+    def drowned(self, schema: Schema, noise: float) -> float:
+        """Of the start, if it is class Gaussians."""
+        if self.start != "gauss":
+            return 0.0
+        return image_generator_network.starter(self).drowned(schema, self.terms(schema, noise).table_noise)
+
     def game(
         self, data: "Sensitive", terms: Terms, generator: torch.Generator, device: torch.device = CPU
     ) -> "ImageGame":

@@ -53,6 +53,10 @@ class KernelTeachersImages(KernelSettings):
         start = image_generator_network.plan(self, schema, self.table_noise(noise))
         return (*start, Entry(self.vote(noise), self.rounds))
 
+    def drowned(self, schema: Schema, noise: float) -> float:
+        """Of the start."""
+        return image_generator_network.starter(self).drowned(schema, self.table_noise(noise))
+
     def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The answers of class Gaussians, then rounds of answers and learning."""
         device = devices.place(self.device)

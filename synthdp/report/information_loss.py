@@ -25,6 +25,8 @@ VAGUE = 0.2  # above it a bound on a share says nothing, nor does a share with s
 BELOW = re.compile(
     r"(\w+): rows belong to a row of (\w+), .*, of which at most ([0-9]+) count, chosen by their content.*"
 )
+SLOW = 1.15  # epsilon grows by this power where noise falls to a share: by less for a small epsilon
+SMALLEST = 8  # side of pictures that are worth proposing
 LITTLE = 0.001  # share below which nothing is said of what became "other"
 
 
@@ -162,7 +164,8 @@ class Lost:
     schema; `levels` of the columns whose codes have a tree; `wide` the numeric ones whose noisy counts stand clear of the noise in a
     small part of their declared bounds alone; `hidden` the declared categories that do not stand clear of it; `unlinked` whether
     several records of a unit count, and each synthetic one is drawn by itself; `bare` the tables below visits in which few
-    drawn visits have a row."""
+    drawn visits have a row; `drowned` how loud the noise is beside what pictures show, which it is likely to hide from 1 on (0: no
+    pictures, or not known)."""
 
     merged: tuple[Merged, ...] = ()
     alone: tuple[str, ...] = ()
@@ -172,6 +175,10 @@ class Lost:
     hidden: tuple[Hidden, ...] = ()
     unlinked: bool = False
     bare: tuple[Bare, ...] = ()
+    drowned: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_range(math.inf, self.drowned)
 
     def matches(self, schema: Schema, counted: Iterable[Counted] | None, *, clamped: bool) -> bool:
         """Whether this can be said of a schema and of the tables that were counted."""
@@ -185,6 +192,7 @@ class Lost:
         named = set(self.alone) <= set(known) and set(self.wide) <= numeric
         linked = not self.unlinked or several(schema)
         linked &= {each.table for each in self.bare} <= {table.name for table in schema.tables[2:]}
+        linked &= not self.drowned or schema.image is not None
         return others and apart and levelled and named and linked and (clamped or not self.empty)
 
 
@@ -275,6 +283,17 @@ def sentences(statement: "Statement") -> Iterator[str]:
             f"Few synthetic visits have rows in these tables: {_listed([each.text for each in lost.bare])}. If more of the real visits do, "
             "check the keys that link them: rows whose key is not found count for nobody."
         )
+    units = statement.declared.get("units")
+    if lost.drowned >= 1 and isinstance(units, int | float):
+        shape = next(each["declared"] for each in statement.columns if each["kind"] == "image")
+        yield drowned_pictures(
+            lost.drowned,
+            units=units,
+            unit=unit,
+            epsilon=statement.budget.epsilon,
+            height=shape["height"],
+            width=shape["width"],
+        )
     if lost.unlinked:
         pictures = any(each["kind"] == "image" for each in statement.columns)
         remedy = (
@@ -295,6 +314,28 @@ def sentences(statement: "Statement") -> Iterator[str]:
             "a bound, or a category that stands for them). That is as it should be if the records are like that. If they are not, synthdp "
             "check names the rows that break the schema."
         )
+
+
+def drowned_pictures(drowned: float, *, units: float, unit: str, epsilon: float, height: int, width: int) -> str:
+    """What noise hides of pictures, and what would help. `drowned` falls as units and, nearly, epsilon grow, and as the square root of a
+    side; so long as they are pictures at all, smaller ones help too."""
+    least = f"about {_up(units * drowned):,.0f} {unit}s ({units:,.0f} are declared) or epsilon {_up(epsilon * drowned**SLOW):,g}"
+    sides = [math.floor(side / drowned**2) for side in (height, width)]
+    smaller = (
+        f", or pictures of {sides[0]} x {sides[1]} (height and width in the schema; resize: fit averages files to that size)"
+        if min(sides) >= SMALLEST
+        else ""
+    )
+    return (
+        f"Noise is likely to hide what the pictures show: synthetic ones look like noise, and a model learns little from them. It would "
+        f"take {least}{smaller}. Fewer categories of the label help a little."
+    )
+
+
+def _up(number: float) -> float:
+    """Rounded up to two digits."""
+    step = 10.0 ** (math.floor(math.log10(number)) - 1)
+    return math.ceil(number / step - 1e-9) * step
 
 
 def rows_below(statement: "Statement") -> tuple[str, str] | None:

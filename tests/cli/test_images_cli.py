@@ -1,11 +1,17 @@
 """Pictures on the command line: from a folder or an .npz file to a release, and to pictures again."""
 
+import dataclasses
+import re
+
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image as Pillow
 
-from synthdp import api, evaluate, load
+from synthdp import Budget, Synthesizer, api, evaluate, load
 from synthdp.cli import evaluations, run
+from synthdp.planning import planned
+from synthdp.report import information_loss
 from synthdp.schema.schema import Schema
 from synthdp.sets import named, record_files
 
@@ -204,3 +210,94 @@ def test_the_embedded_pictures(tmp_path, capsys):
     assert run(["sample", f"release={tmp_path / 'a' / 'release'}", "rows=100", f"out={tmp_path / 'b.npz'}"]) == 0
     schema = named.schema_of("digits")
     schema.validate(record_files.read(tmp_path / "b.npz", schema))
+
+
+def pictures(units, side=32, **facts):
+    columns = {
+        "patient": {"kind": "identifier"},
+        "image": {"kind": "image", "height": side, "width": side},
+        "finding": {"kind": "categorical", "categories": SIDES},
+    }
+    told = {"unit": "patient", "max_records_per_unit": 4, "units": units, "targets": ["finding"], "declared_by": "us"}
+    return Schema.from_dict({"columns": columns, **told, **facts})
+
+
+def drowned(name, schema, epsilon, **settings):
+    return planned(Synthesizer(name, schema=schema, budget=Budget(epsilon, 1e-5), **settings)).drowned
+
+
+FROM_GAUSSIANS = ["classgauss", "dpgan_images", "kernel_teachers_images", "dpdm"]
+
+
+@pytest.mark.parametrize("name", FROM_GAUSSIANS)
+@pytest.mark.parametrize(("epsilon", "smaller"), [(3, True), (1, False)])
+def test_a_plan_says_when_noise_will_hide_pictures_and_what_helps(tmp_path, capsys, name, epsilon, smaller):
+    """1,204 pictures of 384 patients gave noise, and nobody had said so. Each remedy that is named must be one."""
+    pictures(384).save(tmp_path / "schema.yaml")
+    words = [
+        "plan",
+        f"data.path={tmp_path / 'a.npz'}",
+        f"data.schema={tmp_path / 'schema.yaml'}",
+        f"generator={name}",
+        "budget.delta=1e-5",
+        "account=none",
+    ]
+    assert run([*words, f"budget.epsilon={epsilon}"]) == 0
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("drowned    Noise is likely")]
+    assert "(384 are declared)" in said
+    units = int(re.search(r"about ([0-9,]+) patients", said)[1].replace(",", ""))
+    assert drowned(name, pictures(units), epsilon) < 1 < drowned(name, pictures(int(0.8 * units)), epsilon)
+    enough = float(re.search(r"or epsilon ([0-9.]*[0-9])", said)[1])
+    assert drowned(name, pictures(384), enough) < 1 < drowned(name, pictures(384), 0.7 * enough)
+    proposed = re.search(r"or pictures of ([0-9]+) x ([0-9]+) ", said)
+    assert (proposed is not None) == smaller
+    if proposed is not None:
+        assert drowned(name, pictures(384, side=int(proposed[1])), epsilon) < 1
+    pictures(4000).save(tmp_path / "schema.yaml")
+    assert run([*words, f"budget.epsilon={epsilon}"]) == 0
+    assert "Noise is likely" not in capsys.readouterr().out
+
+
+def test_noise_is_said_to_hide_pictures_where_the_start_is_class_gaussians():
+    assert drowned("classgauss", pictures(384), 1) > 1
+    for name, start in (("dpgan_images", {"start": "label", "architecture": "conv"}), ("dpdm", {"start": "none"})):
+        assert drowned(name, pictures(384), 1, **start) == 0
+    assert drowned("classgauss", pictures("learn"), 1) == 0, "nobody knows of how many"
+    table = {"columns": {"a": {"kind": "boolean"}, "b": {"kind": "boolean"}}, "units": 100, "declared_by": "us"}
+    assert drowned("classgauss", Schema.from_dict(table), 0.1) == 0
+
+
+def test_a_plan_of_pictures_by_their_values_alone_ends():
+    """It ended with an IndexError: a picture has many values, and one name."""
+    found = planned(Synthesizer("independent", schema=pictures(384, side=6), budget=Budget(1, 1e-5)))
+    assert [table.columns for table in found.tables] == [("image",), ("finding",)]
+
+
+@pytest.mark.parametrize(("units", "epsilon", "hidden"), [(100, 0.5, True), (2000, 3, False)])
+def test_the_statement_says_what_noise_hid_of_pictures(tmp_path, units, epsilon, hidden):
+    """The synthetic pictures' means show which side is bright, or noise alone, as it was said."""
+    rng, side = np.random.default_rng(1), 8
+    label = rng.integers(3, size=units)
+    shown = rng.integers(20, 80, (units, side, side))
+    shown[label == 1, :, : side // 2] += 150
+    shown[label == 2, :, side // 2 :] += 150
+    named = [SIDES[each] for each in label]
+    frame = pd.DataFrame({"patient": range(units), "image": list(shown.astype(np.uint8)), "finding": named})
+    budget = Budget(epsilon, 1e-5)
+    release = Synthesizer("classgauss", schema=pictures(units, side), budget=budget).fit(frame, seed=2)
+    assert (release.statement.lost.drowned >= 1) == hidden
+    lines = [line for line in information_loss.brief(release.statement) if "Noise is likely to hide" in line]
+    assert len(lines) == hidden
+    made = release.sample(600, seed=1)
+    means = [np.stack(made["image"][made["finding"] == each]).mean(0) for each in SIDES[1:]]
+    truth = np.stack([shown[label == each].mean(0) for each in (1, 2)])
+    alike = np.corrcoef((means[0] - means[1]).ravel(), (truth[0] - truth[1]).ravel())[0, 1]
+    assert (alike < 0.5) if hidden else (alike > 0.9)
+    release.save(tmp_path / "release")
+    loaded = load(tmp_path / "release")
+    assert loaded.statement.lost == release.statement.lost
+    table = Schema.from_dict({"columns": {"a": {"kind": "boolean"}}})
+    assert loaded.statement.lost.matches(pictures(units, side), (), clamped=False)
+    alone = dataclasses.replace(loaded.statement.lost, unlinked=False, hidden=())
+    assert not alone.matches(table, None, clamped=False), "which has no pictures"
+    assert dataclasses.replace(alone, drowned=0.0).matches(table, None, clamped=False)

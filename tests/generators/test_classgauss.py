@@ -6,12 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from clinic import make_frame, make_pictures, make_schema, picture_schema
+from scipy.fft import idctn
 
 from synthdp import BadInput, Budget, Schema, Synthesizer
 from synthdp.generators.classgauss import MOST_COMPONENTS, ClassGauss
 from synthdp.generators.gaussians import class_mixture, one_shot
 from synthdp.generators.gaussians.class_mixture import GREYS, LEVELS, plain_greys
-from synthdp.generators.gaussians.one_shot import Basis, Moments, estimated, principal
+from synthdp.generators.gaussians.one_shot import Bands, Basis, Moments, estimated, principal
 from synthdp.generators.parts.record_vectors import Vectors
 from synthdp.schema.codec import Codec
 
@@ -114,6 +115,67 @@ def test_principal_axes_say_what_the_matrix_has_along_them():
     exact = principal(truth, 4, 0.0)
     np.testing.assert_allclose(exact[1], [60, 40, 25, 0], atol=1e-9)
     np.testing.assert_allclose(exact[0].T @ exact[0], np.eye(4), atol=1e-12)
+
+
+def smooth_pictures(rows, side, rng):
+    """Vectors of pictures that vary along one smooth pattern, and the pattern."""
+    places = np.linspace(-1, 1, side)
+    pattern = np.exp(-4 * (np.square(places)[:, None] + np.square(places - 0.3))).ravel()
+    pattern /= np.linalg.norm(pattern)
+    return rng.standard_normal((rows, 1)) * pattern, pattern
+
+
+def bands_of(side, channels=1):
+    image = {"kind": "image", "height": side, "width": side + 2, "channels": channels}
+    kind = {"kind": "categorical", "categories": ["a", "b", "c"]}
+    schema = Schema.from_dict({"columns": {"image": image, "kind": kind}})
+    return Bands(Vectors(Codec(schema), None))
+
+
+def test_an_axis_that_noise_hides_is_found_in_its_bands():
+    rng, side = np.random.default_rng(4), 20
+    image = {"kind": "image", "height": side, "width": side}
+    bands = Bands(Vectors(Codec(Schema.from_dict({"columns": {"image": image}})), None))
+    rows, pattern = smooth_pictures(4000, side, rng)
+    moment = noisy(rows.T @ rows / len(rows), 0.09, rng)  # beyond 1 / sqrt(d / 2) = 0.071 nothing can be found
+    plain = principal(moment, 1, 0.09)
+    assert (plain[1][0], abs(plain[0][:, 0] @ pattern) < 0.5) == (0, True)
+    cleared, noise = bands.moment(moment, 0.09)
+    axes, along = principal(cleared, 1, 0.09, noise)
+    assert abs(bands.turned(axes.T, idctn)[0] @ pattern) > 0.8
+    assert along[0] == pytest.approx(1, abs=0.3)
+
+
+def test_a_mean_loses_the_noise_of_the_bands_that_hold_nothing_else():
+    rng, bands = np.random.default_rng(5), bands_of(20, channels=3)
+    mean = np.repeat(np.outer(np.hanning(20), np.hanning(22)).ravel(), 3) - 0.5
+    given = mean + 0.4 * rng.standard_normal(len(mean))
+    assert np.square(bands.mean(given, 0.4) - mean).mean() < 0.1 * np.square(given - mean).mean()
+    nothing = bands.mean(0.4 * rng.standard_normal(len(mean)), 0.4)
+    assert np.square(nothing).mean() < 0.1 * 0.4**2
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_bands_take_nothing_away_without_noise(channels):
+    rng, bands = np.random.default_rng(6), bands_of(5, channels)
+    rows = rng.standard_normal((30, len(bands.of)))
+    assert bands.pixels == 5 * 7 * channels
+    assert len(bands.of) == bands.pixels + 3
+    np.testing.assert_allclose(bands.mean(rows[0, : bands.pixels], 0.0), rows[0, : bands.pixels], atol=1e-12)
+    moment, noise = bands.moment(rows.T @ rows, 0.0)
+    assert noise == len(bands.of)
+    np.testing.assert_allclose(bands.turned(bands.turned(moment, idctn).T, idctn), rows.T @ rows, atol=1e-10)
+
+
+def test_what_bands_keep_of_noise_alone_is_little():
+    """The mean over many matrices: a share of the noise, and not more in one place than `noise` says."""
+    rng, bands = np.random.default_rng(7), bands_of(6)
+    kept = []
+    for _ in range(40):
+        moment, noise = bands.moment(noisy(np.zeros((len(bands.of),) * 2), 1.0, rng), 1.0)
+        kept.append(np.square(moment).sum() / (len(moment) * (len(moment) + 1) / 2))
+        assert noise < len(moment)
+    assert np.mean(kept) < 0.1
 
 
 def test_principal_axes_are_found_where_all_are_equal():

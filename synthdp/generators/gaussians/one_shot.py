@@ -4,7 +4,8 @@ earlier answers; the noise of every question is fixed beforehand.
 How far each noisy number is believed follows from its public deviation. Entries of a class's covariance are drawn towards the
 pooled one by empirical Bayes (James & Stein 1961; Efron & Morris 1973): with prior variance theta c_i c_j, where c are the
 pooled variances and theta is the one that all noisy entries together suggest, an entry of deviation s keeps the share
-theta c_i c_j / (theta c_i c_j + s^2) of its distance.
+theta c_i c_j / (theta c_i c_j + s^2) of its distance. Means and moments of pixels are drawn towards zero by the same rule, one
+band of spatial frequencies after another (`Bands`): most of what pictures show is in few of them, and noise is in all alike.
 """
 
 import math
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.fft import dctn, idctn
 
 from synthdp.errors import BadInput
 from synthdp.generators.gaussians.class_mixture import GREYS, LEVELS
@@ -41,18 +43,66 @@ class Moments:
     square_deviation: float
 
 
-def principal(moment: Array, count: int, deviation: float) -> tuple[Array, Array]:
+class Bands:
+    """The spatial frequencies of pictures in vectors: a band holds those that round to the same whole number of half waves along the
+    longer side, in every channel. Entries beside the pixels are one band of their own. The cosine transform is orthonormal, so that noise
+    is as it was."""
+
+    def __init__(self, vectors: Vectors) -> None:
+        picture = vectors.codec.picture
+        self.shape, self.pixels = (0, 0, 0) if picture is None else picture.shape, vectors.pixels
+        height, width, channels = self.shape
+        down, right = np.meshgrid(np.arange(height), np.arange(width), indexing="ij")
+        longer = max(height, width)
+        waves = np.rint(np.hypot(down * longer / max(height, 1), right * longer / max(width, 1))).astype(np.int64)
+        found, beside = np.repeat(waves.ravel(), channels), vectors.width - self.pixels
+        self.of: Labels = np.concatenate([found, np.full(beside, found.max(initial=-1) + 1)])
+
+    def turned(self, rows: Array, turn: Callable[..., Any] = dctn) -> Array:
+        """Vectors (rows, pixels and more), their pixels as waves, or with `idctn` back again."""
+        found: Array = rows.copy()
+        pictures = rows[:, : self.pixels].reshape(-1, *self.shape)
+        found[:, : self.pixels] = turn(pictures, axes=(1, 2), norm="ortho").reshape(-1, self.pixels)
+        return found
+
+    def mean(self, pixels: Array, deviation: float) -> Array:
+        """Pixels (pixels,) with noise of `deviation`, without most of it."""
+        waves, of = self.turned(pixels[None])[0], self.of[: self.pixels]
+        size = np.bincount(of).astype(np.float64)
+        kept = _kept(np.bincount(of, np.square(waves)).astype(np.float64), size * deviation**2)
+        found: Array = self.turned((waves * kept[of])[None], idctn)[0]
+        return found
+
+    def moment(self, matrix: Array, deviation: float) -> tuple[Array, float]:
+        """As waves, a symmetric matrix with noise as in `principal`, without most of it; and how many entries with all of their noise
+        have as much as the row that kept most."""
+        turned = self.turned(self.turned(matrix).T)
+        bands = np.eye(int(self.of.max()) + 1)[self.of]
+        size = np.bincount(self.of).astype(np.float64)
+        noise = deviation**2 / 2 * (np.outer(size, size) + np.diag(size))
+        kept = _kept(bands.T @ np.square(turned) @ bands, noise)
+        turned *= kept[self.of][:, self.of]
+        return turned, float((np.square(kept) @ size).max())
+
+
+def _kept(energy: Array, noise: Array) -> Array:
+    """The share of its length that a noisy vector keeps, by its squared length and by what noise adds to that on average."""
+    found: Array = np.maximum(0, 1 - noise / np.maximum(energy, 1e-300))
+    return found
+
+
+def principal(moment: Array, count: int, deviation: float, noisy: float | None = None) -> tuple[Array, Array]:
     """The first `count` eigenvectors (d, count) of a noisy symmetric matrix, and what the matrix without its noise has along
     them, (count,), zero where noise may be all.
 
     Noise of deviation s on the diagonal and s / sqrt(2) off it (d x d) turns an eigenvalue l into l + d s^2 / (2 l), and the
     vector so far that the matrix has l - d s^2 / (2 l) along it (Capitaine, Donati-Martin & Feral 2009; Benaych-Georges &
-    Nadakuditi 2011, section 3.1); below s sqrt(d / 2) nothing can be found.
+    Nadakuditi 2011, section 3.1); below s sqrt(d / 2) nothing can be found. `noisy` stands for d where noise was taken out.
     """
     # All of them, by divide and conquer: LAPACK's routines for a few, evr and evx, fail where many eigenvalues are nearly equal.
     values, vectors = np.linalg.eigh(moment)
     top, basis = values[::-1][:count], vectors[:, ::-1][:, :count]
-    noise = len(moment) * deviation**2 / 2
+    noise = (len(moment) if noisy is None else noisy) * deviation**2 / 2
     inside = np.maximum(np.square(np.maximum(top, 0)) - 4 * noise, 0)
     plain = (top + np.sqrt(inside)) / 2
     found = np.where(inside > 0, plain - noise / np.maximum(plain, 1e-300), 0.0)
@@ -206,6 +256,8 @@ def middle(data: "Sensitive", vectors: Vectors, noise: float) -> Middle:
     count = max(1.0, float(answer[0]) / one)
     tables = answer[1 + pixels :].reshape(labels, beside)
     centre = np.concatenate([answer[1 : 1 + pixels], tables.sum(0)]) / count
+    if pixels:
+        centre[:pixels] = Bands(vectors).mean(centre[:pixels], question.clip * noise / count)
     centre[:pixels] = np.clip(centre[:pixels], -0.5, 0.5)
     centre[pixels:] = np.clip(centre[pixels:], 0, vectors.scale)
     return Middle(count, centre, tables / vectors.scale)
@@ -236,9 +288,13 @@ def basis(data: "Sensitive", vectors: Vectors, found: Middle, clip: float, count
     question = GroupMoments(lambda codes: vectors.of(codes) - found.centre, vectors.width, clip, noise)
     moment = data.ask(question)[0] / found.count
     deviation = noise * clip**2 / found.count
-    axes, along = principal(moment, count, deviation)
-    share = float(along.sum()) / max(float(np.trace(moment)), float(along.sum()), 1e-9)
-    return Basis(vectors, found.centre, axes.T, along, deviation, clip * max(SHORTEST, math.sqrt(share)))
+    total = float(np.trace(moment))
+    bands = Bands(vectors) if vectors.pixels else None
+    moment, noisy = (moment, float(len(moment))) if bands is None else bands.moment(moment, deviation)
+    turned, along = principal(moment, count, deviation, noisy)
+    axes = turned.T if bands is None else bands.turned(turned.T, idctn)
+    share = float(along.sum()) / max(total, float(along.sum()), 1e-9)
+    return Basis(vectors, found.centre, axes, along, deviation, clip * max(SHORTEST, math.sqrt(share)))
 
 
 def split(
