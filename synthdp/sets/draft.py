@@ -307,7 +307,8 @@ def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str,
         raise BadInput(
             f"{folder}: the names of columns do not tell how the tables are linked: a table's key begins as its name does, such as "
             "visit_id of visit, or FallNr of Fall or faelle, and is called the same in the tables below it. It is enough to rename the "
-            "files, such as the one whose rows have the key FallNr to Fall.csv. Tables without a parent are "
+            "files, such as the one whose rows have the key FallNr to Fall.csv; in a database, let views have such names, in a schema of "
+            "their own. Tables without a parent are "
             f"{', '.join(roots) or 'none'}. Or write the schema by hand (docs/linked.md)"
         )
     (root,) = roots

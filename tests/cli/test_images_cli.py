@@ -204,3 +204,11 @@ def test_the_embedded_pictures(tmp_path, capsys):
     assert run(["sample", f"release={tmp_path / 'a' / 'release'}", "rows=100", f"out={tmp_path / 'b.npz'}"]) == 0
     schema = named.schema_of("digits")
     schema.validate(record_files.read(tmp_path / "b.npz", schema))
+
+
+def test_a_fit_of_pictures_says_what_comes_next(files, capsys):
+    assert fit(files, "budget.epsilon=50", "account=none") == 0
+    said = capsys.readouterr().out
+    assert said.splitlines()[-1] == (
+        f"next       synthdp sample release={files / 'run' / 'release'} rows=60 out=synthetic.npz"
+    )
