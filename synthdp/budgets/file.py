@@ -16,7 +16,7 @@ from synthdp.budgets.chain import PLACE
 from synthdp.budgets.filters import FILTERS, Cap, FilterName, Price
 from synthdp.budgets.fingerprint import Fingerprint
 from synthdp.budgets.standing import CAP, CHARGED, MORE, OPENED, STATES, VERSION, Fit, Standing, standing
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, outside
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Plan, to_json
 from synthdp.ledger.ledger import GENESIS, Ledger
@@ -109,7 +109,7 @@ class AccountFile:
             warnings.warn(
                 f"another account knows the same table: {', '.join(kept)}. {self.path} does not count what was spent there, and "
                 f"that account's cap does not apply here. Give account={kept[0]} to enter the fit there",
-                stacklevel=2,
+                stacklevel=outside(),
             )
 
     def _copies(self, fingerprints: Iterable[Fingerprint]) -> list[tuple[Path, Standing]]:
@@ -129,7 +129,7 @@ class AccountFile:
             warnings.warn(
                 f"the list of this user's accounts cannot be written ({error}), so synthdp will not notice a copy of this table in "
                 "another account",
-                stacklevel=2,
+                stacklevel=outside(),
             )
         if not self.path.exists():
             self._check_head(None)

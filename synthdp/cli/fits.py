@@ -221,12 +221,13 @@ def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
         print(line)
     for line in cautions(statement, account):
         output_paths.warn(line)
-    if release.schema.image is None:
-        form, ending = "omop" if config["data"].format == "omop" else None, _ending(config["data"])
-        linked = "synthetic" if ending == ".csv" or form else f"synthetic/*{ending}"
-        file = linked if release.schema.tables else f"synthetic{ending}"
-        rows = release.schema.units if isinstance(release.schema.units, int) else SOME_ROWS
-        print(output_paths.then("sample", release=out / "release", rows=rows, format=form, out=file))
+    form, ending = "omop" if config["data"].format == "omop" else None, _ending(config["data"])
+    linked = "synthetic" if ending == ".csv" or form else f"synthetic/*{ending}"
+    file = (
+        linked if release.schema.tables else f"synthetic{ending}" if release.schema.image is None else "synthetic.npz"
+    )
+    rows = release.schema.units if isinstance(release.schema.units, int) else SOME_ROWS
+    print(output_paths.then("sample", release=out / "release", rows=rows, format=form, out=file))
 
 
 def _ending(data: settings.Data) -> str:

@@ -46,6 +46,11 @@ def _pate(config: Config, out: Path) -> None:
     fits.check_account(account, config, schema, out)
     frame = real_records.one_table(real_records.reviewed(config["data"])[1], "pate")
     fits.warn_of_large(config["budget"])
+    if isinstance(schema.units, int):
+        each = f"{schema.units // made.teachers:,} of the {schema.units:,} declared units"
+        print(
+            f"teachers   {made.teachers}, each learns from about {each}; if these are too few for it, give fewer teachers"
+        )
     for line in fits.foretold(schema, config["budget"]):
         print(line)
     if options.invalid == "clamp":

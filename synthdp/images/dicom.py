@@ -51,6 +51,14 @@ def read(path: Path, column: Image, keywords: Sequence[str]) -> tuple[NDArray[np
     return pixels.prepared(raw, column, str(path), inverted=inverted), values
 
 
+def is_one(path: Path) -> bool:
+    """Whether a file begins as a DICOM file does and is no list of others."""
+    if path.name == "DICOMDIR" or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(132)[128:] == b"DICM"
+
+
 def span(path: Path) -> tuple[tuple[int, int, int], float, float]:
     """(height, width, channels), and the least and greatest rescaled intensity: for the draft of a schema."""
     with _reading(path) as pydicom:

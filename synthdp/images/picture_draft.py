@@ -65,13 +65,14 @@ def _arrays(path: Path) -> "tuple[pd.DataFrame, Seen]":
 def _folder(path: Path) -> "tuple[pd.DataFrame, Seen]":
     names, table = picture_folder.pictures(path), picture_folder.list_of(path)
     if not names:
-        raise BadInput(f"{path}: the folder has no pictures ({', '.join(picture_folder.ENDINGS)})")
+        raise BadInput(
+            f"{path}: the folder has no pictures ({', '.join(picture_folder.ENDINGS)}){picture_folder.unnamed(path)}"
+        )
     labels = pd.DataFrame() if table is None else csvfile.read(table, None)
     chosen = [path / names[place] for place in sorted({int(at) for at in np.linspace(0, len(names) - 1, LOOKED)})]
     sizes: Counter[tuple[int, int, int]] = Counter()
     ends: list[tuple[float, float]] = []
-    for file in chosen:
-        size, span = _file(file)
+    for size, span in picture_folder.each(chosen, _file, path):
         sizes[size] += 1
         ends += [] if span is None else [span]
     seen = Seen(

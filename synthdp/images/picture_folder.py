@@ -6,7 +6,7 @@ A DICOM series needs no list: what is not in one is read from the tags whose key
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, TypeAlias
@@ -56,6 +56,8 @@ def typed(values: NDArray[Any], column: Column) -> Series:
         most = cells.longest(values.dtype) if isinstance(column, TEXTS) else np.inf
         texts = (cells.text(value, most) for value in values)
         held = pd.Series([None if text == "" and text not in known else text for text in texts], dtype="str")
+        if isinstance(column, Datetime) and not (read := cells.instants(held)).wrong.any():
+            return pd.Series(read.cells.astype("datetime64[us]")).mask(read.missing)
         return _numbers(held) if values.dtype.kind == "O" and isinstance(column, Integer | Continuous) else held
     if values.dtype.kind == "M":
         return pd.Series(values.astype("datetime64[us]"))
@@ -110,6 +112,7 @@ def _numbers(texts: Series) -> Series:
 
 FILE, LABELS = "file", dicom.LABELS
 ENDINGS = (*pixels.ENDINGS, dicom.ENDING)
+NAMED = 20  # files that one message names
 OURS = re.compile(r"\d{9,}\.png|labels\.csv(\.neutralised\.json)?")  # what `write` leaves in a folder
 
 
@@ -132,18 +135,52 @@ def read(folder: Path, schema: Schema) -> pd.DataFrame:
         _check_tagged(found.files, tagged, folder)
     names = tuple(other.name for other in tagged)
     cells, values = np.empty(len(found.files), object), {name: np.empty(len(found.files), object) for name in names}
-    for row, file in enumerate(found.files):
-        if file.suffix.lower() != dicom.ENDING:
-            cells[row] = pixels.read(file, column)
-            continue
-        cells[row], tags = dicom.read(file, column, names)
+    depths = set[bool]()
+
+    def one(file: Path) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+        if file.suffix.lower() == dicom.ENDING:
+            return dicom.read(file, column, names)
+        made, deep = pixels.read(file, column)
+        depths.add(deep)
+        return made, {}
+
+    for row, (cell, tags) in enumerate(each(found.files, one, folder)):
+        cells[row] = cell
         for name in names:
             values[name][row] = tags[name]
+    if column.window is not None and len(depths) > 1:
+        warnings.warn(
+            f"{folder}: some pictures have 8 bits and others 16, and one window is used for all: bring them to one scale",
+            stacklevel=2,
+        )
     made: dict[str, Any] = {other.name: typed(values[other.name], other) for other in tagged}
     made[column.name] = pd.Series(cells, dtype=object)
     made |= {str(name): found.table[name] for name in found.table}
     extra = [name for name in made if name not in schema.names]  # for the pre-check to refuse
     return pd.DataFrame({name: made[name] for name in (*schema.names, *extra)})
+
+
+def each(files: Sequence[Path], read: "Callable[[Path], Any]", folder: Path) -> Iterator[Any]:
+    """What `read` gives for each file. Once none is left, or `NAMED` of them cannot be read, raises one `BadInput` that names these."""
+    faults: dict[str, list[Path]] = {}
+    for file in files:
+        try:
+            found = read(file)
+        except BadInput as error:
+            faults.setdefault(str(error).removeprefix(f"{file}: "), []).append(file)
+            if sum(map(len, faults.values())) == NAMED:
+                break
+        else:
+            yield found
+    wrong = [file for found in faults.values() for file in found]
+    if len(wrong) == 1:
+        raise BadInput(f"{wrong[0]}: {next(iter(faults))}")
+    if wrong:
+        told = ". ".join(
+            f"{', '.join(file.relative_to(folder).as_posix() for file in found)}: {fault}"
+            for fault, found in faults.items()
+        )
+        raise BadInput(f"{folder}: {f'the first {NAMED} faults: ' * (len(wrong) == NAMED)}{told}")
 
 
 def listed(folder: Path, schema: Schema) -> Listed:
@@ -152,20 +189,25 @@ def listed(folder: Path, schema: Schema) -> Listed:
     path = list_of(folder)
     if path is None:
         if not held:
-            raise BadInput(f"{folder}: the folder has no pictures ({', '.join(ENDINGS)}) and no {LABELS}")
+            raise BadInput(
+                f"{folder}: the folder has no pictures ({', '.join(ENDINGS)}) and no {LABELS}{unnamed(folder)}"
+            )
+        if told := unnamed(folder):
+            warnings.warn(f"{folder}: some files are left out{told}", stacklevel=2)
         for name in held:
             _real(folder, name, str(folder / name))
         return Listed(tuple(folder / name for name in held), pd.DataFrame(index=range(len(held))))
     table = _table(path, schema)
     seen: dict[str, int] = {}
-    files, absent = [], []
+    files, absent, twice = [], [], []
     for row, name in enumerate(table[FILE].astype(object)):
         real = _named(folder, name, f"{path}: record {row + 1}")
         absent += [] if os.path.isfile(real) else [str(row + 1)]
-        if real in seen:
-            raise BadInput(f"{path}: records {seen[real] + 1} and {row + 1} name the same picture; keep one of them")
-        seen[real] = row
+        twice += [f"{seen[real] + 1} and {row + 1}"] if real in seen else []
+        seen.setdefault(real, row)
         files.append(folder / name)
+    if twice:
+        raise BadInput(f"{path}: records {errors.listed(twice, 20)} name the same picture; keep one of them")
     if absent:
         records = f"record{'s' * (len(absent) > 1)} {errors.listed(absent, 20)}"
         raise BadInput(f"{path}: {records}: no such {FILE} in {folder}; add it, or take the line out")
@@ -185,6 +227,16 @@ def pictures(folder: Path) -> list[str]:
             if name.lower().endswith(ENDINGS) and not name.startswith(".")
         ]
     return sorted(found)
+
+
+def unnamed(folder: Path) -> str:
+    """The end of a message about a folder that holds DICOM files whose names do not say so."""
+    for place, inner, names in os.walk(folder):
+        inner[:] = [name for name in inner if not name.startswith((".", "__"))]
+        for name in names:
+            if not name.lower().endswith(ENDINGS) and not name.startswith(".") and dicom.is_one(Path(place) / name):
+                return f"; it has DICOM files whose names do not end in {dicom.ENDING}: rename them"
+    return ""
 
 
 def list_of(folder: Path) -> Path | None:

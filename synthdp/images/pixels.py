@@ -64,7 +64,8 @@ def windowed(raw: Array, column: Image, where: str) -> Array:
     if column.window is None:
         if raw.dtype != np.uint8:
             raise BadInput(
-                f"{where}: has {raw.dtype} values, not 8 bits; declare window: [low, high] for column {column.name!r}"
+                f"{where}: has {raw.dtype} values, not 8 bits; declare window: [low, high] for column {column.name!r}: the numbers in "
+                "the files that become black and white, such as [0, 4095]"
             )
         return raw
     if raw.dtype.kind not in "buif":
@@ -134,16 +135,16 @@ MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}  # Pillow's, by channels
 BROKEN = (OSError, SyntaxError, ValueError, TypeError, IndexError, OverflowError, EOFError, struct.error, zlib.error)
 
 
-def read(path: Path, column: Image) -> NDArray[np.uint8]:
-    """The picture in a file as `column` declares it.
+def read(path: Path, column: Image) -> tuple[NDArray[np.uint8], bool]:
+    """The picture in a file as `column` declares it, and whether the file holds more than 8 bits of grey.
 
     Colours become grey by the luma of ITU-R BT.601 where one channel is declared, and grey is repeated where three are; an
     alpha channel that hides nothing is dropped. Marks of orientation (EXIF) are not followed. Raises `BadInput` that names the file.
     """
     with opened(path) as picture:
         check_size((picture.height, picture.width), column, str(path))
-        raw = np.asarray(_channels(picture, column, path))
-    return prepared(raw, column, str(path))
+        raw, more = np.asarray(_channels(picture, column, path)), deep(path, picture)
+    return prepared(raw, column, str(path)), more
 
 
 @contextmanager

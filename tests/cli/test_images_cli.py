@@ -301,3 +301,11 @@ def test_the_statement_says_what_noise_hid_of_pictures(tmp_path, units, epsilon,
     alone = dataclasses.replace(loaded.statement.lost, unlinked=False, hidden=())
     assert not alone.matches(table, None, clamped=False), "which has no pictures"
     assert dataclasses.replace(alone, drowned=0.0).matches(table, None, clamped=False)
+
+
+def test_a_fit_of_pictures_says_what_comes_next(files, capsys):
+    assert fit(files, "budget.epsilon=50", "account=none") == 0
+    said = capsys.readouterr().out
+    assert said.splitlines()[-1] == (
+        f"next       synthdp sample release={files / 'run' / 'release'} rows=60 out=synthetic.npz"
+    )

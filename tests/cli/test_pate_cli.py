@@ -48,6 +48,7 @@ def test_a_student_labelled_records_and_a_charged_account(files, capsys):
     assert run(words(files)) == 0
     said = capsys.readouterr().out
     assert "guarantee  epsilon" in said
+    assert "teachers   6, each learns from about 66 of the 400 declared units" in said
     assert "by 1 fit" in said
     student = load(files / "out" / "release")
     labelled = pd.read_csv(files / "out" / "labelled.csv")

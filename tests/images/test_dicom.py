@@ -17,6 +17,7 @@ from synthdp.schema.columns import Image
 from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
 from synthdp.sets.draft import draft
+from synthdp.sets.split import split
 
 pydicom = pytest.importorskip("pydicom", reason="DICOM comes with the extra `dicom`")
 EXPLICIT, RLE = "1.2.840.10008.1.2.1", "1.2.840.10008.1.2.5"
@@ -285,3 +286,36 @@ def test_a_draft_names_the_window_and_the_tags(tmp_path):
     assert high >= values.max()
     assert record_files.read(where, seen)["image"][0].shape == (8, 8)
     assert CANARY not in text + looked
+    assert "rescaled intensities (CT: Hounsfield)" in text
+
+
+def test_files_whose_names_do_not_say_that_they_are_dicom_are_told(tmp_path):
+    where = series(tmp_path / "ct")
+    (where / "2.dcm").rename(where / "IM2")
+    (where / "DICOMDIR").write_bytes((where / "IM2").read_bytes())
+    (where / "notes.txt").write_text("a note")
+    with pytest.warns(
+        UserWarning, match="some files are left out; it has DICOM files whose names do not end in .dcm: rename"
+    ):
+        assert len(record_files.read(where, schema_of())) == 2
+    for name in ("0.dcm", "1.dcm"):
+        (where / name).unlink()
+    assert "do not end in .dcm: rename them" in said(record_files.read, where, schema_of())
+    assert "do not end in .dcm: rename them" in said(picture_draft.drafted, where)
+    (where / "IM2").unlink()
+    assert ".dcm: rename" not in said(record_files.read, where, schema_of())
+
+
+def test_a_series_with_dates_is_split(tmp_path):
+    columns = {
+        "PatientID": {"kind": "identifier"},
+        "StudyDate": {"kind": "datetime", "bounds": ["2020-01-01", "2020-12-31"], "missing": True},
+    }
+    schema, where = schema_of(columns), series(tmp_path / "ct", 40)
+    series(where, 2, StudyDate="")
+    parts = split(where, schema, share=0.3, out=tmp_path / "parts", key=tmp_path / "key")
+    frames = [record_files.read(part, schema) for part in parts]
+    assert sum(map(len, frames)) == 40
+    dates = pd.concat([frame["StudyDate"] for frame in frames])
+    assert dates.isna().sum() == 2
+    assert set(dates.dropna()) == {pd.Timestamp("2020-01-31")}

@@ -319,7 +319,7 @@ def test_arrays_are_brought_to_size(tmp_path):
         (np.array([1, 0, 1]), {"kind": "boolean"}, [1, 0, 1]),
         (np.array([4.0, np.nan, 5.0]), {"kind": "integer", "bounds": [0, 9], "missing": True}, [4, None, 5]),
         (np.array(["2020-01-02", "", "2020-01-03"]), {"kind": "datetime", "bounds": ["2020-01-01", "2020-02-01"], "missing": True},
-         ["2020-01-02", None, "2020-01-03"]),
+         [pd.Timestamp("2020-01-02"), None, pd.Timestamp("2020-01-03")]),
     ],
 )  # fmt: skip
 def test_labels_of_others(tmp_path, values, columns, expected):
@@ -486,6 +486,7 @@ def test_pictures_that_no_line_names_are_left_out(tmp_path):
     ("lines", "says"),
     [
         (["file,finding", "a.png,left", "a.png,left"], "records 1 and 2 name the same picture"),
+        (["file,finding", *["a.png,left"] * 3], "records 1 and 2, 1 and 3 name the same picture"),
         (["file,finding", "a.png,left", "./a.png,left"], "records 1 and 2 name the same picture"),
         (["file,finding", "x.png,left"], "record 1: no such file in"),
         (["file,finding", "x.png,left", "a.png,left", "y.png,left"], "records 1, 3: no such file in"),
@@ -597,7 +598,7 @@ DEEP = Pillow.fromarray(np.arange(24, dtype=np.uint16).reshape(4, 6) * 1000)
     ("content", "image", "says"),
     [
         (bytes_of(GREY.resize((5, 4))), {}, "4 x 5 pixels, but the schema declares 4 x 6; resize: fit"),
-        (bytes_of(DEEP), {}, "not 8 bits; declare window"),
+        (bytes_of(DEEP), {}, "the numbers in the files that become black and white, such as [0, 4095]"),
         (header_only(6, 4, 16, 2), {}, "16 bits per channel"),
         (header_only(60, 40), {"resize": "fit"}, "cannot be read as PNG or JPEG"),
         (header_only(60_000, 60_000), {}, "60000 x 60000|too many pixels"),
@@ -620,6 +621,31 @@ def test_files_that_do_not_fit(tmp_path, content, image, says):
     message = said(record_files.read, one(tmp_path, content), schema_of(**image))
     assert "a.png" in message
     assert any(part in message for part in says.split("|"))
+
+
+def test_all_files_that_cannot_be_read_are_named_at_once(tmp_path):
+    names = [f"{number:02}.png" for number in range(30)]
+    where = listing(drawn(tmp_path / "ward", *names), "file,finding", *(f"{name},left" for name in names))
+    for name in ("02.png", "04.png"):
+        (where / name).write_bytes(b"CANARY")
+    (where / "05.png").write_bytes(bytes_of(Pillow.fromarray(noise(4, 6, 4))))
+    transparent = "05.png: is transparent in places; save it without an alpha channel"
+    assert said(record_files.read, where, schema_of()) == (
+        f"{where}: 02.png, 04.png: cannot be read as PNG or JPEG (UnidentifiedImageError). {transparent}"
+    )
+    assert f"{where}: 02.png, 04.png: cannot be" in said(picture_draft.drafted, where)
+    (where / "02.png").unlink()
+    (where / "04.png").unlink()
+    listing(where, "file,finding", *(f"{name},left" for name in names if name not in ("02.png", "04.png")))
+    assert said(record_files.read, where, schema_of()) == f"{where}/{transparent}"
+    listing(where, "file,finding", *(f"{name},left" for name in names))
+    drawn(where, "02.png")
+    for name in names[3:]:
+        (where / name).write_bytes(b"CANARY")
+    message = said(record_files.read, where, schema_of())
+    assert f"{where}: the first 20 faults: 03.png, 04.png" in message
+    assert ", 22.png: cannot" in message
+    assert "23.png" not in message
 
 
 def luma(colour):
@@ -653,6 +679,16 @@ def test_sixteen_bits_by_a_window(tmp_path):
     smaller["columns"]["image"].update(height=2, width=3)
     back = record_files.read(one(tmp_path, DEEP), Schema.from_dict(smaller))["image"][0]
     assert np.abs(back - areas(deep * 255 / 23_000, 2, 3)).max() <= 0.5 + 1e-3
+
+
+def test_pictures_of_8_and_16_bits_under_one_window_are_told(tmp_path):
+    where = drawn(tmp_path / "ward", "a.png", "b.png")
+    DEEP.save(where / "b.png")
+    listing(where, "file,finding", "a.png,left", "b.png,right")
+    with pytest.warns(UserWarning, match="some pictures have 8 bits and others 16, and one window is used for all"):
+        record_files.read(where, schema_of(window=[0, 23_000]))
+    GREY.save(where / "b.png")
+    record_files.read(where, schema_of(window=[0, 200]))
 
 
 def damaged(raw, rng):
@@ -716,6 +752,7 @@ def test_a_draft_is_a_schema_that_its_pictures_fit(tmp_path, kind):
     assert schema.image.resize == ("fit" if kind == "large" else "none")
     assert schema.image.window is None
     assert seen.image.window == ((0, 25_000) if kind == "deep" else None)
+    assert ("such as [0, 4095]" in made.schema) == (kind == "deep")
     labels = {"y": ("0", "1", "2")} if kind == "npz" else {"finding": ("left", "right"), "grade": ("1", "3")}
     assert {name: seen.column(name).categories for name in labels} == labels
     assert "were looked at" in made.seen
