@@ -222,10 +222,9 @@ def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
     for line in cautions(statement, account):
         output_paths.warn(line)
     form, ending = "omop" if config["data"].format == "omop" else None, _ending(config["data"])
-    linked = "synthetic" if ending == ".csv" or form else f"synthetic/*{ending}"
-    file = (
-        linked if release.schema.tables else f"synthetic{ending}" if release.schema.image is None else "synthetic.npz"
-    )
+    file = "synthetic.npz" if release.schema.image is not None else f"synthetic{ending}"
+    if release.schema.tables:
+        file = "synthetic" if ending == ".csv" or form else f"synthetic/*{ending}"
     rows = release.schema.units if isinstance(release.schema.units, int) else SOME_ROWS
     print(output_paths.then("sample", release=out / "release", rows=rows, format=form, out=file))
 
