@@ -485,7 +485,7 @@ def _of_histories(attack: Vectors, answer: Any) -> Array:
 
 
 def _linked_tables(attack: Vectors, canaries: int, noise: float) -> HistoryTables:
-    """As `_histories`, of the rows below visits."""
+    """As `_histories`, but of the rows below visits."""
     view = View.of(Codec(_linked_schema(canaries, attack.records)))
     return HistoryTables(view, (("mark.who", "visit.sign"), ("person.twin", "visit.sign")), noise, 1.0, "mark")
 

@@ -444,7 +444,7 @@ class Synthesizer:
         return self._afford(fitness, answers=answers)[0]
 
     def _afford(self, fitness: float | None, *, answers: bool) -> tuple[Purchase | None, float]:
-        """As `afford`, and the noise of the plan."""
+        """What `afford` returns, and the noise of the plan."""
         if self.schema.tables and fitness is not None:
             raise BadInput("figures of fitness are measured on one table: leave fitness= out for linked tables")
         if answers:

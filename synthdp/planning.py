@@ -212,7 +212,7 @@ def _counted(question: HistoryTables, unit: str) -> str:
 
 
 def _tables(recorder: _Watch, schema: Schema) -> Iterator[Table]:
-    """Each table once: where it is asked again, as its most exact answer. One stands for those of all values of a picture."""
+    """Each table once, with its most exact answer if it is asked more than once. All values of a picture share one table."""
     names = [  # a compound of columns that rules tie is a table of these
         (column.name,) if column.name in schema.names else tuple(column.name.split(JOINT))
         for column in schema.coded

@@ -178,7 +178,7 @@ def warn_of_no_account() -> None:
 
 
 def warn_of_others() -> None:
-    """A process that fits alone beside others of its program: each one that does so spends the budget again, for a model of its own."""
+    """Warn a process that fits alone beside others of the same program: each of them spends the budget again, on a model of its own."""
     said = os.environ.get("WORLD_SIZE", "")  # by torchrun
     started = int(said) if said.isdecimal() else 1
     if "torch.distributed" in sys.modules:
@@ -188,8 +188,8 @@ def warn_of_others() -> None:
             started = distributed.get_world_size()
     if started > 1:
         warnings.warn(
-            f"this is one of {started} processes, and each that calls fit makes a fit of its own, which is charged by itself. Let one "
-            "process alone call it; Synthesizer.fit makes one fit in all of them with ranks=synthdp.seal.processes.joined()",
+            f"this is one of {started} processes, and each one that fits makes a fit of its own, which is charged separately. Fit in one "
+            "process only; Synthesizer.fit makes a single fit in all of them with ranks=synthdp.seal.processes.joined()",
             stacklevel=outside(),
         )
 

@@ -48,9 +48,7 @@ def _pate(config: Config, out: Path) -> None:
     fits.warn_of_large(config["budget"])
     if isinstance(schema.units, int):
         each = f"{schema.units // made.teachers:,} of the {schema.units:,} declared units"
-        print(
-            f"teachers   {made.teachers}, each learns from about {each}; if these are too few for it, give fewer teachers"
-        )
+        print(f"teachers   {made.teachers}, each learns from about {each}; if these are too few, choose fewer teachers")
     for line in fits.foretold(schema, config["budget"]):
         print(line)
     if options.invalid == "clamp":

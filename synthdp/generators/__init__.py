@@ -349,8 +349,8 @@ def afford(plan: Callable[[float], Plan], schema: Schema, budget: Budget, beside
 
 
 def drowned(generator: Generator, schema: Schema, noise: float) -> float:
-    """How loud a plan's noise is beside what pictures show, from public facts alone: from 1 on it is likely to hide them. Generators of
-    pictures may say so by a method of this name; 0 where nothing is known of it."""
+    """How large a plan's noise is relative to what pictures show, from public facts alone: at 1 or more it is likely to hide them.
+    Generators of pictures may define a method of this name; 0 if this one has none, or the facts do not tell."""
     told = getattr(generator, "drowned", None)
     return float(told(schema, noise)) if callable(told) else 0.0
 

@@ -41,9 +41,9 @@ IMAGES = 0.02
 LEAST_QUESTIONS = 4  # without rounds of k-means
 LEAST_SIDE = 12  # of pictures that are aligned by default
 FRAMES = 0.005  # share of the precision for the place, slant and size that pictures are moved to
-# noise / units x (pixels x labels)^(1/4) from which noise hides what pictures show. Measured: 224 fits of five kinds of made-up pictures of
-# 8 to 48 pixels a side, 1 and 3 channels, 1 to 10 labels, 100 to 20,000 units, epsilon 0.3 to 10. It was at least this in 50 of the 51
-# whose synthetic pictures were like noise, and in 4 of the 130 that were worth having.
+# At this value of noise / units x (pixels x labels)^(1/4) and above, noise hides what pictures show. Measured in 224 fits: five kinds of
+# made-up pictures, 8 to 48 pixels a side, 1 and 3 channels, 1 to 10 labels, 100 to 20,000 units, epsilon 0.3 to 10. Of the 51 fits whose
+# synthetic pictures looked like noise, 50 had at least this value; of the 130 whose pictures were useful, 4 had.
 DROWNED = 0.025
 
 
@@ -132,7 +132,7 @@ class ClassGauss:
         return int(min(max(TOLD * units / (noise * labels), 2), MOST_COMPONENTS))
 
     def drowned(self, schema: Schema, noise: float) -> float:
-        """How loud the noise is beside what pictures show: see `drowned` of synthdp.generators."""
+        """How large the noise is relative to what pictures show: see `synthdp.generators.drowned`."""
         if schema.image is None or not isinstance(schema.units, int | float):
             return 0.0
         label = surely_label(self.condition, schema)

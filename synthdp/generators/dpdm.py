@@ -164,7 +164,7 @@ class DPDM(Sampling):
         return [] if label_name(self.condition, schema) is None else [whole]
 
     def drowned(self, schema: Schema, noise: float) -> float:
-        """Of the start, if it is class Gaussians."""
+        """That of the start, if it is class Gaussians; otherwise 0."""
         if self.start != "gauss":
             return 0.0
         together = sum(each**-2 for each in self.start_noises(schema, noise) if each)

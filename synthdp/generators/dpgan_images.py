@@ -136,7 +136,7 @@ class DPGANImages(GanSettings):
         return image_generator_network.plan(self, schema, noise)
 
     def drowned(self, schema: Schema, noise: float) -> float:
-        """Of the start, if it is class Gaussians."""
+        """That of the start, if it is class Gaussians; otherwise 0."""
         if self.start != "gauss":
             return 0.0
         return image_generator_network.starter(self).drowned(schema, self.terms(schema, noise).table_noise)

@@ -54,7 +54,7 @@ class KernelTeachersImages(KernelSettings):
         return (*start, Entry(self.vote(noise), self.rounds))
 
     def drowned(self, schema: Schema, noise: float) -> float:
-        """Of the start."""
+        """That of the start."""
         return image_generator_network.starter(self).drowned(schema, self.table_noise(noise))
 
     def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:

@@ -52,7 +52,7 @@ def read(path: Path, column: Image, keywords: Sequence[str]) -> tuple[NDArray[np
 
 
 def is_one(path: Path) -> bool:
-    """Whether a file begins as a DICOM file does and is no list of others."""
+    """Whether a file begins as DICOM files do, and is not a DICOMDIR, which only lists others."""
     if path.name == "DICOMDIR" or not path.is_file():
         return False
     with path.open("rb") as file:

@@ -112,7 +112,7 @@ def _numbers(texts: Series) -> Series:
 
 FILE, LABELS = "file", dicom.LABELS
 ENDINGS = (*pixels.ENDINGS, dicom.ENDING)
-NAMED = 20  # files that one message names
+NAMED = 20  # most files that one message names
 OURS = re.compile(r"\d{9,}\.png|labels\.csv(\.neutralised\.json)?")  # what `write` leaves in a folder
 
 
@@ -150,7 +150,7 @@ def read(folder: Path, schema: Schema) -> pd.DataFrame:
             values[name][row] = tags[name]
     if column.window is not None and len(depths) > 1:
         warnings.warn(
-            f"{folder}: some pictures have 8 bits and others 16, and one window is used for all: bring them to one scale",
+            f"{folder}: some pictures have 8 bits and others 16, but one window applies to all: rescale them to the same range",
             stacklevel=2,
         )
     made: dict[str, Any] = {other.name: typed(values[other.name], other) for other in tagged}
@@ -161,7 +161,7 @@ def read(folder: Path, schema: Schema) -> pd.DataFrame:
 
 
 def each(files: Sequence[Path], read: "Callable[[Path], Any]", folder: Path) -> Iterator[Any]:
-    """What `read` gives for each file. Once none is left, or `NAMED` of them cannot be read, raises one `BadInput` that names these."""
+    """What `read` returns for each file that it can read. At the end, or after `NAMED` that it cannot read, one `BadInput` names these."""
     faults: dict[str, list[Path]] = {}
     for file in files:
         try:
@@ -207,7 +207,7 @@ def listed(folder: Path, schema: Schema) -> Listed:
         seen.setdefault(real, row)
         files.append(folder / name)
     if twice:
-        raise BadInput(f"{path}: records {errors.listed(twice, 20)} name the same picture; keep one of them")
+        raise BadInput(f"{path}: records {errors.listed(twice, 20)} name the same picture; keep one record per picture")
     if absent:
         records = f"record{'s' * (len(absent) > 1)} {errors.listed(absent, 20)}"
         raise BadInput(f"{path}: {records}: no such {FILE} in {folder}; add it, or take the line out")
@@ -230,12 +230,12 @@ def pictures(folder: Path) -> list[str]:
 
 
 def unnamed(folder: Path) -> str:
-    """The end of a message about a folder that holds DICOM files whose names do not say so."""
+    """What to add to a message if a folder holds DICOM files whose names do not end in .dcm; otherwise empty."""
     for place, inner, names in os.walk(folder):
         inner[:] = [name for name in inner if not name.startswith((".", "__"))]
         for name in names:
             if not name.lower().endswith(ENDINGS) and not name.startswith(".") and dicom.is_one(Path(place) / name):
-                return f"; it has DICOM files whose names do not end in {dicom.ENDING}: rename them"
+                return f"; there are DICOM files whose names do not end in {dicom.ENDING}: rename them"
     return ""
 
 

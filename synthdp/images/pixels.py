@@ -64,8 +64,8 @@ def windowed(raw: Array, column: Image, where: str) -> Array:
     if column.window is None:
         if raw.dtype != np.uint8:
             raise BadInput(
-                f"{where}: has {raw.dtype} values, not 8 bits; declare window: [low, high] for column {column.name!r}: the numbers in "
-                "the files that become black and white, such as [0, 4095]"
+                f"{where}: has {raw.dtype} values, not 8 bits; declare window: [low, high] for column {column.name!r}: the pixel values "
+                "in the files that become black and white, such as [0, 4095]"
             )
         return raw
     if raw.dtype.kind not in "buif":

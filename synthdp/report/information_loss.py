@@ -25,8 +25,8 @@ VAGUE = 0.2  # above it a bound on a share says nothing, nor does a share with s
 BELOW = re.compile(
     r"(\w+): rows belong to a row of (\w+), .*, of which at most ([0-9]+) count, chosen by their content.*"
 )
-SLOW = 1.15  # epsilon grows by this power where noise falls to a share: by less for a small epsilon
-SMALLEST = 8  # side of pictures that are worth proposing
+SLOW = 1.15  # to divide the noise by x, epsilon grows by at most x to this power, by less if it is small
+SMALLEST = 8  # side, in pixels, of pictures that are worth proposing
 LITTLE = 0.001  # share below which nothing is said of what became "other"
 
 
@@ -164,8 +164,8 @@ class Lost:
     schema; `levels` of the columns whose codes have a tree; `wide` the numeric ones whose noisy counts stand clear of the noise in a
     small part of their declared bounds alone; `hidden` the declared categories that do not stand clear of it; `unlinked` whether
     several records of a unit count, and each synthetic one is drawn by itself; `bare` the tables below visits in which few
-    drawn visits have a row; `drowned` how loud the noise is beside what pictures show, which it is likely to hide from 1 on (0: no
-    pictures, or not known)."""
+    drawn visits have a row; `drowned` how large the noise is relative to what pictures show, which it is likely to hide at 1 or more
+    (0: no pictures, or not known)."""
 
     merged: tuple[Merged, ...] = ()
     alone: tuple[str, ...] = ()
@@ -317,18 +317,18 @@ def sentences(statement: "Statement") -> Iterator[str]:
 
 
 def drowned_pictures(drowned: float, *, units: float, unit: str, epsilon: float, height: int, width: int) -> str:
-    """What noise hides of pictures, and what would help. `drowned` falls as units and, nearly, epsilon grow, and as the square root of a
-    side; so long as they are pictures at all, smaller ones help too."""
+    """That noise is likely to hide what pictures show, and what would help. `drowned` is proportional to 1 / units, nearly to 1 / epsilon,
+    and to the square root of a side, so smaller pictures help too, unless they are too small to show anything."""
     least = f"about {_up(units * drowned):,.0f} {unit}s ({units:,.0f} are declared) or epsilon {_up(epsilon * drowned**SLOW):,g}"
     sides = [math.floor(side / drowned**2) for side in (height, width)]
     smaller = (
-        f", or pictures of {sides[0]} x {sides[1]} (height and width in the schema; resize: fit averages files to that size)"
+        f", or pictures of {sides[0]} x {sides[1]} (height and width in the schema; resize: fit averages pictures to that size)"
         if min(sides) >= SMALLEST
         else ""
     )
     return (
-        f"Noise is likely to hide what the pictures show: synthetic ones look like noise, and a model learns little from them. It would "
-        f"take {least}{smaller}. Fewer categories of the label help a little."
+        f"Noise is likely to hide what the pictures show: synthetic ones look like noise, and a model learns little from them. What "
+        f"would be enough: {least}{smaller}. Fewer categories in the label help a little."
     )
 
 

@@ -440,9 +440,9 @@ def squares(cells: Cells, owner: Whole, count: Whole, apart: Mapping[tuple[str, 
 
 
 def row_squares(codes: Whole, owner: Whole, units: int) -> tuple[Whole, Whole]:
-    """(units,) each: the largest that the squared L2 norm can be of what each unit's rows below records add to a table, if every row counts
-    1 in it. First of a table that holds the rows' own codes, so that rows of different `codes` lie in different cells: the sum of the
-    squared numbers of rows of one code. Then of any other table, where all may lie in one cell. `owner` says whose each row is."""
+    """(units,) each: the largest possible squared L2 norm of what a unit's rows below records add to a table, if every row counts 1. The
+    first is for a table that holds the rows' code. Rows of different `codes` lie in different cells there, so it is the sum over codes of
+    the squared number of rows. The second is for any other table, where all rows may lie in one cell. `owner` is each row's unit."""
     every, size = np.bincount(owner, minlength=units), int(codes.max(initial=0)) + 1
     pairs, number = np.unique(owner.astype(np.int64) * size + codes, return_counts=True)
     alike = np.zeros(units, np.int64)

@@ -123,8 +123,8 @@ class CountedHistories:
         return found
 
     def _weighed(self, cliques: Sequence[tuple[str, ...]], clip: float, rows: str) -> str:
-        """What is counted of the records, with what each weighs, or each of its `rows` in tables with their code and in others:
-        `history_view.weights` of whole numbers, of which roots of floating-point numbers are only where to look."""
+        """What is counted of the records, and the weight of each one, or of each of its `rows` in tables with their code and in others.
+        This is `history_view.weights`, exact in whole numbers: the floating-point root is a first guess, off by one at most."""
         most, wide = (
             history_view.largest(clip, 1 if rows else len(cliques)),
             "hugeint" if self.table.engine == "duckdb" else "numeric",

@@ -32,12 +32,12 @@ class HistoryTables:
     records too, which makes n larger, never less: squares of counts add up to no more than the square of their sum.
 
     Where a column has several codes of a record, they share its weight, rounded down; n takes the number of records for the norm of what a
-    unit adds to such a table. With `rows` the rows of that table below records count. Each table then has a bound of its own, clip, so that
-    all m together have C: a row weighs min(1, clip / n), rounded down in the same way, where n^2 is the sum of the squares of how many rows
-    of each code the unit has, if the table holds the rows' code, since rows of different codes then lie in different cells; in any other
-    table n is the unit's number of rows (`history_view.row_squares`). Where `levels` says from which values of each code on the parts of a
-    number begin, (column, its starts), rows of these have a column more. Without `clip` a unit counts, once, as its first record tells it:
-    sqrt(m).
+    unit adds to such a table. With `rows` the rows of that table below records count. Each table then has its own bound, clip, so all m
+    together have the bound C: a row weighs min(1, clip / n), rounded down in the same way. If the table holds the rows' code, n^2 is the
+    sum over codes of the unit's squared number of rows, since rows of different codes lie in different cells. In any other table, where
+    all may lie in one cell, n is the unit's number of rows (`history_view.row_squares`). Where `levels` says from which values of each code
+    on the parts of a number begin, (column, its starts), rows of these have a column more. Without `clip` a unit counts, once, as its first
+    record tells it: sqrt(m).
     """
 
     additive: ClassVar[bool] = True  # a sum over units

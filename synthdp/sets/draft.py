@@ -50,7 +50,7 @@ WHY = {
     "step": "all values in the file are multiples of it; keep the line if that is how the score is defined",
     "resolution": "or day, hour, minute, second, microsecond",
     "height": "of most pictures; fewer pixels are learned with less noise, and resize: fit averages",
-    "window": "the numbers in the files that become black and white, from the protocol, such as [0, 4095]",
+    "window": "the pixel values in the files that become black and white, from the protocol, such as [0, 4095]",
     "resize": "none refuses other sizes; fit averages or interpolates to this one",
     "reading": "how the file is written; synthetic records are written in the same way",
     "review": "delete this line once the column is right",
@@ -307,8 +307,8 @@ def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str,
         raise BadInput(
             f"{folder}: the names of columns do not tell how the tables are linked: a table's key begins as its name does, such as "
             "visit_id of visit, or FallNr of Fall or faelle, and is called the same in the tables below it. It is enough to rename the "
-            "files, such as the one whose rows have the key FallNr to Fall.csv; in a database, let views have such names, in a schema of "
-            "their own. Tables without a parent are "
+            "files, such as the one whose rows have the key FallNr to Fall.csv; in a database, create views with such names in a "
+            "schema of their own. Tables without a parent are "
             f"{', '.join(roots) or 'none'}. Or write the schema by hand (docs/linked.md)"
         )
     (root,) = roots
@@ -459,9 +459,7 @@ def _why(key: str, kind: str, pictures: "Seen | None") -> str:
     if key == "kind":
         return _tags(pictures) if kind == "image" and pictures is not None else KINDS.get(kind, "")
     if key == "window" and pictures is not None and pictures.tagged:
-        return (
-            "rescaled intensities (CT: Hounsfield) that become black and white, from the protocol, such as [-1000, 400]"
-        )
+        return "rescaled intensities (in CT, Hounsfield units) that become black and white, from the protocol, such as [-1000, 400]"
     if (kind, key) == ("datetime", "bounds"):
         return "or the first and the last possible day, such as [2020-01-01, 2025-12-31]"
     return WHY.get(key, "")

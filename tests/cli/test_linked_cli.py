@@ -580,7 +580,7 @@ def test_a_draft_of_tables_whose_names_tell_no_tree_is_refused(place, capsys):
     said = capsys.readouterr().err
     assert "Tables without a parent are person, visit" in said
     assert "It is enough to rename the files" in said
-    assert "in a database, let views have such names, in a schema of their own" in said
+    assert "in a database, create views with such names in a schema of their own" in said
     assert not (place / "draft.yaml").exists()
 
 

@@ -286,7 +286,7 @@ def test_a_draft_names_the_window_and_the_tags(tmp_path):
     assert high >= values.max()
     assert record_files.read(where, seen)["image"][0].shape == (8, 8)
     assert CANARY not in text + looked
-    assert "rescaled intensities (CT: Hounsfield)" in text
+    assert "rescaled intensities (in CT, Hounsfield units)" in text
 
 
 def test_files_whose_names_do_not_say_that_they_are_dicom_are_told(tmp_path):
@@ -295,7 +295,7 @@ def test_files_whose_names_do_not_say_that_they_are_dicom_are_told(tmp_path):
     (where / "DICOMDIR").write_bytes((where / "IM2").read_bytes())
     (where / "notes.txt").write_text("a note")
     with pytest.warns(
-        UserWarning, match="some files are left out; it has DICOM files whose names do not end in .dcm: rename"
+        UserWarning, match="some files are left out; there are DICOM files whose names do not end in .dcm: rename"
     ):
         assert len(record_files.read(where, schema_of())) == 2
     for name in ("0.dcm", "1.dcm"):

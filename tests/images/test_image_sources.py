@@ -598,7 +598,7 @@ DEEP = Pillow.fromarray(np.arange(24, dtype=np.uint16).reshape(4, 6) * 1000)
     ("content", "image", "says"),
     [
         (bytes_of(GREY.resize((5, 4))), {}, "4 x 5 pixels, but the schema declares 4 x 6; resize: fit"),
-        (bytes_of(DEEP), {}, "the numbers in the files that become black and white, such as [0, 4095]"),
+        (bytes_of(DEEP), {}, "the pixel values in the files that become black and white, such as [0, 4095]"),
         (header_only(6, 4, 16, 2), {}, "16 bits per channel"),
         (header_only(60, 40), {"resize": "fit"}, "cannot be read as PNG or JPEG"),
         (header_only(60_000, 60_000), {}, "60000 x 60000|too many pixels"),
@@ -685,7 +685,7 @@ def test_pictures_of_8_and_16_bits_under_one_window_are_told(tmp_path):
     where = drawn(tmp_path / "ward", "a.png", "b.png")
     DEEP.save(where / "b.png")
     listing(where, "file,finding", "a.png,left", "b.png,right")
-    with pytest.warns(UserWarning, match="some pictures have 8 bits and others 16, and one window is used for all"):
+    with pytest.warns(UserWarning, match="some pictures have 8 bits and others 16, but one window applies to all"):
         record_files.read(where, schema_of(window=[0, 23_000]))
     GREY.save(where / "b.png")
     record_files.read(where, schema_of(window=[0, 200]))

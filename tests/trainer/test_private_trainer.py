@@ -583,7 +583,7 @@ REFUSED = {
     ),
     "no copy": (
         lambda: trainer(nn.Sequential(Kept(4, 3), nn.Tanh(), nn.Linear(3, 2))),
-        "cannot be copied .copy.deepcopy returns layers of the module itself.*leave methods __deepcopy__ out",
+        "cannot be copied .copy.deepcopy returns layers of the module itself.*remove the __deepcopy__ methods",
     ),
     "a script": (lambda: trainer(old(lambda: torch.jit.script(network(4, 2)))), "give the module that was scripted"),
     "compiled": (
@@ -655,9 +655,7 @@ def test_a_fit_beside_other_processes_is_told_to_be_one_of_several(how, monkeypa
     else:
         monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
         monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
-    with pytest.warns(
-        UserWarning, match="one of 2 processes, and each that calls fit makes a fit of its own"
-    ) as caught:
+    with pytest.warns(UserWarning, match="one of 2 processes, and each one that fits makes a fit of its own") as caught:
         trainer(**WHOLE).fit(arrays(), seed=1)
     assert caught[0].filename == __file__
 

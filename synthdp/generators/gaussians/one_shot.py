@@ -4,8 +4,8 @@ earlier answers; the noise of every question is fixed beforehand.
 How far each noisy number is believed follows from its public deviation. Entries of a class's covariance are drawn towards the
 pooled one by empirical Bayes (James & Stein 1961; Efron & Morris 1973): with prior variance theta c_i c_j, where c are the
 pooled variances and theta is the one that all noisy entries together suggest, an entry of deviation s keeps the share
-theta c_i c_j / (theta c_i c_j + s^2) of its distance. Means and moments of pixels are drawn towards zero by the same rule, one
-band of spatial frequencies after another (`Bands`): most of what pictures show is in few of them, and noise is in all alike.
+theta c_i c_j / (theta c_i c_j + s^2) of its distance. Means and moments of pixels are shrunk towards zero by the same rule,
+separately in each band of spatial frequencies (`Bands`): a few bands hold most of what pictures show, and all hold the same noise.
 """
 
 import math
@@ -45,8 +45,8 @@ class Moments:
 
 class Bands:
     """The spatial frequencies of pictures in vectors: a band holds those that round to the same whole number of half waves along the
-    longer side, in every channel. Entries beside the pixels are one band of their own. The cosine transform is orthonormal, so that noise
-    is as it was."""
+    longer side, in every channel. The entries that are not pixels form one more band. The cosine transform is orthonormal, so it does not
+    change the distribution of the noise."""
 
     def __init__(self, vectors: Vectors) -> None:
         picture = vectors.codec.picture
@@ -59,14 +59,14 @@ class Bands:
         self.of: Labels = np.concatenate([found, np.full(beside, found.max(initial=-1) + 1)])
 
     def turned(self, rows: Array, turn: Callable[..., Any] = dctn) -> Array:
-        """Vectors (rows, pixels and more), their pixels as waves, or with `idctn` back again."""
+        """Vectors (rows, width) with their pixels turned into cosine coefficients, or with `idctn` back into pixels."""
         found: Array = rows.copy()
         pictures = rows[:, : self.pixels].reshape(-1, *self.shape)
         found[:, : self.pixels] = turn(pictures, axes=(1, 2), norm="ortho").reshape(-1, self.pixels)
         return found
 
     def mean(self, pixels: Array, deviation: float) -> Array:
-        """Pixels (pixels,) with noise of `deviation`, without most of it."""
+        """Pixels (pixels,) that have noise of `deviation`, with most of that noise taken out."""
         waves, of = self.turned(pixels[None])[0], self.of[: self.pixels]
         size = np.bincount(of).astype(np.float64)
         kept = _kept(np.bincount(of, np.square(waves)).astype(np.float64), size * deviation**2)
@@ -74,8 +74,8 @@ class Bands:
         return found
 
     def moment(self, matrix: Array, deviation: float) -> tuple[Array, float]:
-        """As waves, a symmetric matrix with noise as in `principal`, without most of it; and how many entries with all of their noise
-        have as much as the row that kept most."""
+        """A symmetric matrix with noise as in `principal`, in cosine coefficients and with most of its noise taken out; and how many
+        entries with all their noise would have as much of it as the row that keeps most."""
         turned = self.turned(self.turned(matrix).T)
         bands = np.eye(int(self.of.max()) + 1)[self.of]
         size = np.bincount(self.of).astype(np.float64)
@@ -86,7 +86,7 @@ class Bands:
 
 
 def _kept(energy: Array, noise: Array) -> Array:
-    """The share of its length that a noisy vector keeps, by its squared length and by what noise adds to that on average."""
+    """The share of its length that a noisy vector keeps, given its squared length (`energy`) and what noise adds to that on average."""
     found: Array = np.maximum(0, 1 - noise / np.maximum(energy, 1e-300))
     return found
 
@@ -97,7 +97,7 @@ def principal(moment: Array, count: int, deviation: float, noisy: float | None =
 
     Noise of deviation s on the diagonal and s / sqrt(2) off it (d x d) turns an eigenvalue l into l + d s^2 / (2 l), and the
     vector so far that the matrix has l - d s^2 / (2 l) along it (Capitaine, Donati-Martin & Feral 2009; Benaych-Georges &
-    Nadakuditi 2011, section 3.1); below s sqrt(d / 2) nothing can be found. `noisy` stands for d where noise was taken out.
+    Nadakuditi 2011, section 3.1); below s sqrt(d / 2) nothing can be found. `noisy` replaces d where noise was taken out.
     """
     # All of them, by divide and conquer: LAPACK's routines for a few, evr and evx, fail where many eigenvalues are nearly equal.
     values, vectors = np.linalg.eigh(moment)

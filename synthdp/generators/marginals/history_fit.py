@@ -200,7 +200,7 @@ class HistoryFit:
             lacking, here, precision = np.zeros(len(share)), np.zeros(len(share)), 0.0
             for asked, weights in zip(
                 self.answers, self.weights, strict=False
-            ):  # those about rows come last, and are left out
+            ):  # answers about rows come last and have no weights here
                 if not any(name in clique for clique in asked.tables):
                     continue
                 wanted, deviation = _counts([asked], name)
@@ -272,8 +272,8 @@ class HistoryFit:
         return next(each for each in self.answers if any(clique[-1] == name for clique in each.tables))
 
     def _alike(self, name: str) -> NoisyTables:
-        """The answer of `_asked`; of a column of rows only the tables that hold the rows' code, if there are any, since rows weigh less in
-        others."""
+        """The answer of `_asked`; for a column of rows, only its tables that hold the rows' code, if there are any: rows weigh less in
+        the others."""
         found, below = self._asked(name), self.view.of_row(name)
         tables = (
             {} if below is None else {clique: each for clique, each in found.tables.items() if below.code in clique}
@@ -412,8 +412,8 @@ class HistoryFit:
     def _rows(
         self, asked: NoisyTables, cells: Mapping[str, Whole], below: Below, name: str, cliques: Sequence[Clique]
     ) -> tuple[dict[str, Whole], Array, Array]:
-        """Rows below drawn records, and what they weigh in the tables asked, with their code and without it; if there are very many, evenly
-        spaced ones of them."""
+        """Rows below drawn records, and what each weighs in tables with the rows' code and in those without it; if there are very many,
+        evenly spaced ones of them."""
         names = dict.fromkeys((name, *(each for clique in cliques for each in clique)))
         names |= dict.fromkeys([below.table + SO_FAR] if below.table + LAST in names else [])
         found, record = below.rows(cells, self.view.sizes, [below.code, *below.levels, *names], self.levels, self.owner)

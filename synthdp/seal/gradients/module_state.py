@@ -65,11 +65,14 @@ def copied(module: nn.Module) -> nn.Module:
         found = copy.deepcopy(module)
     except Exception as error:  # of a foreign object; its text could hold what the object holds
         why = f"copy.deepcopy raises {type(error).__name__}"
-        remedy = "locks, open files and tensors that gradients were computed for out of the module"
+        remedy = "leave locks, open files and tensors with a grad_fn out of the module"
     else:
         if not {*map(id, module.modules())} & {*map(id, found.modules())}:
             return found
-        why, remedy = "copy.deepcopy returns layers of the module itself", "methods __deepcopy__ out of its layers"
+        why, remedy = (
+            "copy.deepcopy returns layers of the module itself",
+            "remove the __deepcopy__ methods of its layers",
+        )
     raise BadInput(
-        f"{type(module).__name__} cannot be copied ({why}), so one unit could find what it kept of another: leave {remedy}"
+        f"{type(module).__name__} cannot be copied ({why}), so what it keeps of one unit could reach another: {remedy}"
     )
