@@ -180,7 +180,8 @@ class HistoriesSettings:
             for_levels = tuple(clique for clique in told if of_levels & set(clique))
             for_numbers = tuple(clique for clique in told if clique[-1] in numbers)
             plain = tuple(clique for clique in told if clique not in {*for_levels, *for_numbers})
-            asking = functools.partial(HistoryTables, view, clip=clip, rows=below.table)
+            most = min(self.clip, float(schema.max_records_per_unit * below.places))
+            asking = functools.partial(HistoryTables, view, clip=most, rows=below.table)
             answers.append(NoisyTables.of(data, asking(plain, noises[below.table + ROWS])))
             if numbers:
                 answers.append(NoisyTables.of(data, asking(for_numbers, noises[below.table + NUMBERS])))

@@ -184,8 +184,8 @@ class CountedHistories:
         return held, {"weight": norm}
 
     def _asked(self, clique: tuple[str, ...], weighed: str | None, items: str, rows: str) -> tuple[str, str, str, int]:
-        """Where a clique is counted, the number of its cell there, what a row adds to it, and how many cells there are. `items` has the
-        rows of a record, which share its weight, and so do several codes of it."""
+        """Where a clique is counted, the number of its cell there, what is added to it, and how many cells there are. `items` has the
+        rows of records; several codes of a record share its weight."""
         view, sizes, weight = self.view, self.view.sizes, "1"
         where = f"{self.units} AS h"
         if weighed is not None:
