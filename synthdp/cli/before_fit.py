@@ -251,6 +251,7 @@ def plan(config: Config) -> None:
 
 def split(config: Config) -> None:
     """Part a table into records to fit and records to hold out, unit by unit."""
+    from synthdp.sets import record_files
     from synthdp.sets.split import HELD_OUT, TRAIN, side_of, split_linked
     from synthdp.sets.split import split as parted
 
@@ -289,10 +290,19 @@ def split(config: Config) -> None:
         f"split      {whose}, about {options.share:.0%} held out by a keyed hash; key= splits a later export in the same way"
     )
     described, copied = Path(options.schema), True
+    meant = schema if schema.image is None else record_files.as_written(schema)
+    applied = meant != schema  # window and size of pictures
     if isinstance(schema.units, int):
+        meant = replace(meant, units=max(1, round(schema.units * (1 - options.share))))
+    if meant != schema:
         described = described.with_name(f"{described.stem}_{TRAIN}{described.suffix}")
-        left = max(1, round(schema.units * (1 - options.share)))
-        copied, said = _copied(Path(options.schema), schema, described, left)
+        copied, said = _copied(Path(options.schema), schema, described, meant)
+    if applied:
+        print(
+            f"pictures   in the parts they have their window and size already, and {options.schema} would apply them again: for fit and "
+            f"evaluate, {said}"
+        )
+    if isinstance(schema.units, int):
         print(
             f"units      {options.schema} declares {schema.units:,} units, a number meant for the whole table. A fit plans its "
             f"tables by the declared number: {said}"
@@ -318,12 +328,15 @@ def split(config: Config) -> None:
     )
 
 
-def _copied(path: Path, schema: "Schema", copy: Path, units: int) -> tuple[bool, str]:
-    """Copy a schema's file, with this number of units and with the log of earlier looks at records. A file that is already there stays as
-    it is. Returns whether the copy can be fitted by, and what the command says about it."""
+def _copied(path: Path, schema: "Schema", copy: Path, meant: "Schema") -> tuple[bool, str]:
+    """Copy a schema's file as `meant`, another number of units or pictures as they were written, with the log of earlier looks at records.
+    A file that is already there stays as it is. Returns whether the copy can be fitted by, and what the command says about it."""
     from synthdp.schema.yamlfile import read_text
 
-    meant = replace(schema, units=units)
+    changes = [f"units: {meant.units}"] * (meant.units != schema.units)
+    if meant.columns != schema.columns:
+        changes.append("without window and resize")
+    told = " and ".join(changes)
     try:
         looks.carry(path, schema, copy, meant)
     except (OSError, BadInput):
@@ -332,14 +345,20 @@ def _copied(path: Path, schema: "Schema", copy: Path, units: int) -> tuple[bool,
             f"edited after a look at records; put {looks.log_of(path)} right, and split again"
         )
     with suppress(OSError, BadInput):
-        text, times = UNITS.subn(f"units: {units}", read_text(path))
-        if times == 1 and not copy.exists():
+        text, times = UNITS.subn(f"units: {meant.units}", read_text(path))
+        if meant.columns != schema.columns and not copy.exists():
+            meant.save(copy)
+        elif times == 1 and not copy.exists():
             atomic.write(copy, text)
         if looks.digest(Schema.load(copy)) == looks.digest(meant):
-            return True, f"{copy} is a copy with units: {units}. Use it for the fit, and make any further changes there"
+            return True, f"{copy} is a copy {_with(told)}. Use it for the fit, and make any further changes there"
     if copy.exists():
-        return False, f"{copy} is there already, and is not {path} with units: {units}: correct it, or write a new one"
-    return False, f"copy the schema to {copy}, and write units: {units} there, before the fit"
+        return False, f"{copy} is there already, and is not {path} {_with(told)}: correct it, or write a new one"
+    return False, f"copy the schema to {copy}, and write {told} there, before the fit"
+
+
+def _with(changes: str) -> str:
+    return changes if changes.startswith("without") else f"with {changes}"
 
 
 def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]:

@@ -113,6 +113,7 @@ def _numbers(texts: Series) -> Series:
 FILE, LABELS = "file", dicom.LABELS
 ENDINGS = (*pixels.ENDINGS, dicom.ENDING)
 NAMED = 20  # most files that one message names
+MOST_GREY = 255  # of 8 bits
 OURS = re.compile(r"\d{9,}\.png|labels\.csv(\.neutralised\.json)?")  # what `write` leaves in a folder
 
 
@@ -151,6 +152,12 @@ def read(folder: Path, schema: Schema) -> pd.DataFrame:
     if column.window is not None and len(depths) > 1:
         warnings.warn(
             f"{folder}: some pictures have 8 bits and others 16, but one window applies to all: rescale them to the same range",
+            stacklevel=2,
+        )
+    if column.window is not None and depths == {False} and column.window[1] > MOST_GREY:
+        warnings.warn(
+            f"{folder}: the pictures have 8 bits, so no value is above {MOST_GREY}, but the window ends at {column.window[1]:g}: they "
+            "become darker than they are. Leave window out, or declare one within 8 bits",
             stacklevel=2,
         )
     made: dict[str, Any] = {other.name: typed(values[other.name], other) for other in tagged}

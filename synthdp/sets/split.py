@@ -43,7 +43,8 @@ def split(path_or_url: Path | str, schema: Schema, *, share: float, out: Path, k
     of a unit go to the same one, a record without `unit:` by its place. Linked tables become two folders with files of the same names.
 
     `share`, within (0, 1), is the expected part of units that are held out. `key` is a file of 32 secret bytes, made where it is not
-    there: with the same key a unit lies on the same side of every export. Raises `BadInput` for what cannot be read, or a table
+    there: with the same key a unit lies on the same side of every export. Pictures are written with their window and size applied: read the
+    parts by `record_files.as_written(schema)`. Raises `BadInput` for what cannot be read, or a table
     without the unit column.
     """
     side = side_of(share, key)

@@ -309,3 +309,24 @@ def test_a_fit_of_pictures_says_what_comes_next(files, capsys):
     assert said.splitlines()[-1] == (
         f"next       synthdp sample release={files / 'run' / 'release'} rows=60 out=synthetic.npz"
     )
+
+
+def test_the_parts_of_a_split_are_not_windowed_again(tmp_path, capsys):
+    """A fit with the schema of the raw pictures applied their window to the parts once more."""
+    raw = np.random.default_rng(3).integers(0, 1000, (40, 6, 6)).astype(np.uint16)
+    np.savez(tmp_path / "raw.npz", image=raw, finding=np.array(["left", "right"] * 20))
+    image = {"kind": "image", "height": 6, "width": 6, "window": [100, 900]}
+    columns = {"image": image, "finding": {"kind": "categorical", "categories": ["left", "right"]}}
+    schema = Schema.from_dict({"columns": columns, "units": 40, "declared_by": "us"})
+    schema.save(tmp_path / "schema.yaml")
+    assert (
+        run(["split", f"path={tmp_path / 'raw.npz'}", f"schema={tmp_path / 'schema.yaml'}", f"out={tmp_path / 'p'}"])
+        == 0
+    )
+    said, copy = capsys.readouterr().out, tmp_path / "schema_train.yaml"
+    assert f"would apply them again: for fit and evaluate, {copy} is a copy with units: 32 and without window" in said
+    parts = [record_files.read(tmp_path / "p" / f"{part}.npz", Schema.load(copy)) for part in ("train", "held_out")]
+    whole = record_files.read(tmp_path / "raw.npz", schema)
+    shown = [sorted(each.tobytes() for each in frame["image"]) for frame in (whole, pd.concat(parts))]
+    assert shown[0] == shown[1]
+    assert f"data.schema={copy}" in said.splitlines()[-1]
