@@ -125,10 +125,8 @@ class CountedHistories:
     def _weighed(self, cliques: Sequence[tuple[str, ...]], clip: float, rows: str) -> str:
         """What is counted of the records, and the weight of each one, or of each of its `rows` in tables with their code and in others.
         This is `history_view.weights`, exact in whole numbers: the floating-point root is a first guess, off by one at most."""
-        most, wide = (
-            history_view.largest(clip, 1 if rows else len(cliques)),
-            "hugeint" if self.table.engine == "duckdb" else "numeric",
-        )
+        most = history_view.largest(clip, 1 if rows else len(cliques))
+        wide = "hugeint" if self.table.engine == "duckdb" else "numeric"
         held, squared = self._rows_squared(rows) if rows else self._squared(cliques)
         columns = dict.fromkeys(
             name
@@ -160,10 +158,8 @@ class CountedHistories:
         joined = f"{self.records} AS a JOIN {self.below[rows]} AS b ON b.rid = a.rid"
         alike = f"SELECT a.whose, count(*) AS n FROM {joined} GROUP BY a.whose, b.{code}"
         each = f"SELECT whose, sum(n * n) AS alike, sum(n) * sum(n) AS every FROM ({alike}) AS s GROUP BY whose"
-        return f"{self.records} AS h JOIN ({each}) AS r ON r.whose = h.whose", {
-            "weight": "r.every",
-            "by_code": "r.alike",
-        }
+        held = f"{self.records} AS h JOIN ({each}) AS r ON r.whose = h.whose"
+        return held, {"weight": "r.every", "by_code": "r.alike"}
 
     def _squared(self, cliques: Sequence[tuple[str, ...]]) -> tuple[str, dict[str, str]]:
         """The records, and `history_view.squares` of their units."""

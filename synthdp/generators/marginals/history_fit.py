@@ -198,9 +198,8 @@ class HistoryFit:
             if name not in cells:
                 continue
             lacking, here, precision = np.zeros(len(share)), np.zeros(len(share)), 0.0
-            for asked, weights in zip(
-                self.answers, self.weights, strict=False
-            ):  # answers about rows come last and have no weights here
+            of_records = [each for each in self.answers if not each.rows]
+            for asked, weights in zip(of_records, self.weights, strict=True):
                 if not any(name in clique for clique in asked.tables):
                     continue
                 wanted, deviation = _counts([asked], name)
