@@ -57,9 +57,7 @@ class Release:
     _tables: "Mapping[str, pd.DataFrame] | None" = dataclasses.field(default=None, compare=False)
 
     def __repr__(self) -> str:
-        said = self.statement
-        promise = f"epsilon {said.epsilon:.4g} at delta {said.delta:g} per {said.unit}"
-        return f"Release({self.generator.name}: {promise}, {len(said.columns)} columns{', rehearsal' * said.rehearsal})"
+        return repr(self.statement).replace("Statement", "Release", 1)
 
     def _repr_html_(self) -> str:
         """For notebooks: the guarantee, and the columns."""

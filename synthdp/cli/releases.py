@@ -1,6 +1,7 @@
 """Commands on the folder of a release: `verify` checks it, `report` writes its statement as a page, `keygen` and `sign` bind it."""
 
 import os
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,11 +22,16 @@ def verify(config: Config) -> None:
     found = verified(options.release, options.public)
     print(f"release    {found.folder} (format {found.format})")
     print(f"binding    {found.binding}")
-    for name, text in found.checked.items():
-        print(f"checked    {name}: matches {text}")
+    print(f"guarantee  {found.promise}, worked out again from the events of the ledger")
+    print(f"checked    {len(found.checked)} facts match what they follow from:")
+    _indented(", ".join(found.checked))
+    print("claimed    there is only the releaser's word for")
     for name, text in found.claimed.items():
-        print(f"claimed    {name}: {text}")
-    print(f"guarantee  {found.promise}; for what is claimed, there is only the releaser's word")
+        _indented(f"{name}: {text}")
+
+
+def _indented(text: str) -> None:
+    print(textwrap.fill(text, 110, initial_indent=" " * 11, subsequent_indent=" " * 11, break_long_words=False))
 
 
 def report(config: Config) -> None:

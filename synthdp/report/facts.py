@@ -85,6 +85,7 @@ class Fact:
     claimed: str = ""
     holds: Callable[[Held], bool | None] | None = None
     costly: bool = False  # takes the accountants seconds
+    optional: bool = False  # claimed only where the statement has it
 
 
 def check(held: Held, *, costly: bool) -> tuple[dict[str, str], dict[str, str]]:
@@ -103,7 +104,8 @@ def check(held: Held, *, costly: bool) -> tuple[dict[str, str], dict[str, str]]:
             raise BadInput(f"{held.folder}: the statement's field {fact.name} does not match {fact.checked}; {ALTERED}")
         if answer:
             checked[fact.name] = fact.checked
-        if fact.claimed or answer is None:
+        there = not fact.optional or bool(getattr(held.statement, fact.name))
+        if (fact.claimed and there) or answer is None:
             claimed[fact.name] = fact.claimed or "written by another version of synthdp, so it cannot be checked here"
     known = {fact.name for fact in FACTS}
     others = (f"declared.{name}" for name in held.statement.declared)
@@ -393,8 +395,9 @@ FACTS = (
     Fact(
         name="fitness",
         checked="the schema's columns and codes, the noise in the ledger and the confidence of every such figure",
-        claimed="the figures of fitness, if there are any",
+        claimed="the figures of fitness",
         holds=_fitness,
+        optional=True,
     ),
     Fact(
         name="counted",
@@ -411,7 +414,8 @@ FACTS = (
     Fact(
         name="answers",
         checked="the folder, which has noisy tables or has none",
-        claimed="the cells and noisy counts in the tables, if there are any",
+        claimed="the cells and noisy counts in the tables",
         holds=lambda held: held.statement.answers == held.tables,
+        optional=True,
     ),
 )

@@ -97,6 +97,10 @@ class Verified:
     checked: Mapping[str, str]
     claimed: Mapping[str, str]
 
+    def __repr__(self) -> str:
+        facts = f"{len(self.checked)} facts checked, {len(self.claimed)} only claimed"
+        return f"Verified({self.folder}: {self.promise}; {facts}; {self.binding})"
+
     @property
     def promise(self) -> str:
         """The guarantee in a line."""

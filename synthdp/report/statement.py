@@ -115,6 +115,10 @@ class Statement:
         """Epsilon from the events alone, by the accountant that the statement names."""
         return accounting.epsilon(self.events, self.delta, self.accountant)
 
+    def __repr__(self) -> str:
+        promise = f"epsilon {self.epsilon:.4g} at delta {self.delta:g} per {self.unit}"
+        return f"Statement({self.generator}: {promise}, {len(self.columns)} columns{', rehearsal' * self.rehearsal})"
+
     def _repr_html_(self) -> str:
         """For notebooks: the guarantee in a few rows."""
         rows = {

@@ -355,6 +355,11 @@ class Schema:
         """By the name of each column, those left out among them, what is declared or bought of it, JSON-able."""
         return {column.name: facts_of(column) for column in (*self.columns, *self.ignored)}
 
+    def __repr__(self) -> str:
+        tables = f"{len(self.tables)} tables with " if self.tables else ""
+        unit = f", per {self.unit}" if self.unit else ""
+        return f"Schema({self.name + ': ' if self.name else ''}{tables}{len(self.facts())} columns{unit})"
+
     def _repr_html_(self) -> str:
         """For notebooks: a row for each column, with its facts."""
         rows = []

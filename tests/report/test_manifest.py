@@ -295,8 +295,14 @@ def test_on_the_command_line(folder, tmp_path, capsys, monkeypatch):
     said = capsys.readouterr().out
     name = signature.signer(folder)
     assert f"signed by {name}" in said
-    for line in ("checked    epsilon: ", "checked    columns: ", "claimed    account: ", "claimed    rehearsal: "):
-        assert line in said
+    assert "facts match what they follow from" in said
+    checked, claimed = said.split("claimed  ")
+    assert " epsilon," in checked
+    assert " columns," in checked
+    for line in (" account: ", " rehearsal: "):
+        assert line in claimed
+    assert "fitness" in checked
+    assert "fitness" not in claimed, "there are no figures of fitness to claim"
     assert run(["report", f"release={folder}", f"public={keys / 'public.pem'}", f"out={tmp_path / 'page'}"]) == 0
     page = (tmp_path / "page" / "statement.html").read_text(encoding="utf-8")
     assert f"Signed by {name}" in page

@@ -9,7 +9,7 @@ import pytest
 from clinic import make_frame, make_schema, reseal
 
 from synthdp import BadInput, Budget, Synthesizer
-from synthdp.api import load
+from synthdp.api import load, verify
 from synthdp.cli import run
 from synthdp.report import manifest
 from synthdp.testing.made_up import picture_schema
@@ -146,6 +146,21 @@ def test_a_synthesizer_takes_the_path_of_a_schema(tmp_path):
         assert Synthesizer(schema=path, budget=budget).schema == make_schema()
     with pytest.raises(BadInput, match=r"nothing\.yaml"):
         Synthesizer(schema=tmp_path / "nothing.yaml", budget=budget)
+
+
+def test_what_python_prints_is_one_line_that_says_what_counts(release, tmp_path):
+    promise = "independent: epsilon 0.99"
+    assert repr(release.statement).startswith(f"Statement({promise}")
+    assert repr(release).startswith(f"Release({promise}")
+    assert repr(release).endswith("rehearsal)")
+    assert repr(make_schema(name="clinic", unit="patient", max_records_per_unit=2)).startswith("Schema(clinic: ")
+    assert repr(make_schema(name="clinic", unit="patient", max_records_per_unit=2)).endswith(" columns, per patient)")
+    synthesizer = Synthesizer("independent", schema=make_schema(), budget=Budget(1.0, 1e-5))
+    assert repr(make_schema()) in repr(synthesizer)
+    found = verify(release.save(tmp_path / "release"))
+    assert f"{len(found.checked)} facts checked, {len(found.claimed)} only claimed" in repr(found)
+    for each in (release, release.statement, release.schema, synthesizer, found):
+        assert len(repr(each)) < 600
 
 
 def test_notebooks_show_a_release_with_its_guarantee_and_columns(release):
