@@ -159,7 +159,7 @@ def main() -> None:
         "years": "[1999-01-01, 2009-01-31]",
         "max_rows: 10": "max_rows: 5",
         "bounds: [0, 365]": "bounds: [1, 14]",
-        "bins: [1, 2, 3, 5, 8, 15, 31, 91]": "bins: [2, 3, 4, 5, 6, 7, 8, 9, 10, 12]",
+        "bins: [1, 2, 3, 4, 5, 6, 7, 8, 11, 15, 22, 31, 91]": "bins: [2, 3, 4, 5, 6, 7, 8, 9, 10, 12]",
     }
     schema = schema_of(folder, folder / "cdm", "recipes/diabetes130_omop.py", answered)
     look = lambda out: found(out, folder / "vocabulary", CONCEPTS, EVER)  # noqa: E731

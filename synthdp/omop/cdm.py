@@ -22,6 +22,7 @@ PERSON, VISIT, DEATH, PERIOD = "person", "visit_occurrence", "death", "observati
 BELOW = ("condition_occurrence", "procedure_occurrence", "drug_exposure", "measurement")
 RECORDS = (PERSON, PERIOD, VISIT, *BELOW, DEATH)  # of people; written, and read but for the periods, which are derived
 BIRTH, DEATH_DATE, DAYS = "birth_datetime", "death_date", "visit_days"
+STAYS = [1, 2, 3, 4, 5, 6, 7, 8, 11, 15, 22, 31, 91]  # bins of days: each of the first week, in which most stays end
 START = {
     VISIT: "visit_start_date",
     "condition_occurrence": "condition_start_date",

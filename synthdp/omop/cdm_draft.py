@@ -140,7 +140,7 @@ def _visits() -> Iterator[str]:
     yield f"      {cdm.DAYS}:  # no field of the CDM: whole days from visit_start_date to visit_end_date"
     yield "        kind: integer"
     yield "        bounds: [0, 365]  # question: how long may a visit last?"
-    yield "        bins: [1, 2, 3, 5, 8, 15, 31, 91]"
+    yield f"        bins: {cdm.STAYS}"
     yield "        review: true"
 
 

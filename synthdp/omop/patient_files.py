@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from synthdp.errors import BadInput
+from synthdp.omop.cdm import STAYS
 from synthdp.omop.cdm_store import Cdm
 from synthdp.omop.cdm_tables import days_between, framed, numbers
 from synthdp.schema import cells
@@ -53,7 +54,7 @@ def _mimic(file: str, codes: str, **called: str) -> File:
 
 
 YEARS, SHIFTED = "[2014-01-01, 2025-12-31]", "[2100-01-01, 2220-12-31]"
-STAY = "{kind: integer, bounds: [0, 365], bins: [1, 2, 3, 5, 8, 15, 31, 91], review: true}  # question: how long may a visit last?"
+STAY = f"{{kind: integer, bounds: [0, 365], bins: {STAYS}, review: true}}  # question: how long may a visit last?"
 FORMATS: dict[str, dict[str, File]] = {
     "synthea": {
         PERSON: File(

@@ -15,6 +15,8 @@ are large and cancel each other. So tables are first made to agree on that (Hay 
 still contradict unless it is more than noise explains, and estimates how large the parameters of each table are (MacKay 1992), so that
 a table that tells nothing adds hardly any noise.
 
+Where codes have no order but another column has one, such as diagnoses along age, each code has a trend along it: see `trends`.
+
 What mostly stays, such as an insurance or a chronic diagnosis, has one parameter for being as before, which all those cells tell together.
 """
 
@@ -27,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.generators.marginals.staying import LEAST_CHANCE, LEAST_TOLD, Stay, as_before
+from synthdp.generators.marginals.trends import Along, Trends
 from synthdp.schema.history_view import cell
 from synthdp.schema.number_levels import LEVEL
 from synthdp.schema.rows_below import PREVIOUS
@@ -207,6 +210,7 @@ def fit(
     before: str = "",
     gains: Mapping[str, Array] | None = None,
     spreads: dict[Clique, float] | None = None,
+    along: Along | None = None,
 ) -> Conditional:
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
@@ -218,7 +222,7 @@ def fit(
     `before` alone tells the parameter for being as before, which is 0 or more. `gains` are given ones of other columns.
 
     With `spreads` the fit is by least squares, without a parameter for being as before. They hold the spread of each clique's parameters
-    that an earlier fit estimated; this fit puts its own there.
+    that an earlier fit estimated; this fit puts its own there. Codes have trends `along` the columns there (see `trends`).
     """
     from scipy.optimize import Bounds, minimize
 
@@ -274,6 +278,9 @@ def fit(
         penalty, slope_penalty = np.broadcast_to(1 / each**2, told.shape), 1 / variance
         slope_told = lines.sums(told @ lines.v**2, 2)
         del logits, chances
+    trends = Trends.of(along, cliques, lengths, mass, told, noise)
+    trend = trends.within(theta)
+    theta = theta - trends.basis @ trend
     scale = 1 / np.sqrt(penalty + 3 * told)  # 3: a row lies in a cell of every table, which share what they tell
     slope_scale = 1 / np.sqrt(slope_penalty + 3 * slope_told)
 
@@ -281,9 +288,12 @@ def fit(
         own, bend, same = (
             scaled[:size].reshape(shape) * scale,
             scaled[size:end] * slope_scale,
-            scaled[end:] * stay.scale,
+            scaled[end:last] * stay.scale,
         )
-        changes = own + lines.changes(bend) if len(bend) else own
+        changes, bent = own + lines.changes(bend) if len(bend) else own, scaled[last:].reshape(trend.shape)
+        if len(bent):
+            bent = bent * trends.scale
+            changes = changes + trends.basis @ bent
         logits = base + rows @ changes if offset is None else base + rows @ changes + offset
         stay.add(logits, same)
         shares, sums, most = _exponentials(logits)
@@ -292,18 +302,25 @@ def fit(
             value, pull = float(weights @ (np.log(sums) + most)[:, 0]), chances
         else:
             value, pull = squares.sum_and_gradient(chances)
-        value -= (own * target).sum() + bend @ slope_target + same @ stay.target
+        value -= (own * target).sum() + bend @ slope_target + same @ stay.target + (bent * trend_target).sum()
         value += ((penalty * own**2).sum() + slope_penalty @ bend**2 + stay.penalty @ same**2) / 2
+        value += (trends.penalty * bent**2).sum() / 2
         pulled = columns @ pull
-        along = lines.sums(pulled @ lines.v) - slope_target + slope_penalty * bend
+        of_slopes = lines.sums(pulled @ lines.v) - slope_target + slope_penalty * bend
         staying = stay.sums(pull) - stay.target + stay.penalty * same
         slope_of_own = (pulled - target + penalty * own) * scale
-        return float(value), np.concatenate([slope_of_own.ravel(), along * slope_scale, staying * stay.scale])
+        bending = (trends.basis.T @ pulled - trend_target + trends.penalty * bent) * trends.scale
+        return float(value), np.concatenate(
+            [slope_of_own.ravel(), of_slopes * slope_scale, staying * stay.scale, bending.ravel()]
+        )
 
-    end = size + lines.count
+    end, trend_target = size + lines.count, trends.basis.T @ target
+    last = end + stay.count
     options = {"maxiter": iterations, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-3}
-    first = np.concatenate([(theta / scale).ravel(), slope / slope_scale, stays / stay.scale])
-    least = np.repeat([-np.inf, 0.0], [end, stay.count])
+    first = np.concatenate(
+        [(theta / scale).ravel(), slope / slope_scale, stays / stay.scale, (trend / trends.scale).ravel()]
+    )
+    least = np.repeat([-np.inf, 0.0, -np.inf], [end, stay.count, trend.size])
     bounds = Bounds(least, np.inf) if stay.count else None
     found = minimize(objective, first, jac=True, method="L-BFGS-B", options=options, bounds=bounds).x
     theta, slope = found[:size].reshape(shape) * scale, found[size:end] * slope_scale
@@ -317,6 +334,12 @@ def fit(
         shares = slope_told / (slope_told + slope_penalty)
         slopes.found.update({(name, clique): (slope[part], shares[part]) for clique, part in lines.parts.items()})
     theta += lines.changes(slope)
+    if along is not None and trend.size:
+        trend = found[last:].reshape(trend.shape) * trends.scale
+        theta += trends.basis @ trend
+        sums, sure = (trend**2).sum(1), (trends.told / (trends.told + trends.penalty)).sum(1)
+        estimated = np.sqrt((sums + ASSUMED * along.spread**2) / (sure + ASSUMED))
+        along.found.update(zip(trends.keys, np.clip(estimated, LEAST_SPREAD, MOST_SPREAD).tolist(), strict=True))
     if not stay.count:
         return Conditional(base, tuple(cliques), theta, gains or {})
     found_gains = {before: float(found[end] * stay.scale[0]) * stay.gains, **(gains or {})}

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from synthdp.generators import Progress
 from synthdp.generators.marginals import mixed_model_fit, number_shapes
-from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, draw, fit, halfway
+from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, draw, fit, halfway, softmax
 from synthdp.generators.marginals.history_model import MOST_UNITS, HistoryModel
 from synthdp.generators.marginals.history_times import LEAST_SHARE, Spans, adjust_shares, first_offsets, gap_offsets
 from synthdp.generators.marginals.staying import LEAST_CHANCE, repeats
+from synthdp.generators.marginals.trends import Along
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Continuous, Datetime, Integer, Ordinal
@@ -50,6 +51,9 @@ Clique = tuple[str, ...]
 Tables = dict[Clique, Array]
 CHANCES = 6_000_000  # of codes of rows below visits that a fit looks at; if there are more, it takes some of the rows
 BY_CODE = 4.0  # times `spread`: what codes and numbers of a visit's rows tell of them; tried on a made-up hospital
+OF_ROWS = 2.0  # times `spread`: what all else tells of these rows; tried on random hospitals
+ADJUSTED = 3  # how often the shares of codes are adjusted at the end
+ADJUSTMENT, CHANCE_ROWS = 0.8, 2.0  # how far each time; drawn rows of a code that chance may add or take away
 SETTLED = 4  # how often each later round fits days and gaps in turns at its start, and the target at its end
 LEAST_DEVIATION = 1e-3  # of tables without noise, in which only rounding is left
 STEPS = 1000  # of progress
@@ -113,6 +117,7 @@ class HistoryFit:
     progress: Progress
     variances: dict[str, dict[int, Array]] = field(default_factory=dict)
     spreads: dict[str, dict[Clique, float]] = field(default_factory=dict)
+    trends: dict[str, Along] = field(default_factory=dict)
 
     def units(self, asked: NoisyTables, rng: np.random.Generator) -> None:
         """Fit the conditionals of a unit's columns, each given those before it, and draw units from them."""
@@ -154,6 +159,9 @@ class HistoryFit:
             if drawing:
                 cells, weights = self._draw(rng)
             work = work or sum(self._work(*each) for each in schedule)  # once it is known how many records are drawn
+            if turn == self.rounds:
+                self._adjust_codes(cells)
+                continue
             before = model.of_record[name]
             found = self._conditional(name, cells, weights, before)
             model.of_record[name] = halfway(before, found) if turn > 0 and name in view.own else found
@@ -169,11 +177,15 @@ class HistoryFit:
             for place, name in enumerate(view.drawn):
                 times = SETTLED if turn and name == view.target else 1
                 yield from [(turn, name, turn == 0 or place == 0 or name == view.target)] * times
+        if view.below:
+            yield from [(self.rounds, view.below[0].code, True)] * ADJUSTED
 
     def _work(self, turn: int, name: str, drawing: bool) -> float:
         """About how long a part of the schedule takes, in nanoseconds on one machine. Only the ratios matter: they make progress even."""
         rows, cliques, sizes = len(self.owner), self.cliques[name], self.view.sizes
         drawn = DRAW * (rows + FEW) * len(self.view.drawn) if drawing else 0.0
+        if turn == self.rounds:
+            return drawn
         if mixed_model_fit.suits(cliques, sizes, sizes[name]):
             return drawn + mixed_model_fit.work(rows, cliques, sizes, sizes[name], again=turn > 0)
         return drawn + self.iterations * rows * len(cliques) * sizes[name]
@@ -209,6 +221,19 @@ class HistoryFit:
                 here += clear * np.bincount(cells[name][moved], weights[moved], len(share))
                 precision += clear
             adjust_shares(share, lacking / precision, here / precision, 1 / math.sqrt(precision))
+
+    def _adjust_codes(self, cells: Mapping[str, Whole]) -> None:
+        """Change how common each code of a row is, so that drawn rows have the shares that the tables say. Each fit has these shares over
+        the rows that were drawn before it; but what a row's code depends on, such as the codes before it, is drawn anew."""
+        for below in self.view.below:
+            name, size = below.code, self.view.sizes[below.code]
+            rows, weights, _ = self._rows(self._asked(name), cells, below, name, ())
+            every = len(rows[name])
+            held = np.bincount(rows[name], weights * every / max(float(weights.sum()), LEAST_SHARE), size)
+            wanted = every * softmax(self.alone[name][None, :])[0]
+            change = ADJUSTMENT * np.log((wanted + CHANCE_ROWS) / (held + CHANCE_ROWS))
+            found = self.model.of_record[name]
+            self.model.of_record[name] = replace(found, margin=found.margin + change)
 
     @cached_property
     def ordered(self) -> dict[str, tuple[int, int]]:
@@ -453,6 +478,8 @@ class HistoryFit:
             )
         strong = [(each,) for below in self.view.below for each in (below.code, below.table + ROWS, below.table + LAST)]
         before = "" if name in (FIRST, GAP, ALIKE, *self.view.alike) else PREVIOUS + name
+        of_code = any(name == each.code for each in self.view.below)
+        along = {each: self.ordered[each] for each in self.view.unit if each in self.ordered}
         likelihood = below or name in (FIRST, GAP) or (before,) in cliques or not any(deviations)
         return fit(
             cells,
@@ -463,7 +490,9 @@ class HistoryFit:
             deviations,
             alone,
             spread=[
-                self.spread * BY_CODE if below and (clique in strong or name in self.levels) else self.spread
+                self.spread * (BY_CODE if clique in strong or name in self.levels else OF_ROWS)
+                if below
+                else self.spread
                 for clique in cliques
             ],
             iterations=self.iterations,
@@ -475,6 +504,7 @@ class HistoryFit:
             gains=gains,
             # On made-up clinics, least squares told what stays, first records and gaps less well.
             spreads=None if likelihood else self.spreads.setdefault(name, {}),
+            along=self.trends.setdefault(name, Along(along, self.spread)) if of_code else None,
         )
 
 
