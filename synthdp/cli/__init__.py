@@ -75,20 +75,20 @@ def run(arguments: Sequence[str]) -> int:
         arguments = [*arguments[1:], "--help"]
     warnings.showwarning = _show_warning
     if not arguments or arguments[0] in ("-h", "--help", "help", "-V", "--version"):
-        return _ended("", [*arguments])
+        return _ended(lambda: _about(arguments))
     try:
         words, streams = _messages_of(arguments[0], arguments[1:])
         with streams:
-            return _ended(arguments[0], words)
+            return _ended(lambda: _run(arguments[0], words))
     except BadInput as error:
         return _refuse(error)
 
 
-def _ended(command: str, words: list[str]) -> int:
+def _ended(command: Callable[[], int]) -> int:
     """The exit status of a command; why it ended early is said."""
     try:
         with asked_to_end():
-            status = _run(command, words) if command else _about(words)
+            status = command()
             sys.stdout.flush()
             return status
     except BadInput as error:
@@ -136,9 +136,9 @@ def overview() -> str:
     )
 
 
-def _about(words: list[str]) -> int:
+def _about(words: Sequence[str]) -> int:
     """What is asked of the program itself, or nothing at all."""
-    print(f"synthdp {synthdp.__version__}" if words[:1] in (["-V"], ["--version"]) else overview())
+    print(f"synthdp {synthdp.__version__}" if words and words[0] in ("-V", "--version") else overview())
     return 0 if words else BAD_INPUT
 
 
