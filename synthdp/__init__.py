@@ -51,6 +51,11 @@ _HOMES = {
 }
 
 
+def __dir__() -> list[str]:
+    # What a notebook completes after `synthdp.`: lazy names are not among the module's own.
+    return sorted({*globals(), *_HOMES})
+
+
 def __getattr__(name: str) -> Any:
     # Lazy, so that `import synthdp` and `synthdp --help` do not wait for pandas and torch.
     if name not in _HOMES:

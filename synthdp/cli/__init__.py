@@ -71,26 +71,24 @@ LONG, LONGEST = 1_000, 10_000  # characters of a word and of a line that are sho
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return the exit status."""
-    if not arguments or arguments[0] in ("-h", "--help", "help"):
-        print(overview())
-        return 0 if arguments else BAD_INPUT
-    if arguments[0] in ("-V", "--version"):
-        print(f"synthdp {synthdp.__version__}")
-        return 0
+    if arguments[:1] == ["help"] and len(arguments) > 1:
+        arguments = [*arguments[1:], "--help"]
     warnings.showwarning = _show_warning
+    if not arguments or arguments[0] in ("-h", "--help", "help", "-V", "--version"):
+        return _ended(lambda: _about(arguments))
     try:
         words, streams = _messages_of(arguments[0], arguments[1:])
         with streams:
-            return _ended(arguments[0], words)
+            return _ended(lambda: _run(arguments[0], words))
     except BadInput as error:
         return _refuse(error)
 
 
-def _ended(command: str, words: list[str]) -> int:
+def _ended(command: Callable[[], int]) -> int:
     """The exit status of a command; why it ended early is said."""
     try:
         with asked_to_end():
-            status = _run(command, words)
+            status = command()
             sys.stdout.flush()
             return status
     except BadInput as error:
@@ -138,6 +136,12 @@ def overview() -> str:
     )
 
 
+def _about(words: Sequence[str]) -> int:
+    """What is asked of the program itself, or nothing at all."""
+    print(f"synthdp {synthdp.__version__}" if words and words[0] in ("-V", "--version") else overview())
+    return 0 if words else BAD_INPUT
+
+
 def _run(command: str, arguments: list[str]) -> int:
     if command not in COMMANDS:
         near = difflib.get_close_matches(command, COMMANDS, 1)
@@ -156,6 +160,8 @@ def _run(command: str, arguments: list[str]) -> int:
     with owner_only() if command in INTERNAL else nullcontext():
         for config in configs:
             getattr(commands, command)(config)
+    if command == "fit" and len(configs) > 1:
+        commands.lead_to_comparison(configs)
     return 0
 
 

@@ -101,6 +101,12 @@ def check(config: Config) -> None:
             f"hardly any key in {', '.join(map(repr, unlinked))} is in the table above: a fit would accept these rows, but learn hardly "
             "anything from them; write the keys in the same way in both files"
         )
+    try:
+        schema.check_declared()
+    except BadInput:
+        print(
+            "open       plan and fit refuse a draft: delete its review marks as you go through it, and fill in declared_by"
+        )
     if data.path is not None and data.schema is not None:
         asked = {"data__table": data.table, "data__query_file": data.query_file}
         asked |= {} if data.format == "files" else {"data__format": data.format}

@@ -70,22 +70,14 @@ def sample(config: Config) -> None:
 def _lead_to_evaluation(options: settings.Sample, synthetic: Path | str) -> None:
     """Print the command that evaluates the records, where the fit's folder says which real ones it used; those split off are held out.
     Records of a condition are judged against none."""
-    from synthdp.cli.compare import told_of_data
-    from synthdp.sets.split import HELD_OUT, TRAIN
+    from synthdp.cli.compare import judged_by, told_of_data
 
     if options.where is not None:
         return
     home = Path(options.release).parent
-    told = told_of_data(home / "internal") or {}
-    made, out = {"synthetic": synthetic, "release": options.release}, home / "evaluation"
-    if told.get("name") is not None:
-        print(output_paths.then("evaluate", **made, data=told["name"], out=out))
-        return
-    train, schema = Path(str(told.get("path") or told.get("train"))), Path(str(told.get("schema")))
-    held_out = train.with_name(train.name.replace(TRAIN, HELD_OUT, 1))
-    if train.name.startswith(TRAIN) and all(path.exists() for path in (train, held_out, schema)):
-        real = {"data__train": train, "data__test": held_out, "data__schema": schema}
-        print(output_paths.then("evaluate", **made, **real, out=out))
+    made, real = {"synthetic": synthetic, "release": options.release}, judged_by(told_of_data(home / "internal") or {})
+    if real:
+        print(output_paths.then("evaluate", **made, **real, out=home / "evaluation"))
 
 
 def _tables(release: "Release", options: settings.Sample) -> None:
@@ -225,7 +217,7 @@ def schema(config: Config) -> None:
     if database_url.is_url(given):
         address = database_url.address(given, options.table, options.query_file)
         if tables := record_files.look_into_tables(address):
-            _of_tables(tables, Path(Path(address.name).stem), given, out, seen)
+            _of_tables(tables, Path(Path(address.database or address.name).stem), given, out, seen)
             return
         found, path = record_files.look_into(address), Path(address.name)
     elif options.table is not None or options.query_file is not None:

@@ -20,6 +20,7 @@ from synthdp.ledger.events import Plan, canonical
 from synthdp.ledger.ledger import Ledger
 from synthdp.report import sweep, sweep_page
 from synthdp.report.sweep import Run
+from synthdp.sets.split import HELD_OUT, TRAIN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -183,6 +184,18 @@ def told_of_data(internal: Path) -> Mapping[str, Any] | None:
         return None
     data = kept.get("data") if isinstance(kept, dict) else None
     return data if isinstance(data, dict) else None
+
+
+def judged_by(told: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that name the real records to judge by, where what a fit was told of its data says so: a named data set, or the part
+    that was split off for it, with those held out beside it. Empty where it does not."""
+    if told.get("name") is not None:
+        return {"data": told["name"]}
+    train, schema = Path(str(told.get("path") or told.get("train"))), Path(str(told.get("schema")))
+    held_out = train.with_name(train.name.replace(TRAIN, HELD_OUT, 1))
+    if train.name.startswith(TRAIN) and all(path.exists() for path in (train, held_out, schema)):
+        return {"data__train": train, "data__test": held_out, "data__schema": schema}
+    return {}
 
 
 def _origin(data: Mapping[str, Any] | None) -> str:

@@ -4,7 +4,7 @@ import dataclasses
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -183,6 +183,17 @@ def fit(config: Config) -> None:
         return _follow(config, ranks)
     with output_paths.claimed(config["out"], force=options.force or options.resume) as out:
         return _fit(config, out, ranks)
+
+
+def lead_to_comparison(configs: Sequence[Config]) -> None:
+    """Print the command that compares the releases of a sweep, where its real records are known (`judged_by`)."""
+    from synthdp.cli.compare import judged_by
+    from synthdp.seal.processes import joined
+
+    data = configs[0]["data"]
+    real = judged_by(dataclasses.asdict(data))
+    if real and joined().rank == 0 and not real_records.declared(data).tables:
+        print(output_paths.then("compare", runs=Path(configs[0]["out"]).parent, **real))
 
 
 def _fit(config: Config, out: Path, ranks: "Ranks") -> None:

@@ -321,11 +321,11 @@ def faithful(found: Mapping[str, Any], histories: Mapping[str, Any] | None = Non
     farthest = worst_of_histories(histories or {})
     if farthest is not None:
         what, made, real = farthest
-        text += f" Among the histories, {what} differ most: by {made:.3f} ({real:.3f} in held-out ones)."
+        text += f" Among the histories, the largest difference is in {what}: {made:.3f} ({real:.3f} in held-out ones)."
     below = worst_pair_below((histories or {}).get("apart", {}))
     if below is not None and below != farthest:
         what, made, real = below
-        text += f" Below the visits, {what} differ most: by {made:.3f} ({real:.3f} in held-out ones)."
+        text += f" Below the visits, the largest difference is in {what}: {made:.3f} ({real:.3f} in held-out ones)."
     off = worst_numbers((histories or {}).get("numbers", ()))
     if off is not None:
         text += f" Among the numbers below the visits, {off}."

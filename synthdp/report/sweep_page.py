@@ -112,13 +112,15 @@ def best(panel: Mapping[str, Any]) -> dict[str, Any]:
     for line in panel["lines"]:
         for point in line["points"]:
             at.setdefault(point["epsilon"], []).append((point["mean"], line["label"], point["interval"]))
-    leaders, parts = [], []
+    leaders, parts, doubts = [], [], list[bool]()
     for epsilon, ranked in sorted(at.items()):
         ranked.sort(key=lambda entry: entry[:2], reverse=True)
         mean, name, interval = ranked[0]
         leaders.append(name)
         close = [other for value, other, own in ranked[1:] if not _apart(mean, interval, value, own)]
-        doubt = f" (its lead over {' and '.join(close)} may be chance)" if close else ""
+        doubts.append(bool(close))
+        over = ", ".join([*close[:-2], " and ".join(close[-2:])])
+        doubt = f" (its lead over {over} may be chance)" if close else ""
         parts.append(f"at epsilon {words.number(epsilon)}, {name} with {mean:.3f}{doubt}")
     ceiling = next((entry["mean"] for entry in panel["references"] if entry["kind"] == "ceiling"), None)
     real = "" if ceiling is None else f" Models trained on real rows reach {ceiling:.3f}."
@@ -126,20 +128,20 @@ def best(panel: Mapping[str, Any]) -> dict[str, Any]:
     text = f"By mean {panel['label']}: {'; '.join(parts)}.{real}" if parts else "No release could be scored."
     return {
         "question": f"Which generator serves best for {target}?",
-        "verdict": _leader(leaders, clear=not any("may be chance" in part for part in parts)),
+        "verdict": _leader(leaders, doubts),
         "text": text,
         "bad": False,
     }
 
 
-def _leader(leaders: Sequence[str], *, clear: bool) -> str:
-    """The first screen's answer from the leader at each epsilon."""
+def _leader(leaders: Sequence[str], doubts: Sequence[bool]) -> str:
+    """The first screen's answer from the leader at each epsilon, and whether its lead may be chance."""
     if not leaders:
         return "Not computed"
     if len(set(leaders)) > 1:
-        return "It depends on epsilon"
+        return "No generator leads by more than chance could explain" if all(doubts) else "It depends on epsilon"
     lead = leaders[0] + (" leads at every epsilon" if len(leaders) > 1 else "")
-    return lead if clear else f"{lead}, but not always by more than chance could explain"
+    return f"{lead}, but not always by more than chance could explain" if any(doubts) else lead
 
 
 def between(point: Mapping[str, Any]) -> str:

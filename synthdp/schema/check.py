@@ -1,11 +1,13 @@
 """The steward's pre-check of a table before it is sealed. Its outcome is outside epsilon and stays in the hospital."""
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 
+from synthdp import errors
 from synthdp.errors import BadInput
 from synthdp.schema import cells, linked_tables
 from synthdp.schema.cells import Mask
@@ -75,7 +77,21 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
                 f"plain cells: {ONE_FILE} by its schema"
             )
         refuse(found)
+    for column in schema.columns:
+        warn_of_zone(column, frame[column.name])
     return frame[list(schema.names)]
+
+
+def warn_of_zone(column: Column, series: Series) -> None:
+    """Of instants that are taken as days: in UTC a midnight of another time zone lies on the day before, or in the middle of a day."""
+    zone = getattr(series.dtype, "tz", None) or getattr(getattr(series.dtype, "pyarrow_dtype", None), "tz", None)
+    if isinstance(column, Datetime) and column.resolution == "day" and zone is not None and str(zone) != "UTC":
+        warnings.warn(
+            f"column {column.name!r}: its days are taken in UTC, where midnight in {zone} may lie on another day. To keep the days as they "
+            "read, store them without a time zone (pandas: .dt.tz_localize(None))",
+            UserWarning,
+            stacklevel=errors.outside(),
+        )
 
 
 def check_tables(schema: Schema, frames: Mapping[str, pd.DataFrame], invalid: str) -> dict[str, pd.DataFrame]:

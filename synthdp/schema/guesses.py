@@ -2,6 +2,7 @@
 
 import math
 import re
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -77,6 +78,7 @@ SENTENCE, NOTE = (4, 20), (3, 20)  # least words and characters of a text, on av
 LEAST_DIGITS = 6  # of a number that names somebody
 FEW = 6  # records a text, on average: below, notes count as prose
 VISITS = 10  # records of a person, on average: above, numbers in one form are codes
+HELD_BY_NO_KIND = (list, tuple, set, dict, bytes, np.ndarray, timedelta)
 LISTED = 30  # categories are listed up to here
 
 
@@ -120,6 +122,8 @@ def _kind(series: Series, held: Series) -> dict[str, Any]:
         ordered = "ordinal" if series.cat.ordered else "categorical"
         listed = [cells.text(category) for category in series.cat.categories]
         return {"kind": ordered, "categories": listed} if listed else {"kind": "categorical", "categories": LEARN}
+    if any(isinstance(cell, HELD_BY_NO_KIND) for cell in held):
+        return {"kind": "ignore"}
     read = cells.instants(held)
     if len(held) and not read.wrong.any():
         return _dated(read.cells)

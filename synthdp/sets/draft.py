@@ -79,6 +79,7 @@ CODES = (
 BY_NAME = (
     "if these are codes of a public list, better declared: categorical with a tree, such as tree: {prefix: [1, 3]}"
 )
+TARGETS_OF_TABLES = "the columns that users will predict, each with its table: visit.ward"
 EMPTY = "left out: no cell holds anything"
 NO_KIND = "left out: no kind of column can hold its type"
 UNTIL = {
@@ -145,10 +146,8 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
             why["categories"] = DIGITS
         elif entry.get("tree"):
             why["categories"] = CODES
-        elif entry["kind"] == "ignore" and frame[column].isna().all():
-            why["kind"] = EMPTY
-        elif found is not None and column in found.left_out:
-            why["kind"] = NO_KIND
+        elif entry["kind"] == "ignore":
+            why["kind"] = _why_left_out(frame[column], found)
         if (
             entry["kind"] in ("categorical", "integer")
             and not entry.get("tree")
@@ -173,7 +172,8 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
 def _top(name: str, unit: str | None, why: str) -> list[str]:
     """The first lines of a draft."""
     top: dict[str, Any] = {"name": name, "declared_by": None, "unit": unit, "units": LEARN, "targets": []}
-    return [_line(0, key, value, why if key == "unit" else WHY[key]) for key, value in top.items()]
+    told = {**WHY, "unit": why, **({} if unit is None else {"targets": TARGETS_OF_TABLES})}
+    return [_line(0, key, value, told[key]) for key, value in top.items()]
 
 
 def _shown(guesses: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
@@ -199,6 +199,13 @@ def _guesses(frame: pd.DataFrame, found: "Found | None") -> dict[str, dict[str, 
     guesses |= {name: {"kind": "integer", "day": [0, TIMES_OF_DAY[form][2]]} for name, form in _days(found).items()}
     guesses |= {name: {"kind": "categorical"} for name in found.categories}
     return guesses | {name: {"kind": "ignore"} for name in found.left_out}
+
+
+def _why_left_out(series: "Series", found: "Found | None") -> str:
+    """Why a column is proposed as `kind: ignore`."""
+    if series.isna().all():
+        return EMPTY
+    return NO_KIND if found is not None and series.name in found.left_out else KINDS["ignore"]
 
 
 def _proposed(column: str, guess: dict[str, Any], found: "Found | None") -> dict[str, Any]:
@@ -385,13 +392,13 @@ def _table(
             entry.pop("missing", None)
         kinds[column] = entry["kind"]
         columns.append(f"      {_scalar(column)}:")
-        why = {key: _why(key, entry["kind"], None).removeprefix("or ") for key in entry}
+        why = {key: _why(key, entry["kind"], None).removeprefix("or " if below else "") for key in entry}
         if below and entry["kind"] == "datetime":
             rule = f"rules: [{name}.{column} >= {parent}.{_order(of_all[str(parent)])}]"
             why["kind"] = f"learned as a gap to the visit; if no date is before the visit, say so: {rule}"
-        columns += [
-            _line(8, key, value, why[key] if below else _why(key, entry["kind"], None)) for key, value in entry.items()
-        ]
+        elif entry["kind"] == "ignore":
+            why["kind"] = _why_left_out(found.frame[column], found)
+        columns += [_line(8, key, value, why[key]) for key, value in entry.items()]
     counted = [key for key in (keys[name],) if key is not None and _pattern(found.frame[key]) == "#"]
     if found.reading is not None or counted:
         lines += [f"    {line}" for line in _written(found, kinds, counted)]

@@ -54,8 +54,13 @@ class Address:
     def name(self) -> str:
         """What an account knows it by, on whatever machine the database is: its name, with the table or a hash of the query."""
         what = self.table if self.query is None else f"query {hashlib.sha256(self.query.encode()).hexdigest()[:16]}"
+        return f"{what} of {self.database}"
+
+    @property
+    def database(self) -> str:
+        """Its name: that of the file, or what the server calls it."""
         path = unquote(urlsplit(self.url).path)
-        return f"{what} of {Path(path).name or dict(parse_qsl(urlsplit(self.url).query)).get('service', '')}"
+        return Path(path).name or dict(parse_qsl(urlsplit(self.url).query)).get("service", "")
 
     def __str__(self) -> str:
         return f"{self.url}#{self.table}" if self.query is None else f"{self.url} (query)"

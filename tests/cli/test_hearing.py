@@ -1,6 +1,9 @@
-"""`quiet=true` and `log=FILE`, which every command takes."""
+"""What a user hears: `quiet=true` and `log=FILE`, which every command takes, help, interrupts, and which command comes next."""
 
+import os
 import stat
+import subprocess
+import sys
 
 import pytest
 
@@ -114,3 +117,65 @@ def test_what_is_no_such_option_is_refused_before_anything_else(table, capsys, w
     assert run([*FIT, word]) == 2
     assert said in capsys.readouterr().err
     assert not (table / "run").exists()
+
+
+def test_a_sweep_ends_with_the_command_that_compares_its_releases(table, capsys):
+    (table / "t.csv").rename("train.csv")
+    sweep = [word.replace("t.csv", "train.csv").replace("epsilon=1", "epsilon=1,2") for word in FIT]
+    assert run([*sweep, "--multirun"]) == 0
+    assert "compare" not in capsys.readouterr().out, "nothing says by which records"
+    (table / "held_out.csv").write_text(TABLE)
+    assert run([*sweep, "--multirun", "force=true"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "next       synthdp compare runs=run data.train=train.csv data.test=held_out.csv data.schema=s.yaml"
+    )
+
+
+def test_a_check_of_a_draft_says_that_plan_and_fit_refuse_it(table, capsys):
+    check = ["check", "data.path=t.csv", "data.schema=s.yaml"]
+    assert run(check) == 0
+    assert "open " not in capsys.readouterr().out
+    Schema.from_dict({**SCHEMA, "declared_by": None}).save(table / "s.yaml")
+    assert run(check) == 0
+    assert capsys.readouterr().out.splitlines()[-2] == (
+        "open       plan and fit refuse a draft: delete its review marks as you go through it, and fill in declared_by"
+    )
+
+
+def test_help_of_a_command_may_be_asked_for_in_either_order(capsys):
+    assert run(["help", "sample"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("usage: synthdp sample key=value")
+    assert run(["sample", "--help"]) == 0
+    assert capsys.readouterr().out == told
+    assert run(["help", "sampel"]) == 2
+    assert "did you mean 'sample'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["help", "--help", "--version"])
+def test_help_that_nobody_reads_ends_as_other_output_does(word):
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run([sys.executable, "-m", "synthdp", word], stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_second_interrupt_while_python_ends_shows_no_traceback():
+    code = """
+import atexit, os, signal, sys
+import synthdp.cli
+signal.signal(signal.SIGINT, signal.default_int_handler)
+synthdp.cli.run = lambda words: 130
+atexit.register(os.kill, os.getpid(), signal.SIGINT)
+from synthdp.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
+def test_a_notebook_completes_the_names_that_are_offered():
+    code = "import synthdp; print(set(synthdp.__all__) <= set(dir(synthdp)), 'pandas' in __import__('sys').modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout.split() == ["True", "False"]

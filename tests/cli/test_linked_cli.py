@@ -569,6 +569,7 @@ def test_tables_of_a_database_are_drafted_as_a_folder_is(place, capsys, kept):
         ("diagnosis", "visit"),
     ]
     assert drafted.tables[1].order == "start"
+    assert drafted.name == "clinic", "a release shows it"
     assert run(["schema", f"path=duckdb:///clinic.duckdb#{kept}.visit", "out=one.yaml"]) == 0, capsys.readouterr().err
     assert not Schema.load("one.yaml").tables
 

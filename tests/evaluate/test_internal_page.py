@@ -418,16 +418,19 @@ def test_the_first_screen_names_what_of_histories_is_farthest_apart(result):
         "survival": [{"event": "death", "distance": 0.08, "real": 0.042}],
     }
     told = findings.faithful(result["fidelity"], histories)["text"]
-    assert "Among the histories, gaps between records differ most: by 0.279 (0.037 in held-out ones)." in told
+    assert (
+        "Among the histories, the largest difference is in gaps between records: 0.279 (0.037 in held-out ones)."
+        in told
+    )
     del histories["gaps"]
     assert (
-        "times until death differ most: by 0.080 (0.042 in held-out ones)"
+        "the largest difference is in times until death: 0.080 (0.042 in held-out ones)"
         in findings.faithful(result["fidelity"], histories)["text"]
     )
     histories["apart"] = {"lab.code": {"tvd": 0.05, "real": 0.04}, "lab.code, result": {"tvd": 0.76, "real": 0.08}}
     answer = findings.faithful(result["fidelity"], histories)
     assert (
-        "Among the histories, rows by lab.code and result differ most: by 0.760 (0.080 in held-out ones)."
+        "Among the histories, the largest difference is in rows by lab.code and result: 0.760 (0.080 in held-out ones)."
         in answer["text"]
     )
     assert "distorts the histories" in answer["verdict"]
@@ -435,8 +438,8 @@ def test_the_first_screen_names_what_of_histories_is_farthest_apart(result):
     histories["gaps"] = {"tvd": 0.9, "real": 0.037}
     text = findings.faithful(result["fidelity"], histories)["text"]
     below = "rows by lab.code and result"
-    assert "gaps between records differ most: by 0.900 (0.037 in held-out ones)." in text
-    assert f"Below the visits, {below} differ most: by 0.760 (0.080 in held-out ones)." in text
+    assert "the largest difference is in gaps between records: 0.900 (0.037 in held-out ones)." in text
+    assert f"Below the visits, the largest difference is in {below}: 0.760 (0.080 in held-out ones)." in text
     told = dict(findings.brief({**result, "linked": {"apart": histories["apart"]}}))
     assert told["below visits"] == f"{below} total variation distance 0.760; of held-out people 0.080"
     del histories["survival"], histories["gaps"], histories["apart"]

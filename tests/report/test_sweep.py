@@ -213,6 +213,21 @@ def test_the_best_is_named_only_where_intervals_lie_apart():
     assert "may be chance" not in sweep_page.best(panel["panels"][0])["text"]
 
 
+def test_a_lead_over_several_is_told_in_english_and_no_lead_is_an_answer():
+    def runs(epsilon, **means):
+        for name, mean in means.items():
+            interval = [mean - 0.05, mean + 0.05]
+            yield run(f"{name}{epsilon}", generator=name, epsilon=epsilon, auroc=mean, interval=interval)
+
+    unclear = [*runs(1.0, a=0.6, b=0.59, c=0.58, d=0.57), *runs(3.0, a=0.6, b=0.61, c=0.4)]
+    told = sweep_page.best(comparison(unclear)["panels"][0])
+    assert "a with 0.600 (its lead over b, c and d may be chance)" in told["text"]
+    assert "b with 0.610 (its lead over a may be chance)" in told["text"]
+    assert told["verdict"] == "No generator leads by more than chance could explain"
+    told = sweep_page.best(comparison([*runs(1.0, a=0.6, b=0.4), *runs(3.0, a=0.6, b=0.61)])["panels"][0])
+    assert told["verdict"] == "It depends on epsilon"
+
+
 def test_no_table_of_the_page_is_wider_than_a_screen():
     """Three targets of three measures would make eighteen columns, of which a screen cut the last ones."""
     wide = run("one")

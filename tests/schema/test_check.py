@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -171,3 +173,21 @@ def test_a_frame_in_the_coding_of_its_file_is_refused_with_the_way_to_read_it(tm
         assert part in str(caught.value)
     for other in ("1234.5", "2020-01-31", "yes/no"):
         assert other not in str(caught.value), "no form that the file does not have"
+
+
+@pytest.mark.parametrize(
+    ("zone", "resolution", "warned"),
+    [("Europe/Berlin", "day", True), ("Europe/Berlin", "hour", False), ("UTC", "day", False), (None, "day", False)],
+)
+@pytest.mark.parametrize("arrow", [False, True])
+def test_days_of_another_time_zone_are_warned_of_since_they_are_taken_in_utc(zone, resolution, warned, arrow):
+    """A midnight in Berlin became the day before, and nothing said so."""
+    schema = Schema(columns=(Datetime(name="day", bounds=("2020-01-01", "2020-12-31"), resolution=resolution),))
+    days = pd.Series(pd.to_datetime(["2020-03-05", "2020-07-01"]), name="day").dt.tz_localize(zone)
+    frame = days.convert_dtypes(dtype_backend="pyarrow").to_frame() if arrow else days.to_frame()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        schema.validate(frame)
+    assert [str(each.message).split(":")[0] for each in said] == ["column 'day'"] * warned
+    if warned:
+        assert "midnight in Europe/Berlin may lie on another day" in str(said[0].message)

@@ -1,5 +1,7 @@
 """Linked tables in a schema: read and written back, and refused by name where they have another shape."""
 
+import math
+
 import pandas as pd
 import pytest
 from linked_clinic import DECLARED, IN_ORDER, LAB, TREE, clinic, declared, labs, schema, with_labs, with_tree
@@ -89,6 +91,19 @@ def test_a_draft_proposes_columns_below_visits_and_asks_for_what_cannot_be_bough
         tables = {**plain["tables"], "lab": {**plain["tables"]["lab"], "columns": left}}
         with pytest.raises(BadInput, match=f"column '{name}': bounds of a table below visits cannot be bought"):
             Schema.from_dict({**plain, "tables": tables})
+
+
+def test_a_draft_of_linked_tables_says_why_a_column_is_left_out_and_how_targets_are_named(tmp_path):
+    frames = labs(clinic(60, seed=1), seed=1)
+    frames["person"]["fax"] = math.nan
+    frames["person"]["letter"] = [f"The patient {row} said that it hurts a little" for row in range(60)]
+    for name, frame in frames.items():
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    lines = draft_tables({name: record_files.look(tmp_path / f"{name}.csv") for name in frames}, tmp_path).schema
+    lines = [line.strip() for line in lines.splitlines()]
+    assert lines[lines.index("fax:") + 1] == "kind: ignore  # left out: no cell holds anything"
+    assert lines[lines.index("letter:") + 1] == "kind: ignore  # left out, as free text is; it cannot be learned"
+    assert "targets: []  # the columns that users will predict, each with its table: visit.ward" in lines
 
 
 def test_a_draft_says_which_texts_stand_among_the_numbers_of_a_linked_table(tmp_path):

@@ -385,6 +385,12 @@ def test_python_drafts_what_the_command_line_drafts(tmp_path):
             Schema.draft(odd)
 
 
+@pytest.mark.parametrize("cell", [[1, 2], {"a": 1}, b"ab", (1,), pd.Timedelta("1h"), np.zeros(2)], ids=repr)
+def test_cells_that_no_kind_can_hold_are_left_out_of_a_frame_s_draft_too(cell):
+    frame = pd.DataFrame({"x": range(27), "odd": pd.Series([cell] * 26 + [None])})
+    assert [column.name for column in Schema.draft(frame).ignored] == ["odd"]
+
+
 def test_dates_and_numbers_that_a_frame_holds_as_text_are_drafted_as_such_with_a_remedy():
     rows = np.arange(120)
     days = pd.Series(pd.Timestamp("2023-01-01") + pd.to_timedelta(rows * 3, unit="D"))
