@@ -27,6 +27,7 @@ from synthdp.generators.marginals.conditional_fit import (
 )
 from synthdp.generators.marginals.history_fit import NoisyTables, _counts
 from synthdp.generators.marginals.history_times import adjust_shares
+from synthdp.generators.marginals.trends import Along, _polynomials
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import View
 from synthdp.seal import Sensitive
@@ -902,3 +903,50 @@ def test_what_never_stays_and_what_always_does_keep_to_that(stays):
         before="previous c",
     )
     assert (found.draw(cells, sizes, rng) == before).mean() == pytest.approx(stays, abs=0.02)
+
+
+def by_age(rows, rng):
+    """Ages, and codes of which the first is common up to the third of eleven ages, then rare, and none from the seventh on."""
+    age = rng.integers(0, 11, rows)
+    first = rng.random(rows) < np.array([0.3, 0.3, 0.3, 0.15, 0.05, 0.01, 0, 0, 0, 0, 0])[age]
+    table = np.zeros((11, 15))
+    np.add.at(table, (age, np.where(first, 0, rng.integers(1, 15, rows))), 1.0)
+    return age, table
+
+
+@pytest.mark.parametrize("deviation", [0.001, 40.0])
+def test_what_many_ages_say_together_outweighs_noise_in_each(deviation):
+    """Of old people with a code of the young, noise left a third of what would be without age: each age's cell alone says little."""
+    rng, missed, sizes = np.random.default_rng(1), {True: [], False: []}, {"age": 11, "code": 15}
+    for _ in range(3):
+        age, table = by_age(12_000, rng)
+        noisy, alone = table + rng.normal(0, deviation, table.shape), np.log(table.sum(0) / table.sum())
+        for along in (False, True):
+            found = conditional_fit.fit(
+                *({"age": age}, np.ones(len(age)), [("age",)], sizes, [noisy], [deviation], alone),
+                spread=0.5,
+                iterations=200,
+                along=Along({"age": (0, 11)}, 0.25) if along else None,
+            )
+            chances = found.probabilities({"age": np.arange(11)}, sizes)[:, 0]
+            missed[along].append(np.abs(chances - table[:, 0] / table.sum(1)).mean())
+    for with_trends, without in zip(missed[True], missed[False], strict=True):
+        assert with_trends < 0.75 * without, missed
+        assert deviation > 1 or with_trends < 0.01, "without noise next to nothing is missed"
+
+
+def test_trends_are_estimated_and_start_where_the_last_fit_ended():
+    age, table = by_age(12_000, np.random.default_rng(2))
+    sizes, along = {"age": 11, "code": 15}, Along({"age": (0, 11)}, 0.25)
+    given = ({"age": age}, np.ones(len(age)), [("age",)], sizes, [table], [20.0], np.log(table.sum(0) / table.sum()))
+    once = conditional_fit.fit(*given, spread=0.5, iterations=300, along=along)
+    assert set(along.found) == {(("age",), 1), (("age",), 2)}
+    assert along.found[("age",), 1] > 0.25, "what falls with age is told by much"
+    again = conditional_fit.fit(*given, spread=0.5, iterations=300, along=Along({"age": (0, 11)}, 0.25), start=once)
+    assert np.abs(again.theta - once.theta).max() < 0.05
+
+
+@pytest.mark.parametrize("share", [np.full(7, 1 / 7), np.array([0.4, 0.0, 0.3, 0.1, 0.1, 0.05, 0.05])])
+def test_trends_are_orthogonal_over_the_rows(share):
+    basis = np.stack([np.ones(7), *_polynomials(share)])
+    np.testing.assert_allclose((basis * share) @ basis.T, np.eye(3), atol=1e-9)
