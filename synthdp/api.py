@@ -325,6 +325,7 @@ class Synthesizer:
         self.schema.check_declared()
         generators.warn_of_large_delta(self.budget, self.schema)
         warn_of_counted_rules(self.schema)
+        generators.warn_of_shared_bins(self.schema)
         if account is None and seed is None and ranks.rank == 0:
             warn_of_no_account()
         if ranks.world == 1:

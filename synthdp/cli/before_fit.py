@@ -224,7 +224,7 @@ def _more(finding: "Finding") -> str:
 def plan(config: Config) -> None:
     """What a fit with these arguments would ask, and how much noise its answers would hold. No record is read."""
     from synthdp.api import Synthesizer
-    from synthdp.generators import warn_of_large_delta
+    from synthdp.generators import warn_of_large_delta, warn_of_shared_bins
     from synthdp.planning import planned
 
     options: settings.PlanOf = config["options"]
@@ -238,6 +238,7 @@ def plan(config: Config) -> None:
     fits.check_account(account, config, schema, Path(options.out))
     fits.warn_of_large(config["budget"])
     warn_of_large_delta(config["budget"], schema)
+    warn_of_shared_bins(schema)
     found = planned(synthesizer, time=options.time)
     if options.format == "json":
         print(json.dumps(found.to_json(), allow_nan=False))

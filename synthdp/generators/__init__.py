@@ -24,7 +24,8 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Plan
 from synthdp.options import MOST
 from synthdp.schema import linked_tables
-from synthdp.schema.columns import LEARN
+from synthdp.schema.bins import BINS
+from synthdp.schema.columns import LEARN, Categorical, Continuous, Integer
 from synthdp.schema.history_view import check_counted
 from synthdp.schema.schema import Schema
 from synthdp.tables import source as tables
@@ -68,6 +69,7 @@ KERNELS = {"witness_weight": "student_weight"}
 SETTINGS = {"kernel_teachers": KERNELS, "kernel_teachers_images": KERNELS}
 
 ROUNDED = 1e-3  # by which shares that were added up in float32 may miss 1
+MANY_SCALES = 1000  # how far apart the bounds of numbers below visits may be before bins are asked for
 SHOWN = 60  # characters of a name that is somebody else's
 packages_distributions = functools.cache(
     importlib.metadata.packages_distributions
@@ -363,6 +365,27 @@ def warn_of_large_delta(budget: Budget, schema: Schema) -> None:
             "of one whole record, drawn at random. Choose a smaller delta",
             stacklevel=outside(),
         )
+
+
+def warn_of_shared_bins(schema: Schema) -> None:
+    """Warn of numbers below visits, such as values of many laboratory tests, whose even bins are too wide for any test of a small scale."""
+    for table in schema.tables[2:]:
+        (_, code), *others = ((name, each) for name, each in linked_tables.held(schema, table) if each.kind != "ignore")
+        one = isinstance(code, Categorical) and code.categories != LEARN and len(code.categories) == 1
+        for name, column in () if one else others:
+            if not isinstance(column, Integer | Continuous) or column.bounds == LEARN:
+                continue
+            if column.bins is not None and not isinstance(column.bins, int):
+                continue
+            low, high = map(float, column.bounds)
+            if high - low >= MANY_SCALES:
+                width = (high - low) / (column.bins or BINS)
+                warnings.warn(
+                    f"column '{table.name}.{name}' has even bins {width:.3g} wide, whatever its row's code. Numbers are drawn evenly in a "
+                    "bin, so nothing is kept of a code whose numbers all lie in one. Unless all codes have numbers of this size, declare "
+                    "bins that separate the numbers of each, such as [0.1, 0.2, 0.5, 1, 2, 5] and so on",
+                    stacklevel=outside(),
+                )
 
 
 def check_seed(seed: Any) -> None:

@@ -840,6 +840,32 @@ def test_codes_are_as_common_as_the_tables_say(monkeypatch):
     assert drift[history_fit.ADJUSTED] < min(0.02, drift[0]), drift
 
 
+@pytest.mark.parametrize(
+    ("value", "warned"),
+    [
+        ({"bounds": [0, 40000]}, True),
+        ({"bounds": [0, 40000], "bins": 20}, True),
+        ({"bounds": [0, 40000], "bins": [1, 10, 100, 1000]}, False),
+        ({"bounds": [0, 300]}, False),
+        ({"bounds": [0, 40000], "codes": ["K"]}, False),
+    ],
+    ids=["even", "even too", "declared", "narrow", "of one code"],
+)
+def test_even_bins_for_tests_of_all_scales_are_warned_of(value, warned):
+    """Creatinine of about 1 came out as 589 on average, from the first of 32 bins up to 40,000, without a word."""
+    value = dict(value)
+    codes = value.pop("codes", ["K", "creatinine"])
+    of_labs = {
+        "parent": "visit",
+        "max_rows": 2,
+        "columns": {"test": {"kind": "categorical", "categories": codes}, "value": {"kind": "continuous", **value}},
+    }
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        generators.warn_of_shared_bins(schema(units=60, tables={"lab": of_labs}))
+    assert [str(each.message).startswith("column 'lab.value' has even bins") for each in caught] == [True] * warned
+
+
 def test_a_release_of_tables_with_a_single_row_of_each_visit_is_read_back(tmp_path):
     """As many names as places was taken for an older statement, which names each place of a column."""
     declared = schema(units=60, tables={"diagnosis": {"max_rows": 1}})
