@@ -195,8 +195,8 @@ def partitioned(
     with reading():
         records = sealed.read()
         parts = dealt(records, count)
-        mark = hashlib.blake2b(np.ascontiguousarray(parts.codes), digest_size=16, key=seed)
-        mark.update(parts.sizes)
+        mark = hashlib.blake2b(np.ascontiguousarray(parts.codes).data, digest_size=16, key=seed)
+        mark.update(parts.sizes.data)
         ballot = Ballot(records, kind.begin(parts, data.codec, classes, seed), np.frombuffer(mark.digest(), np.uint8))
         if state is not None:
             if int(state["count"][0]) != count:
