@@ -69,6 +69,8 @@ class Entry:
         """
         if self._account is None:
             return
+        if os.getpid() != self._process:
+            raise BadInput("this fit was forked, and only the process that began it may charge its account")
         if self._number is not None and not self._stopped:
             self._account.enter_more(self._number, plan, budget)
         elif self._number is None:

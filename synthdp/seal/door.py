@@ -363,7 +363,7 @@ class Sensitive(AsksTables):
             if self._teachers:
                 facts["seal"] = self._key.hex()
             with reading():
-                taught = [sealed.read().ensemble.state() for sealed in self._teachers]
+                taught = [sealed.read().state() for sealed in self._teachers]
             hidden = {f"{HIDDEN}{i}/{name}": value for i, each in enumerate(taught) for name, value in each.items()}
             self._checkpoint.save(facts, {**state(), **hidden})
             self.account.ledger.keep()

@@ -81,6 +81,11 @@ class HistoryTables:
         """Standard deviation of each cell."""
         return self.noise * self.sensitivity
 
+    @property
+    def meaning(self) -> int:
+        """Grows when the same question comes to count otherwise: until 1, all tables of rows shared one bound."""
+        return int(bool(self.rows))
+
     def bounded(self, records: Records) -> list[Table]:
         """Weighted counts, exact: one array per clique with one axis per column."""
         histories = getattr(records, "histories", None)  # in memory, or those of an `OrderedTable` in a database

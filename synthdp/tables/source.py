@@ -257,6 +257,20 @@ def _check_parquet(files: list[Path]) -> None:
         first = found
 
 
+def _neutralised(files: list[Path]) -> bool:
+    """Whether identifiers are restored. Raises `BadInput` where they would be in some files only: '=A here may be the person =A there."""
+    from synthdp.tables import csvfile
+
+    ours = [csvfile.neutralised(path) for path in files]
+    if any(ours) and not all(ours):
+        path, other = files[ours.index(True)], files[ours.index(False)]
+        raise BadInput(
+            f"{csvfile.listing(path)} lists texts that have a ' before them in {path.name}, and no such file stands beside {other}. A "
+            "database reads all files alike, so one person could count as two: save them as Parquet, or as one CSV file"
+        )
+    return all(ours)
+
+
 def _header(files: list[Path], reading: Reading | None) -> tuple[list[str], str]:
     from synthdp.tables import csvfile
 
@@ -463,8 +477,6 @@ def opened(source: Source, reading: Reading | None = None) -> Iterator[Opened]:
     (mode 0700) which is removed at the end, also where a signal asks the process to end. Where it is killed, or the power fails,
     that folder stays until the next table is opened there. It holds codes and keyed hashes of units (`CountedTable`), no names.
     """
-    from synthdp.tables import csvfile
-
     check_installed()
     if isinstance(source, Query):
         with _limited(source), _dropping(_asked(source)) as table:
@@ -486,7 +498,7 @@ def opened(source: Source, reading: Reading | None = None) -> Iterator[Opened]:
         made = Opened(
             expression=read(source, files, connection, reading),
             text=source.format == "csv",
-            neutralised=source.format == "csv" and all(map(csvfile.neutralised, files)),
+            neutralised=source.format == "csv" and _neutralised(files),
             check_unchanged=check_unchanged,
         )
         with _dropping(made) as table:

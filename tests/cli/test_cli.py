@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import linked_clinic
+import numpy as np
 import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
@@ -17,6 +18,7 @@ from clinic import make_frame, make_schema
 from synthdp import Schema, load
 from synthdp.cli import COMMANDS, evaluations, output_paths, run
 from synthdp.ledger.ledger import Ledger
+from synthdp.schema.codec import Codec
 
 FAST = ["generator=dpgan", "generator.steps=20", "generator.batch=64", "budget.epsilon=1", "budget.delta=1e-5"]
 
@@ -61,6 +63,14 @@ def refused(capsys, *arguments):
     assert len(error.splitlines()) == 1, error
     assert "Traceback" not in error
     return error
+
+
+def test_a_fit_without_memory_does_not_say_how_many_records_there_are(files, tmp_path, monkeypatch, capsys):
+    """NumPy's words hold the shape of the array that did not fit."""
+    monkeypatch.setattr(Codec, "encode", lambda _, frame: np.empty((len(frame), 1 << 50)))
+    told = refused(capsys, "fit", *of(files), "generator=independent", "budget.epsilon=1", f"out={tmp_path / 'run'}")
+    assert "fit: there is not enough memory" in told
+    assert "300" not in told
 
 
 def test_help_is_quick_and_lists_every_command():

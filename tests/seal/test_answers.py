@@ -436,7 +436,7 @@ def test_a_forked_fit_is_answered_in_the_process_that_began_it_alone(tmp_path):
     assert Ledger.read(tmp_path / "ledger.jsonl").booked() == (Entry(data.account.plan[0].event, 2),)
 
 
-def test_a_forked_fit_marks_no_account(tmp_path):
+def test_a_forked_fit_marks_and_charges_no_account(tmp_path):
     account = tmp_path / "account"
     about = {"generator": "a", "settings": {}, "rehearsal": False}
     with entered(account, make_frame(20), BUDGET, "record", ledger=Ledger(), **about) as entry:
@@ -444,4 +444,7 @@ def test_a_forked_fit_marks_no_account(tmp_path):
         assert "BadInput: this fit was forked" in in_a_fork(lambda: entry.mark("finished"))
         assert in_a_fork(lambda: entry.mark("failed")) == ""
         assert AccountFile(path=account).read().fits[0].state == "running"
+        spent = AccountFile(path=account).read().spent
+        assert "BadInput: this fit was forked" in in_a_fork(lambda: entry.enter((Entry(Gaussian(9.0)),), BUDGET))
+        assert AccountFile(path=account).read().spent == spent
     assert AccountFile(path=account).read().fits[0].state == "finished"

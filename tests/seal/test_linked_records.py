@@ -27,6 +27,7 @@ from synthdp.seal.charging import Account
 from synthdp.seal.history_records import ordered
 from synthdp.seal.learn import Domain
 from synthdp.seal.records import Records
+from synthdp.seal.resume import Answers
 from synthdp.sets import record_files
 from synthdp.tables import database_url
 
@@ -615,3 +616,31 @@ def test_clamping_does_below_visits_what_it_is_said_to_do():
     assert told.cells["lab rows"].sum() == 4
     assert CLAMPED_BELOW in clamping(below=True)
     assert CLAMPED_BELOW not in clamping(below=False)
+
+
+def test_kept_answers_about_rows_are_not_given_where_rows_weigh_otherwise(tmp_path, monkeypatch):
+    """The question is the same, bit for bit, and its deviation: the model would be fitted to other weights than were counted."""
+    of, budget, path = with_labs().settled(), Budget(9.0, 1e-5), tmp_path / "answers"
+    view = View.of(Codec(of))
+    visits, rows = (
+        HistoryTables(view, ((name,),), 2.0, 1.0, rows) for name, rows in (("gap", ""), ("lab.test", "lab"))
+    )
+
+    def begun(ledger, answers, noise=None):
+        account = Account(budget, ledger, unit="person_id", noise=noise)
+        data = Sensitive(labs(clinic(20)), of, account, answers=answers)
+        data.commit(lambda _: (Entry(Gaussian(2.0), 2),))
+        data.resolve()
+        return data
+
+    with monkeypatch.context() as older:
+        older.setattr(HistoryTables, "meaning", 0)
+        data = begun(ledger := Ledger(tmp_path / "ledger"), Answers(path))
+        told = [data.ask(visits), data.ask(rows)]
+        ledger.close()
+    ledger, answers = Ledger.resume(tmp_path / "ledger"), Answers(path)
+    assert answers.load(ledger)
+    data = begun(ledger, answers, noise=1.0)
+    np.testing.assert_array_equal(data.ask(visits), told[0])
+    with pytest.raises(BadInput, match="HistoryTables differs in what it counts"):
+        data.ask(rows)

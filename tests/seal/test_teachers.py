@@ -839,10 +839,10 @@ class Taught:
         return Totals(data.schema, total, (tuple(saved or ()), parts))
 
 
-def fit(folder, *, resume=False, seed=3, **settings):
-    synth = Synthesizer(Taught(**settings), schema=SCHEMA, budget=Budget(5.0, 1e-5), trust=__name__)
+def fit(folder, *, resume=False, seed=3, schema=SCHEMA, backwards=False, **settings):
+    synth = Synthesizer(Taught(**settings), schema=schema, budget=Budget(5.0, 1e-5), trust=__name__)
     files = {"ledger": folder / "ledger.jsonl", "checkpoint": folder / "checkpoint.safetensors"}
-    return synth.fit(make_frame(60, repeats=2), seed=seed, resume=resume, **files)
+    return synth.fit(make_frame(60, repeats=2)[:: -1 if backwards else 1], seed=seed, resume=resume, **files)
 
 
 def stopped(folder, blocks=3, **settings):
@@ -880,6 +880,16 @@ def test_a_release_that_is_resumed_keeps_its_partition(tmp_path):
         stopped(tmp_path / "b", seed=None)
     assert dealt_before[0] == dealt_before[1] == resumed.model.seen[1]
     assert dealt_before[2] != dealt_before[0]  # another fit deals anew
+
+
+@pytest.mark.parametrize("unit", [{}, {"unit": "patient"}], ids=["records", "patients of whom one record counts"])
+def test_a_table_in_another_order_is_not_dealt_again_to_teachers_who_have_learned(tmp_path, unit):
+    """The account and the checkpoint take it for the same table, but what names a record is its place."""
+    schema = make_schema(**unit)
+    stopped(tmp_path, schema=schema)
+    with pytest.raises(BadInput, match="rows of the table now stand in another order"):
+        fit(tmp_path, schema=schema, resume=True, backwards=True)
+    assert fit(tmp_path, schema=schema, resume=True).model.total.any()
 
 
 @pytest.mark.gpu

@@ -552,6 +552,19 @@ def test_two_names_are_two_people_though_one_looks_like_the_other_made_harmless(
                 assert sorted(found.to_pyarrow().column(0).to_pylist()) == sorted(names)
 
 
+def test_files_of_which_some_were_made_harmless_are_refused(tmp_path):
+    """=A, whose records lie in both, would be two people."""
+    schema = Schema(columns=(Identifier(name="pid"), Boolean(name="b")), unit="pid", max_records_per_unit=1)
+    ours, theirs = (tmp_path / name for name in ("a.csv", "b.csv"))
+    record_files.write([pd.DataFrame({"pid": ["=A", "B"], "b": True})], ours, schema)
+    theirs.write_text("pid,b\n=A,true\n")
+    with pytest.raises(BadInput, match="one person could count as two"), tables.opened(tables.csv(tmp_path)):
+        pass
+    record_files.write([pd.DataFrame({"pid": ["=A"], "b": True})], theirs, schema, force=True)
+    with tables.opened(tables.csv(tmp_path)) as opened:
+        assert CountedTable.of(opened, schema, bytes(32)).units == 2
+
+
 @pytest.mark.parametrize("letters", [1_000_000, 1_300_000])
 @pytest.mark.parametrize("before", [0, 900_000], ids=["at the start", "at the end of a block"])
 def test_a_long_row_is_read_or_refused_by_its_own_length_wherever_it_is(tmp_path, letters, before):

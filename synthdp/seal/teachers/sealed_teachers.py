@@ -1,5 +1,6 @@
 """Sealed teachers: a generator can train them and ask them, and has nothing else of them (Papernot et al. 2017)."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 Said = TypeVar("Said", covariant=True)
+DEALT = "dealt"
 
 
 class Aggregator(Protocol[Said]):
@@ -62,10 +64,16 @@ class Aggregator(Protocol[Said]):
 
 @dataclass(frozen=True)
 class Ballot:
-    """The sealed part of teachers: the teachers themselves, and the records that they were made from."""
+    """The sealed part of teachers: the teachers themselves, the records that they were made from, and a keyed digest of how these were
+    dealt to them."""
 
     records: Records
     ensemble: "Ensemble"
+    dealt: NDArray[np.uint8]
+
+    def state(self) -> "State":
+        """What `partitioned` goes on from."""
+        return {**self.ensemble.state(), DEALT: self.dealt}
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,12 +194,20 @@ def partitioned(
     classes, kind = checked(kind, data.codec), _guarded(kind)
     with reading():
         records = sealed.read()
-        ensemble = kind.begin(dealt(records, count), data.codec, classes, seed)
+        parts = dealt(records, count)
+        mark = hashlib.blake2b(np.ascontiguousarray(parts.codes).data, digest_size=16, key=seed)
+        mark.update(parts.sizes.data)
+        ballot = Ballot(records, kind.begin(parts, data.codec, classes, seed), np.frombuffer(mark.digest(), np.uint8))
         if state is not None:
             if int(state["count"][0]) != count:
                 raise BadInput(f"the fit to resume has {state['count'][0]} teachers, not {count}")
-            ensemble.restore(state)
-    kept = Sealed(Ballot(records, ensemble))
+            if not np.array_equal(state.get(DEALT, ballot.dealt), ballot.dealt):  # older checkpoints did not say
+                raise BadInput(
+                    "the rows of the table now stand in another order than when the fit began, and teachers would learn from each other's "
+                    "records: put the rows back in that order and resume again, or start a new fit, which is charged in addition"
+                )
+            ballot.ensemble.restore(state)
+    kept = Sealed(ballot)
     return Teachers(data, kept, count, classes), kept
 
 
