@@ -356,7 +356,8 @@ def main() -> None:
         f"`recipes/omop_queries.py` wrote this at commit {result['provenance']['commit']}. {given.people:,} made-up people, delta "
         f"{DELTA:g}, generator `histories` at its defaults, seeds {', '.join(map(str, given.seeds))}. *Another* is a hospital that was "
         "made up from another seed. Synthetic answers: mean and standard deviation over the seeds. The last three queries are rates. "
-        "Used in choosing: how strong relations within a visit may be was tried on another draw of this hospital."
+        "Used in choosing: how strong relations within a visit may be was tried on another draw of this hospital; trends along age were "
+        "developed on random hospitals, because these figures showed what was lost, and looked at on another draw."
     )
     write("omop_queries", result, text(result, "Queries of a cohort study on a CDM and on synthetic ones", about))
 
