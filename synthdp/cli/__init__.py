@@ -100,7 +100,7 @@ def _ended(command: Callable[[], int]) -> int:
     except OSError as error:
         return _refuse(f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
     except MemoryError:  # its text has the shape of an array: how many records there are
-        return _refuse(f"{command}: there is not enough memory; what a fit was charged stays charged")
+        return _refuse("there is not enough memory; what a fit was charged stays charged")
     except KeyboardInterrupt:
         print("synthdp: interrupted", file=sys.stderr)
         return INTERRUPTED

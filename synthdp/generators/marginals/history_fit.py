@@ -53,7 +53,10 @@ CHANCES = 6_000_000  # of codes of rows below visits that a fit looks at; if the
 BY_CODE = 4.0  # times `spread`: what codes and numbers of a visit's rows tell of them; tried on a made-up hospital
 OF_ROWS = 2.0  # times `spread`: what all else tells of these rows; tried on random hospitals
 ADJUSTED = 3  # how often the shares of codes are adjusted at the end
-ADJUSTMENT, CHANCE_ROWS = 0.8, 2.0  # how far each time; drawn rows of a code that chance may add or take away
+ADJUSTMENT, CHANCE_ROWS = (
+    0.8,
+    30.0,
+)  # how far each time; so many drawn rows of a code count as if they had the wanted share
 SETTLED = 4  # how often each later round fits days and gaps in turns at its start, and the target at its end
 LEAST_DEVIATION = 1e-3  # of tables without noise, in which only rounding is left
 STEPS = 1000  # of progress
@@ -227,8 +230,9 @@ class HistoryFit:
         the rows that were drawn before it; but what a row's code depends on, such as the codes before it, is drawn anew."""
         for below in self.view.below:
             name, size = below.code, self.view.sizes[below.code]
-            rows, weights, _ = self._rows(self._asked(name), cells, below, name, ())
-            every = len(rows[name])
+            rows, record = below.rows(cells, self.view.sizes, [name])  # all: of some, chance would tell much
+            weights, _ = self._asked(name).row_weights(rows[name], self.owner[record], self.number)
+            every = len(record)
             held = np.bincount(rows[name], weights * every / max(float(weights.sum()), LEAST_SHARE), size)
             wanted = every * softmax(self.alone[name][None, :])[0]
             change = ADJUSTMENT * np.log((wanted + CHANCE_ROWS) / (held + CHANCE_ROWS))
