@@ -116,7 +116,7 @@ class Statement:
         return accounting.epsilon(self.events, self.delta, self.accountant)
 
     def __repr__(self) -> str:
-        promise = f"epsilon {self.epsilon:.4g} at delta {self.delta:g} per {self.unit}"
+        promise = f"epsilon {upper(self.epsilon)} at delta {self.delta:g} per {self.unit}"
         return f"Statement({self.generator}: {promise}, {len(self.columns)} columns{', rehearsal' * self.rehearsal})"
 
     def _repr_html_(self) -> str:

@@ -53,10 +53,8 @@ CHANCES = 6_000_000  # of codes of rows below visits that a fit looks at; if the
 BY_CODE = 4.0  # times `spread`: what codes and numbers of a visit's rows tell of them; tried on a made-up hospital
 OF_ROWS = 2.0  # times `spread`: what all else tells of these rows; tried on random hospitals
 ADJUSTED = 3  # how often the shares of codes are adjusted at the end
-ADJUSTMENT, CHANCE_ROWS = (
-    0.8,
-    30.0,
-)  # how far each time; so many drawn rows of a code count as if they had the wanted share
+ADJUSTMENT = 0.8  # how far each time
+CHANCE_ROWS = 30.0  # added to a code's drawn rows and to the wanted ones: of few rows, chance would tell much
 SETTLED = 4  # how often each later round fits days and gaps in turns at its start, and the target at its end
 LEAST_DEVIATION = 1e-3  # of tables without noise, in which only rounding is left
 STEPS = 1000  # of progress
@@ -225,12 +223,17 @@ class HistoryFit:
                 precision += clear
             adjust_shares(share, lacking / precision, here / precision, 1 / math.sqrt(precision))
 
+    def _along(self, name: str) -> Along:
+        """The columns of the unit along which the codes of this column have trends."""
+        columns = {each: self.ordered[each] for each in self.view.unit if each in self.ordered}
+        return self.trends.setdefault(name, Along(columns, self.spread))
+
     def _adjust_codes(self, cells: Mapping[str, Whole]) -> None:
         """Change how common each code of a row is, so that drawn rows have the shares that the tables say. Each fit has these shares over
         the rows that were drawn before it; but what a row's code depends on, such as the codes before it, is drawn anew."""
         for below in self.view.below:
             name, size = below.code, self.view.sizes[below.code]
-            rows, record = below.rows(cells, self.view.sizes, [name])  # all: of some, chance would tell much
+            rows, record = below.rows(cells, self.view.sizes, [name])
             weights, _ = self._asked(name).row_weights(rows[name], self.owner[record], self.number)
             every = len(record)
             held = np.bincount(rows[name], weights * every / max(float(weights.sum()), LEAST_SHARE), size)
@@ -483,7 +486,6 @@ class HistoryFit:
         strong = [(each,) for below in self.view.below for each in (below.code, below.table + ROWS, below.table + LAST)]
         before = "" if name in (FIRST, GAP, ALIKE, *self.view.alike) else PREVIOUS + name
         of_code = any(name == each.code for each in self.view.below)
-        along = {each: self.ordered[each] for each in self.view.unit if each in self.ordered}
         likelihood = below or name in (FIRST, GAP) or (before,) in cliques or not any(deviations)
         return fit(
             cells,
@@ -508,7 +510,7 @@ class HistoryFit:
             gains=gains,
             # On made-up clinics, least squares told what stays, first records and gaps less well.
             spreads=None if likelihood else self.spreads.setdefault(name, {}),
-            along=self.trends.setdefault(name, Along(along, self.spread)) if of_code else None,
+            along=self._along(name) if of_code else None,
         )
 
 
