@@ -357,7 +357,7 @@ def main() -> None:
         f"{DELTA:g}, generator `histories` at its defaults, seeds {', '.join(map(str, given.seeds))}. *Another* is a hospital that was "
         "made up from another seed. Synthetic answers: mean and standard deviation over the seeds. The last three queries are rates. "
         "Used in choosing: how strong relations within a visit may be was tried on another draw of this hospital; trends along age were "
-        "developed on random hospitals, because these figures showed what was lost, and looked at on another draw. That the draft's bins "
+        "added because these figures showed a loss, developed on random hospitals, and checked on another draw. That the draft's bins "
         "of days were too wide was seen here."
     )
     write("omop_queries", result, text(result, "Queries of a cohort study on a CDM and on synthetic ones", about))

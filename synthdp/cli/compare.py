@@ -187,8 +187,8 @@ def told_of_data(internal: Path) -> Mapping[str, Any] | None:
 
 
 def judged_by(told: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that name the real records to judge by, where what a fit was told of its data says so: a named data set, or the part
-    that was split off for it, with those held out beside it. Empty where it does not."""
+    """The options that name the real records to judge by, if what a fit was told of its data identifies them: a named data set, or the part
+    that was split off for it, with those held out beside it. Empty otherwise."""
     if told.get("name") is not None:
         return {"data": told["name"]}
     train, schema = Path(str(told.get("path") or told.get("train"))), Path(str(told.get("schema")))

@@ -23,9 +23,9 @@ def verify(config: Config) -> None:
     print(f"release    {found.folder} (format {found.format})")
     print(f"binding    {found.binding}")
     print(f"guarantee  {found.promise}, worked out again from the events of the ledger")
-    print(f"checked    {len(found.checked)} facts match what they follow from:")
+    print(f"checked    {len(found.checked)} facts agree with what they follow from:")
     _indented(", ".join(found.checked))
-    print("claimed    there is only the releaser's word for")
+    print("claimed    for these there is only the releaser's word:")
     for name, text in found.claimed.items():
         _indented(f"{name}: {text}")
 

@@ -381,9 +381,9 @@ def warn_of_shared_bins(schema: Schema) -> None:
             if high - low >= MANY_SCALES:
                 width = (high - low) / (column.bins or BINS)
                 warnings.warn(
-                    f"column '{table.name}.{name}' has even bins {width:.3g} wide, whatever its row's code. Numbers are drawn evenly in a "
-                    "bin, so nothing is kept of a code whose numbers all lie in one. Unless all codes have numbers of this size, declare "
-                    "bins that separate the numbers of each, such as [0.1, 0.2, 0.5, 1, 2, 5] and so on",
+                    f"column '{table.name}.{name}': all codes share even bins, each {width:.3g} wide. If a code's numbers all fall in one "
+                    "bin, the synthetic ones are spread evenly over it. Unless every code's numbers spread over many bins, declare bins "
+                    "that are narrow where numbers are small, such as [0.1, 0.2, 0.5, 1, 2, 5, 10]",
                     stacklevel=outside(),
                 )
 

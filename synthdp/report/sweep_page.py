@@ -140,8 +140,10 @@ def _leader(leaders: Sequence[str], doubts: Sequence[bool]) -> str:
         return "Not computed"
     if len(set(leaders)) > 1:
         return "No generator leads by more than chance could explain" if all(doubts) else "It depends on epsilon"
-    lead = leaders[0] + (" leads at every epsilon" if len(leaders) > 1 else "")
-    return f"{lead}, but not always by more than chance could explain" if any(doubts) else lead
+    if len(leaders) > 1:
+        lead = f"{leaders[0]} leads at every epsilon"
+        return f"{lead}, but at some of them its lead may be chance" if any(doubts) else lead
+    return f"{leaders[0]} leads, but its lead may be chance" if doubts[0] else leaders[0]
 
 
 def between(point: Mapping[str, Any]) -> str:

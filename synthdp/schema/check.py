@@ -83,12 +83,12 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
 
 
 def warn_of_zone(column: Column, series: Series) -> None:
-    """Of instants that are taken as days: in UTC a midnight of another time zone lies on the day before, or in the middle of a day."""
+    """Warn where instants with a time zone are read as days: in UTC, midnight there may fall on the day before."""
     zone = getattr(series.dtype, "tz", None) or getattr(getattr(series.dtype, "pyarrow_dtype", None), "tz", None)
     if isinstance(column, Datetime) and column.resolution == "day" and zone is not None and str(zone) != "UTC":
         warnings.warn(
-            f"column {column.name!r}: its days are taken in UTC, where midnight in {zone} may lie on another day. To keep the days as they "
-            "read, store them without a time zone (pandas: .dt.tz_localize(None))",
+            f"column {column.name!r}: days are taken in UTC, so midnight in {zone} may fall on another day. To keep the local days, "
+            "store them without a time zone (pandas: .dt.tz_localize(None))",
             UserWarning,
             stacklevel=errors.outside(),
         )

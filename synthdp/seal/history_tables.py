@@ -83,7 +83,7 @@ class HistoryTables:
 
     @property
     def meaning(self) -> int:
-        """Grows when the same question comes to count otherwise: until 1, all tables of rows shared one bound."""
+        """A version, raised when the same question starts to count differently. Before 1, all tables of rows shared one bound."""
         return int(bool(self.rows))
 
     def bounded(self, records: Records) -> list[Table]:

@@ -287,7 +287,7 @@ def digest(question: Any, rate: float | None, codec: Codec | None) -> dict[str, 
         if field.metadata.get("later") and getattr(question, field.name) == field.default:
             continue  # a fit that a version without the field began asks the same question
         found[field.name] = _hashed(getattr(question, field.name))
-    if meaning := getattr(question, "meaning", 0):  # an answer of before it grew is another question's
+    if meaning := getattr(question, "meaning", 0):  # answers that were kept under an earlier meaning are not reused
         found["what it counts"] = _hashed(meaning)
     rows = None if codec is None else made_up(codec)
     for name, _, answer in getattr(question, "by_row", ()):

@@ -265,8 +265,8 @@ def _neutralised(files: list[Path]) -> bool:
     if any(ours) and not all(ours):
         path, other = files[ours.index(True)], files[ours.index(False)]
         raise BadInput(
-            f"{csvfile.listing(path)} lists texts that have a ' before them in {path.name}, and no such file stands beside {other}. A "
-            "database reads all files alike, so one person could count as two: save them as Parquet, or as one CSV file"
+            f"{csvfile.listing(path)} lists the texts in {path.name} that were given a leading ', but {other} has no such list beside it. "
+            "A database reads all files alike, so one person could count as two. Save the files as Parquet, or as one CSV file"
         )
     return all(ours)
 

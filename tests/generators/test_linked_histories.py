@@ -877,7 +877,9 @@ def test_even_bins_for_tests_of_all_scales_are_warned_of(value, warned):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         generators.warn_of_shared_bins(schema(units=60, tables={"lab": of_labs}))
-    assert [str(each.message).startswith("column 'lab.value' has even bins") for each in caught] == [True] * warned
+    assert [str(each.message).startswith("column 'lab.value': all codes share even bins") for each in caught] == [
+        True
+    ] * warned
 
 
 def test_a_release_of_tables_with_a_single_row_of_each_visit_is_read_back(tmp_path):

@@ -295,7 +295,7 @@ def test_on_the_command_line(folder, tmp_path, capsys, monkeypatch):
     said = capsys.readouterr().out
     name = signature.signer(folder)
     assert f"signed by {name}" in said
-    assert "facts match what they follow from" in said
+    assert "facts agree with what they follow from" in said
     checked, claimed = said.split("claimed  ")
     assert " epsilon," in checked
     assert " columns," in checked

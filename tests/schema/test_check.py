@@ -190,4 +190,4 @@ def test_days_of_another_time_zone_are_warned_of_since_they_are_taken_in_utc(zon
         schema.validate(frame)
     assert [str(each.message).split(":")[0] for each in said] == ["column 'day'"] * warned
     if warned:
-        assert "midnight in Europe/Berlin may lie on another day" in str(said[0].message)
+        assert "midnight in Europe/Berlin may fall on another day" in str(said[0].message)
