@@ -38,8 +38,8 @@ def respelled(series: "pd.Series[Any]") -> NDArray[np.int64]:
 
 
 def _letters(shares: Mapping[str, int]) -> Iterator[str]:
-    """Letters that seem to stand for the one word that begins with them: rarer letters, and any where about as many values have theirs
-    as not. Of `K` and `Krea` among other tests each may be a code."""
+    """Letters that seem to stand for the one word that begins with them: those rarer than the word, or all of several letters if at
+    least half of the longer values have theirs. Of `K` and `Krea` in a list of tests, each may be a code."""
     longer = [form for form in shares if len(form) > 1]
     begun = {form: [each for each in longer if each[0] == form] for form in shares if len(form) == 1}
     regular = len(begun) > 1 and 2 * len(begun) >= len(longer) and all(len(each) == 1 for each in begun.values())
