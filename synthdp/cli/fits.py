@@ -181,6 +181,7 @@ def fit(config: Config) -> None:
     ranks = joined()
     if ranks.rank > 0:
         return _follow(config, ranks)
+    output_paths.say_run(config)
     with output_paths.claimed(config["out"], force=options.force or options.resume) as out:
         return _fit(config, out, ranks)
 
