@@ -142,7 +142,9 @@ class Release:
         guarantee covers them. Raises `BadInput` for a release that was made without `answers=True`.
         """
         if self._tables is None:
-            raise BadInput("this release has no noisy tables: a fit keeps them with answers=true")
+            raise BadInput(
+                "this release has no noisy tables: a fit keeps them with answers=true (in Python answers=True)"
+            )
         return {name: table.copy() for name, table in self._tables.items()}
 
     def _conditioned(self, where: Mapping[str, Any]) -> "Callable[..., pd.DataFrame]":

@@ -167,10 +167,13 @@ def refuse(broken: Iterable[tuple[str, str]]) -> None:
         return
     problems = "; ".join(of_column(name, rule) for name, rule in found)
     rules = {rule for _, rule in found}
-    said = [f"{UNFIT}: {problems}", "Correct the cells or the schema; synthdp check tells which records they are"]
+    said = [
+        f"{UNFIT}: {problems}",
+        "Correct the cells or the schema; the command synthdp check tells which records they are",
+    ]
     said += [form for rule, form in READ_AS.items() if rule in rules]
     if all(rule == UNKNOWN or rule.startswith((OUTSIDE, OFF_STEP)) for rule in rules):
-        said.append(f"invalid=clamp fits such cells all the same: {CLAMPED}")
+        said.append(f"invalid=clamp (in Python invalid='clamp') fits such cells all the same: {CLAMPED}")
     raise BadInput(". ".join(said))
 
 

@@ -194,7 +194,10 @@ def teachers(frame):
 @pytest.mark.parametrize(
     ("fit", "frame"),
     [
-        (lambda frame: Synthesizer("independent", schema=make_schema(), budget=Budget(1.0, 1e-6)).fit(frame), make_frame(50)),
+        (
+            lambda frame: Synthesizer("independent", schema=make_schema(), budget=Budget(1.0, 1e-6)).fit(frame),
+            make_frame(50),
+        ),
         (one_of_several, make_frame(50)),
         (teachers, problem(50, 0)),
     ],

@@ -378,7 +378,9 @@ def test_days_in_a_database_are_warned_of_where_their_instants_are_kept_in_utc(e
     monkeypatch.chdir(tmp_path)
     with duckdb.connect("stays.db") as connection:
         connection.execute("create table stays (seen timestamptz, written timestamp)")
-        connection.execute("insert into stays select d, d from range(date '2024-01-01', date '2025-01-01', interval 1 day) t(d)")
+        connection.execute(
+            "insert into stays select d, d from range(date '2024-01-01', date '2025-01-01', interval 1 day) t(d)"
+        )
     day = {"kind": "datetime", "bounds": ["2020-01-01", "2029-12-31"], "resolution": "day"}
     columns = {"seen": day, "written": day}
     Schema.from_dict({"name": "stays", "declared_by": "the tests", "units": 366, "columns": columns}).save("s.yaml")

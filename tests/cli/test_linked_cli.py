@@ -575,7 +575,9 @@ def test_a_draft_that_finds_no_links_says_which_files_to_rename():
     with pytest.raises(BadInput) as refusal:
         draft_tables(found, "tables")
     assert "Of aufenthalte and diagnosen, rename the one with one row for each fallnr to fall." in str(refusal.value)
-    assert "Of stamm and aufenthalte and diagnosen, rename the one with one row for each pid to p." in str(refusal.value)
+    assert "Of stamm and aufenthalte and diagnosen, rename the one with one row for each pid to p." in str(
+        refusal.value
+    )
     renamed = {"p": found["stamm"], "fall": found["aufenthalte"], "diagnosen": found["diagnosen"]}
     made = yamlfile.parse(draft_tables(renamed, "tables").schema, "draft")["tables"]
     assert {name: table.get("parent") for name, table in made.items()} == {"p": None, "fall": "p", "diagnosen": "fall"}
