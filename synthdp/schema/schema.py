@@ -431,7 +431,7 @@ class Schema:
             warnings.warn(
                 f"{', '.join(map(repr, coded))}: dates, times of day or numbers as text. They are drafted as what they stand for; "
                 "before a fit, convert them (pandas.to_datetime with format=, str.replace and pandas.to_numeric, minutes or seconds since "
-                "midnight), or save the frame as CSV: the command synthdp schema finds how each is written, and synthdp.read then reads it",
+                "midnight), or save the frame as CSV: synthdp schema path= finds how each is written, and synthdp.read then reads it",
                 UserWarning,
                 stacklevel=2,
             )

@@ -398,12 +398,15 @@ def _table(
     labels = [
         c for c, guess in guesses.items() if c not in linking and guess["kind"] in ("categorical", "ordinal", "boolean")
     ]
-    first = labels[:1] if below else []  # says what a row is
+    first = labels[:1] if below else []  # says what a row is, and stands before all others but keys
+    names = [c for c in guesses if c not in first]
+    at = next((at for at, c in enumerate(names) if c not in linking), 0)
+    names[at:at] = first
     kinds, columns = dict.fromkeys(linking & set(guesses), "identifier"), list[str]()
-    for column, guess in sorted(guesses.items(), key=lambda each: each[0] not in first):
+    for column, guess in ((column, guesses[column]) for column in names):
         if column in linking:
-            if below and column == keys[root]:
-                columns.append(f"      {_scalar(column)}: {{kind: identifier}}  # whose a row is, too")
+            said = "whose a row is, too" if below and column == keys[root] else "a key, where the file has it"
+            columns.append(f"      {_scalar(column)}: {{kind: identifier}}  # {said}")
             continue
         entry = _proposed(column, guess, found)
         if entry["kind"] == "identifier" or (below and not first):
