@@ -142,7 +142,9 @@ class Release:
         guarantee covers them. Raises `BadInput` for a release that was made without `answers=True`.
         """
         if self._tables is None:
-            raise BadInput("this release has no noisy tables: a fit keeps them with answers=true")
+            raise BadInput(
+                "this release has no noisy tables: a fit keeps them with answers=true (in Python answers=True)"
+            )
         return {name: table.copy() for name, table in self._tables.items()}
 
     def _conditioned(self, where: Mapping[str, Any]) -> "Callable[..., pd.DataFrame]":
@@ -326,8 +328,6 @@ class Synthesizer:
         generators.warn_of_large_delta(self.budget, self.schema)
         warn_of_counted_rules(self.schema)
         generators.warn_of_shared_bins(self.schema)
-        if account is None and seed is None and ranks.rank == 0:
-            warn_of_no_account()
         if ranks.world == 1:
             warn_of_others()
         unit, settings = self.schema.unit or RECORD, settings_of(self.generator)
@@ -350,22 +350,25 @@ class Synthesizer:
             stored = Answers(answers_beside(checkpoint), of, own)
         book, found = _opened(ledger, kept, stored, resume=resume)
         noisy = marginal_tables.NoisyTables()
-        with (
-            contextlib.closing(book),
-            entered(
-                account,
-                frame,
-                self.budget,
-                unit,
-                ledger=book,
-                resume=resume,
-                resumable=kept is not None,
-                planted=audit is not None,
-                **about,
-            ) as entry,
-            validated(self.schema, frame, invalid) as valid,
-            warnings_shown(),
-        ):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(contextlib.closing(book))
+            entry = stack.enter_context(
+                entered(
+                    account,
+                    frame,
+                    self.budget,
+                    unit,
+                    ledger=book,
+                    resume=resume,
+                    resumable=kept is not None,
+                    planted=audit is not None,
+                    **about,
+                )
+            )
+            valid = stack.enter_context(validated(self.schema, frame, invalid))
+            if account is None and seed is None and ranks.rank == 0:
+                warn_of_no_account()  # of a fit that its records allow, and where warnings still end a program
+            stack.enter_context(warnings_shown())
             if answers and found is not None:
                 raise BadInput("answers given before the checkpoint are not given again: resume without answers=")
             entry.check_table()

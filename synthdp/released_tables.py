@@ -30,14 +30,14 @@ WAYS = ("one", "two", "three", "four")  # columns of a table, in words
 def check_offered(generator: Generator, schema: Schema) -> None:
     """Refuse tables of a generator that learns from other answers, and of pictures."""
     if schema.tables:
-        raise BadInput("answers=true keeps the noisy tables of one table's columns: leave it out for linked tables")
+        raise BadInput("answers= keeps the noisy tables of one table's columns: leave it out for linked tables")
     if not generator.traits.counted or HISTORIES in generator.traits.kinds:
         raise BadInput(
-            f"answers=true keeps noisy tables, and {generator.name} learns from other answers: leave it out, or choose a generator "
+            f"answers= keeps noisy tables, and {generator.name} learns from other answers: leave it out, or choose a generator "
             "of tables (mixture, aim, mst, privbayes, independent)"
         )
     if schema.image is not None:
-        raise BadInput("answers=true keeps noisy tables of columns, and this schema has pictures: leave it out")
+        raise BadInput("answers= keeps noisy tables of columns, and this schema has pictures: leave it out")
 
 
 def frames(noisy: NoisyTables, model: Model, fine: Codec, *, seed: int | None) -> "dict[str, pd.DataFrame]":

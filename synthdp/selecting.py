@@ -142,8 +142,6 @@ def select(
     schema.check_declared()
     generators.warn_of_large_delta(budget, schema)
     generators.check_seed(seed)
-    if account is None and seed is None:
-        warn_of_no_account()
     warn_of_others()
     unit = schema.unit or RECORD
     about = {"candidates": [[one.name, settings_of(one)] for one in made], "mean_runs": float(mean_runs)}
@@ -155,6 +153,8 @@ def select(
         valid = schema.validate(frame, invalid=invalid)
         entry.check_table()
         generators.check_units(schema, budget, valid, invalid)
+        if account is None and seed is None:
+            warn_of_no_account()
         charged = Account(budget, book, unit=unit, enter=entry.enter)
         data = Sensitive(valid, schema, charged, seed=seed)
         noise = data.commit(lambda z: (Entry(offer.at(z)[0]),))

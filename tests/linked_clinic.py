@@ -24,6 +24,23 @@ DECLARED: dict[str, Any] = {  # the embedded clinic's, with fewer wards, of whic
 }
 
 
+KEY = {"kind": "identifier"}
+BY_FILE = {  # of which the keys do not come first, columns by the names of tables
+    "person": {"sex": None, "person_id": KEY, "birth": None, "death": None},
+    "visit": {"start": None, "visit_id": KEY, "ward": None, "no_show": None, "person_id": KEY},
+    "diagnosis": {"code": None, "visit_id": KEY},
+}
+
+
+def with_keys_among_columns() -> dict[str, Any]:
+    """The tables, in which keys stand where a file has them."""
+    tables = DECLARED["tables"]
+    return {
+        name: {"columns": {each: facts or tables[name]["columns"][each] for each, facts in columns.items()}}
+        for name, columns in BY_FILE.items()
+    }
+
+
 def declared(**changes: Any) -> dict[str, Any]:
     """The clinic's schema with other tables (by name, merged) or other top-level keys; a table that is None is left out."""
     tables = changes.pop("tables", {})

@@ -338,7 +338,7 @@ def test_what_has_no_tables_is_refused_before_a_record_is_read():
         Synthesizer(quick("dpgan"), schema=make_schema(), budget=BUDGET).fit(None, answers=True)
     with pytest.raises(BadInput, match="pictures"):
         Synthesizer("independent", schema=picture_schema(), budget=BUDGET).fit(None, answers=True)
-    with pytest.raises(BadInput, match="keeps them with answers=true"):
+    with pytest.raises(BadInput, match=r"keeps them with answers=true \(in Python answers=True\)"):
         fit().tables()
 
 

@@ -25,7 +25,7 @@ from synthdp.tables import source as tables
 if TYPE_CHECKING:
     import pandas as pd
 
-NEW = "account.add_version=true"
+NEW = "account.add_version=true (in Python AccountFile(..., add_version=True))"
 FILE, FRAME = "file", "frame"  # what a fingerprint is of
 ANEW = "Leave resume out to start a new fit, which is charged separately"
 
@@ -319,8 +319,8 @@ class AccountFile:
         held = "no cap" if found.cap is None else f"a cap of {_pair(filters.Additive().limit(found.cap))}"
         if not self.change_cap:
             raise BadInput(
-                f"account.cap of {_pair(filters.Additive().limit(self.cap))}, but {self.path} has {held}; account.change_cap=true "
-                "replaces it and records the change"
+                f"account.cap of {_pair(filters.Additive().limit(self.cap))}, but {self.path} has {held}; account.change_cap=true (in "
+                "Python change_cap=True) replaces it and records the change"
             )
         if found.filter.name == "renyi":
             raise BadInput(f"{self.path} has {held} and the filter renyi, whose cap cannot be changed")

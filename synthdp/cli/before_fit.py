@@ -243,6 +243,7 @@ def plan(config: Config) -> None:
     if options.format == "json":
         print(json.dumps(found.to_json(), allow_nan=False))
         return
+    output_paths.say_run(config)
     for line in _lines(found, schema, fits.foretold(schema, config["budget"])):
         print(line)
     print(f"account    {spent_of(account)}")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import itertools
 import json
 import re
 import sys
@@ -168,7 +169,9 @@ def _stream(release: "Release", options: settings.Sample) -> None:
 
     out = sys.stdout.buffer
     with output_paths.progress("sample") as step:
-        _, found = csvfile.stream(_counted(release, options, step), out, release.schema, Path("-.csv"))
+        parts = _counted(release, options, step)
+        first = next(parts)  # a refusal comes before the header
+        _, found = csvfile.stream(itertools.chain([first], parts), out, release.schema, Path("-.csv"))
     out.flush()
     print(
         "\n".join([f"{options.rows} synthetic records on standard output", *output_paths.left_out(release.schema)]),

@@ -65,6 +65,7 @@ def compose(command: str, words: Sequence[str]) -> list[Config]:
             configs.append(_one(command, run, folders))
     if multirun:
         for config, (_, name) in zip(configs, runs, strict=True):
+            config["run"] = name
             if config["out"] is None:
                 continue
             config["out"] = str(Path(config["out"]) / name)

@@ -167,6 +167,7 @@ def headline(result: Mapping[str, Any]) -> list[str]:
         from synthdp.evaluate.images.image_page import headline as told
 
         return told(result)
+    from synthdp.evaluate.figures import lacked
     from synthdp.evaluate.findings import brief
 
     lines = []
@@ -179,7 +180,7 @@ def headline(result: Mapping[str, Any]) -> list[str]:
             lines.append(
                 f"AUROC               {tstr:.3f} on {target}, trained on synthetic records; on real ones {trtr:.3f}; chance 0.500"
             )
-    lines += [f"not computed        {item['metric']}: {item['reason']}" for item in result["not_computed"]]
+    lines += [f"not computed        {lacked(item['metric'])}: {item['reason']}" for item in result["not_computed"]]
     two_way = result["fidelity"].get("tvd_2way")
     if two_way:
         lines.append(f"fidelity            mean 2-way total variation distance {two_way['mean']:.3f}; 0 is perfect")

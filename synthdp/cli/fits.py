@@ -25,8 +25,8 @@ from synthdp.report import fitness_words, information_loss, words
 from synthdp.report.manifest import TABLES
 from synthdp.report.statement import edited, read_off
 from synthdp.report.words import upper
-from synthdp.schema.columns import Datetime, has_declared_tree
-from synthdp.schema.linked_tables import column_of
+from synthdp.schema.columns import LEARN, Column, Datetime, has_declared_tree
+from synthdp.schema.linked_tables import column_of, once
 from synthdp.schema.rules import Order
 from synthdp.schema.schema import clamping
 from synthdp.tables import database_url
@@ -181,6 +181,7 @@ def fit(config: Config) -> None:
     ranks = joined()
     if ranks.rank > 0:
         return _follow(config, ranks)
+    output_paths.say_run(config)
     with output_paths.claimed(config["out"], force=options.force or options.resume) as out:
         return _fit(config, out, ranks)
 
@@ -293,7 +294,24 @@ def foretold(schema: "Schema", budget: Budget) -> list[str]:
                 f"all that is learned about {len(found)} column{'s' * (len(found) > 1)} at this budget. Declare bounds and categories, "
                 "take a larger epsilon, or leave columns out (kind: ignore)"
             )
-    return [*lines, *compared(schema)]
+    return [*lines, *constant(schema), *compared(schema)]
+
+
+def constant(schema: "Schema") -> list[str]:
+    """A line that names the columns for which only one value is declared."""
+    names = [column.name for column, below in once(schema) if not below and len(set(_values(column))) == 1]
+    return [
+        f"constant   {listed(names)}: only one value is declared, so all synthetic records have it. With kind: ignore it takes no "
+        "share of the budget; add it to the synthetic records afterwards"
+    ] * bool(names)
+
+
+def _values(column: Column) -> tuple[Any, ...]:
+    """The categories, or both bounds, if they are declared and no cell may be missing."""
+    if getattr(column, "missing", False):
+        return ()
+    declared = getattr(column, "categories", getattr(column, "bounds", LEARN))
+    return () if declared == LEARN else tuple(declared)
 
 
 def compared(schema: "Schema") -> list[str]:

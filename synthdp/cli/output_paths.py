@@ -159,6 +159,12 @@ def warn(text: str) -> None:
     print(f"synthdp: warning: {text}", file=sys.stderr)
 
 
+def say_run(config: Mapping[str, Any]) -> None:
+    """Print which run of a sweep the lines below are about; nothing where there is no sweep."""
+    if config.get("run"):
+        print(f"run        {config['run']}", flush=True)
+
+
 def left_out(schema: Schema) -> list[str]:
     """A line that names the columns which synthetic files lack, because the schema ignores them; none where there are none."""
     names = [column.name for column in schema.ignored]

@@ -306,7 +306,7 @@ def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
         default, template, stamp, found = "images", "images.html", IMAGE_STAMP, context(result)
     else:
         default, template, stamp, found = "data", "evaluation.html", STAMP, _context(result)
-    filters = {each: getattr(figures, each) for each in ("figure", "small", "percent", "exact")}
+    filters = {each: getattr(figures, each) for each in ("figure", "small", "percent", "exact", "lacked")}
     filters |= {"decides": decides, "poor": poor, "far_off": far_off}
     if template == "images.html":
         filters["cloud"] = cloud

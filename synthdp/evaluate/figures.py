@@ -10,6 +10,39 @@ ABSENT = "not computed"
 DECIMALS = 3
 LEAST_LOST = 0.1  # of an association that is called lost
 MEAN = "Mean of these"
+LACKED = {  # what the metrics in `not_computed` begin with
+    "alpha_precision": "alpha-precision",
+    "attacks": "attack",
+    "beta_recall": "beta-recall",
+    "columns": "column",
+    "correlation_difference": "associations of pairs",
+    "detection_auc": "detection of synthetic rows",
+    "fid": "Fréchet distance (FID)",
+    "histories": "courses of people",
+    "histories.onward": "from one record to the next",
+    "histories.told": "told from the past",
+    "histories.types": "types of visits",
+    "independent": "floor of unrelated columns",
+    "kid": "kernel distance (KID)",
+    "linked.numbers": "numbers by code",
+    "mean_pictures": "mean pictures",
+    "means": "means of numbers",
+    "missingness": "patterns of missing values",
+    "pearson": "Pearson correlations",
+    "pmse": "propensity score (pMSE)",
+    "range_queries": "range queries",
+    "ranks": "ranks of models",
+    "rules": "rule",
+    "spearman": "rank correlations",
+    "subgroups": "subgroups",
+    "survival": "Kaplan-Meier curve",
+    "trtr": "models trained on real records",
+    "tstr": "models trained on synthetic records",
+    "tvd_2way": "pairs of columns",
+    "tvd_3way": "triples of columns",
+    "utility": "utility",
+    "wasserstein": "distances of numbers",
+}
 CONSTANT = {"majority": "Floor: always predicting the majority class", "mean": "Floor: always predicting the mean"}
 
 
@@ -70,6 +103,15 @@ def percent(share: float | None) -> str:
 def said(value: Any) -> str:
     """The same as `figure` inside a sentence, without markup."""
     return figure(value).striptags()
+
+
+def lacked(metric: str) -> str:
+    """What an entry of `not_computed` is about, in words."""
+    begin = max((name for name in LACKED if f"{metric}.".startswith(f"{name}.")), key=len, default=None)
+    if begin is None:
+        return metric
+    rest = metric[len(begin) + 1 :]
+    return LACKED[begin] + (rest and f" ({rest.replace('_', ' ') if begin == 'attacks' else rest})")
 
 
 def kept(real: float, made: float) -> float:

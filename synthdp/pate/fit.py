@@ -119,8 +119,6 @@ class PATE:
         """
         _check(schema, target, budget, seed, recorder)
         generators.warn_of_large_delta(budget, schema)
-        if account is None and seed is None:
-            warn_of_no_account()
         warn_of_others()
         schema = replace(
             schema, rules=(), honoured=None
@@ -130,13 +128,14 @@ class PATE:
         about: dict[str, Any] = {"generator": KIND, "settings": self.settings(), "rehearsal": seed is not None}
         unit = schema.unit or RECORD
         book = Ledger(None if ledger is None else Path(ledger))
-        with (
-            contextlib.closing(book),
-            entered(account, frame, budget, unit, ledger=book, **about) as entry,
-            warnings_shown(),
-        ):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(contextlib.closing(book))
+            entry = stack.enter_context(entered(account, frame, budget, unit, ledger=book, **about))
             valid = schema.validate(frame, invalid=invalid)
             _check_apart(known, valid)
+            if account is None and seed is None:
+                warn_of_no_account()
+            stack.enter_context(warnings_shown())
             entry.check_table()
             generators.check_units(schema, budget, valid, invalid)
             charged = Account(budget, book, unit=unit, enter=entry.enter)

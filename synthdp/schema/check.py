@@ -78,20 +78,30 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
             )
         refuse(found)
     for column in schema.columns:
-        warn_of_zone(column, frame[column.name])
+        warn_of_zone(column, zone_of(frame[column.name]))
     return frame[list(schema.names)]
 
 
-def warn_of_zone(column: Column, series: Series) -> None:
-    """Warn where instants with a time zone are read as days: in UTC, midnight there may fall on the day before."""
+def zone_of(series: Series) -> str | None:
+    """The time zone of a column of instants; None where it has none."""
     zone = getattr(series.dtype, "tz", None) or getattr(getattr(series.dtype, "pyarrow_dtype", None), "tz", None)
-    if isinstance(column, Datetime) and column.resolution == "day" and zone is not None and str(zone) != "UTC":
+    return None if zone is None else str(zone)
+
+
+def warn_of_zone(column: Column, zone: str | None, remedy: str = "pandas: .dt.tz_localize(None)") -> None:
+    """Warn where instants with a time zone are read as days: in UTC, midnight there may fall on the day before."""
+    if isinstance(column, Datetime) and column.resolution == "day" and zone not in (None, "UTC"):
         warnings.warn(
             f"column {column.name!r}: days are taken in UTC, so midnight in {zone} may fall on another day. To keep the local days, "
-            "store them without a time zone (pandas: .dt.tz_localize(None))",
+            f"store them without a time zone ({remedy})",
             UserWarning,
             stacklevel=errors.outside(),
         )
+
+
+def warn_of_database_zone(column: Column) -> None:
+    """The same of a type that keeps instants in UTC, and not the zone in which they were written."""
+    warn_of_zone(column, "another time zone", f"SQL: {column.name} AT TIME ZONE 'Europe/Berlin'")
 
 
 def check_tables(schema: Schema, frames: Mapping[str, pd.DataFrame], invalid: str) -> dict[str, pd.DataFrame]:
@@ -157,10 +167,13 @@ def refuse(broken: Iterable[tuple[str, str]]) -> None:
         return
     problems = "; ".join(of_column(name, rule) for name, rule in found)
     rules = {rule for _, rule in found}
-    said = [f"{UNFIT}: {problems}", "Correct the cells or the schema; synthdp check tells which records they are"]
+    said = [
+        f"{UNFIT}: {problems}",
+        "Correct the cells or the schema; the command synthdp check tells which records they are",
+    ]
     said += [form for rule, form in READ_AS.items() if rule in rules]
     if all(rule == UNKNOWN or rule.startswith((OUTSIDE, OFF_STEP)) for rule in rules):
-        said.append(f"invalid=clamp fits such cells all the same: {CLAMPED}")
+        said.append(f"invalid=clamp (in Python invalid='clamp') fits such cells all the same: {CLAMPED}")
     raise BadInput(". ".join(said))
 
 

@@ -390,8 +390,8 @@ def check_counted(schema: Schema, engine: str) -> None:
     order = schema.column(str(schema.order))
     if not isinstance(order, Datetime):
         raise BadInput(
-            f"histories can be counted in a database only if order is a date, but column {order.name!r} is {order.kind}: give "
-            "data.engine=memory, which reads the table into memory"
+            f"histories can be counted in a database only if order is a date, but column {order.name!r} is {order.kind}: read "
+            "the tables into memory (data.engine=memory; in Python, fit their frames)"
         )
 
 

@@ -12,7 +12,7 @@ a table below visits says what a row is; the others are predicted from it.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +45,7 @@ class Table:
     of a person follow one another. At most `max_rows` rows of one parent count. `with_unit`: it has the column of people besides its
     parent's key, and is joined by both. Of a table below visits, `optional` are the columns in which cells may be missing, and `orders` the
     rules by which a date of its rows is not before another date, or not after it: all of these are kept by construction. `reading`: how
-    its files are written."""
+    its files are written. `names`: the columns of a file in their order, if they were declared with keys among them."""
 
     name: str
     key: str | None = None
@@ -56,6 +56,7 @@ class Table:
     optional: tuple[str, ...] = ()
     orders: tuple[Order, ...] = ()
     reading: "Reading | None" = None
+    names: tuple[str, ...] = ()
 
     @property
     def below(self) -> bool:
@@ -74,7 +75,7 @@ def flattened(values: Mapping[Any, Any]) -> dict[str, Any]:
         raise BadInput(f"schema: tables must map names to tables: {SHAPE}")
     if not isinstance(unit, str):
         raise BadInput("schema: tables need unit, the key of the table of people: their rows are protected together")
-    people, visits, *items = _in_order({name: _read(name, entry, unit) for name, entry in given.items()}, unit)
+    people, visits, *items = _in_order({name: _read(name, entry, given, unit) for name, entry in given.items()}, unit)
     columns: dict[str, Any] = {unit: {"kind": "identifier"}}
     for table in (people, visits):
         columns |= {f"{table.name}.{name}": column for name, column in _columns(given, table, unit).items()}
@@ -110,7 +111,7 @@ def flattened(values: Mapping[Any, Any]) -> dict[str, Any]:
     }
 
 
-def _read(name: Any, entry: Any, unit: str) -> Table:
+def _read(name: Any, entry: Any, given: Mapping[Any, Any], unit: str) -> Table:
     if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
         raise BadInput(
             f"schema: the name of table {name!r} must be letters, digits and underscores: the table's files are named after it"
@@ -124,17 +125,20 @@ def _read(name: Any, entry: Any, unit: str) -> Table:
     most = entry.get("max_rows")
     if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
         raise BadInput(f"table {name!r}: max_rows must be a whole number of at least 1")
+    above = given.get(entry.get("parent"))
+    keys = {"its key": entry.get("key"), "its parent's key": above.get("key") if isinstance(above, Mapping) else None}
     for column, facts in entry["columns"].items():
         kind = facts.get("kind") if isinstance(facts, Mapping) else None
         if kind == "image":
             raise BadInput(f"table {name!r}: column {column!r} is an image; linked tables have none")
-        if kind == "identifier" and (column != unit or entry.get("parent") is None):
+        if kind == "identifier" and column not in keys.values() and (column != unit or above is None):
             raise BadInput(
                 f"table {name!r}: column {column!r} is an identifier: say key for the one that names its rows, and kind: ignore for others"
             )
-        if column == entry.get("key"):
+        for which in (which for which, key in keys.items() if key == column and kind != "identifier"):
             raise BadInput(
-                f"table {name!r}: {column!r} is its key, which is no column to declare: leave it out of columns"
+                f"table {name!r}: {column!r} is {which}, of which nothing is learned: leave it out of columns, or declare it as "
+                "kind: identifier, which says where it stands in the file"
             )
     from synthdp.schema.file_coding import Reading
 
@@ -151,7 +155,8 @@ def _read(name: Any, entry: Any, unit: str) -> Table:
         parent=entry.get("parent"),
         order=entry.get("order"),
         max_rows=entry.get("max_rows"),
-        with_unit=unit in entry["columns"],
+        with_unit=unit in entry["columns"] and unit not in keys.values(),
+        names=tuple(map(str, entry["columns"])) if any(key in entry["columns"] for key in keys.values()) else (),
     )
 
 
@@ -191,10 +196,6 @@ def _in_order(tables: Mapping[str, Table], unit: str) -> list[Table]:
         raise BadInput(
             f"table {visit.name!r}: needs order, the column that orders a person's visits, and max_rows, how many visits of a person count"
         )
-    if visit.with_unit:
-        raise BadInput(
-            f"table {visit.name!r}: {unit!r} is its parent's key, which every row has anyway: leave it out of columns"
-        )
     if items and visit.key is None:
         raise BadInput(f"table {visit.name!r}: needs key, the column that links {items[0].name!r} to its visits")
     if len({name.casefold() for name in tables}) < len(tables):
@@ -211,18 +212,14 @@ def _in_order(tables: Mapping[str, Table], unit: str) -> list[Table]:
 
 
 def _columns(given: Mapping[str, Any], table: Table, unit: str) -> dict[str, Any]:
-    """What a table declares of its columns, without that of people."""
-    columns = {name: column for name, column in given[table.name]["columns"].items() if name != unit}
+    """What a table declares of its columns, without its keys and that of people."""
+    keys = (unit, table.key, None if table.parent is None else given[table.parent].get("key"))
+    columns = {name: column for name, column in given[table.name]["columns"].items() if name not in keys}
     kinds = [column.get("kind") if isinstance(column, Mapping) else None for column in columns.values()]
     if not [kind for kind in kinds if kind != "ignore"]:
         raise BadInput(f"table {table.name!r}: columns must name at least one column to learn")
     if not table.below:
         return columns
-    parent = given[str(table.parent)].get("key")
-    if parent in columns:
-        raise BadInput(
-            f"table {table.name!r}: {parent!r} is its parent's key, which every row has anyway: leave it out of columns"
-        )
     (name, column), *_ = (each for each in columns.items() if each[1]["kind"] != "ignore")
     if column["kind"] not in LABELS:
         raise BadInput(
@@ -376,6 +373,11 @@ def keys_of(schema: "Schema", table: Table) -> tuple[str, ...]:
     return tuple(str(key) for key in (table.key, schema.unit if table.with_unit else None, parent) if key is not None)
 
 
+def placed(table: Table, names: Iterable[str]) -> list[str]:
+    """Columns in the order of the table's file, as far as it is declared; others, such as keys, before them."""
+    return sorted(names, key=lambda name: table.names.index(name) if name in table.names else -1)
+
+
 def of_table(schema: "Schema", table: Table) -> "Schema":
     """What is public of one table: a schema by which its file is read, checked and written."""
     columns: list[Any] = [Identifier(name=key) for key in keys_of(schema, table)]
@@ -384,8 +386,12 @@ def of_table(schema: "Schema", table: Table) -> "Schema":
         if table.below and not isinstance(column, Ignored):
             changed["missing"] = name in table.optional
         columns.append(replace(column, **changed))
+    order = placed(table, [column.name for column in columns])
     return type(schema)(
-        columns=tuple(columns), name=table.name, declared_by=schema.declared_by, reading=_reading(schema, table)
+        columns=tuple(sorted(columns, key=lambda column: order.index(column.name))),
+        name=table.name,
+        declared_by=schema.declared_by,
+        reading=_reading(schema, table),
     )
 
 
@@ -469,10 +475,11 @@ def nested(schema: "Schema", facts: Mapping[str, dict[str, Any]]) -> dict[str, A
     found = {}
     for table in schema.tables:
         links = {key: getattr(table, key) for key in LINKS if getattr(table, key) is not None}
-        columns: dict[str, Any] = {str(schema.unit): {"kind": "identifier"}} if table.with_unit else {}
+        keys = [key for key in keys_of(schema, table) if key in table.names or (table.with_unit and key == schema.unit)]
+        columns: dict[str, Any] = {key: {"kind": "identifier"} for key in keys}
         for name, column in held(schema, table):
             kept = not table.below or name in table.optional or isinstance(column, Ignored)
             columns[name] = {key: fact for key, fact in facts[column.name].items() if key != "missing" or kept}
         read = {} if table.reading is None else {"reading": table.reading.to_dict()}
-        found[table.name] = {**links, **read, "columns": columns}
+        found[table.name] = {**links, **read, "columns": {name: columns[name] for name in placed(table, columns)}}
     return found

@@ -4,7 +4,7 @@ For the steward's eyes: findings give places, and no cell. Nothing is changed, a
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,21 @@ def respelled(series: "pd.Series[Any]") -> NDArray[np.int64]:
         forms.setdefault(_plain(text), []).append(text)
     usual = {form: max(held, key=lambda text: counts[text]) for form, held in forms.items()}
     odd = {text for form, held in forms.items() for text in held if text != usual[form]}
-    words = Counter(form[0] for form in forms if len(form) >= WORD and form.isalpha())
-    odd |= {text for form, held in forms.items() if len(form) == 1 and words[form] == 1 for text in held}
+    shares = {form: sum(counts[text] for text in held) for form, held in forms.items()}
+    odd |= {text for letter in _letters(shares) for text in forms[letter]}
     return np.array([place for place, text in enumerate(texts) if text in odd], np.int64)
+
+
+def _letters(shares: Mapping[str, int]) -> Iterator[str]:
+    """Letters that seem to stand for the one word that begins with them: those rarer than the word, or all of several letters if at
+    least half of the longer values have theirs. Of `K` and `Krea` in a list of tests, each may be a code."""
+    longer = [form for form in shares if len(form) > 1]
+    begun = {form: [each for each in longer if each[0] == form] for form in shares if len(form) == 1}
+    regular = len(begun) > 1 and 2 * len(begun) >= len(longer) and all(len(each) == 1 for each in begun.values())
+    for letter, held in begun.items():
+        words = [each for each in held if len(each) >= WORD and each.isalpha()]
+        if len(words) == 1 and (regular or shares[letter] < shares[words[0]]):
+            yield letter
 
 
 def ends_in_total(frame: pd.DataFrame) -> bool:

@@ -256,7 +256,7 @@ class Schema:
             )
         if problems:
             raise BadInput(
-                f"schema: {'; '.join(problems)}. synthdp check shows, at no charge, what a fit with this schema would run into"
+                f"schema: {'; '.join(problems)}. The command synthdp check shows, at no charge, what a fit with this schema would run into"
             )
         self.check_reading()
 

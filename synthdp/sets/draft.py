@@ -250,12 +250,13 @@ KEY = re.compile("(.+?)[_ .-]?(id|key|nr|no|num|number|nummer)", re.IGNORECASE)
 LEAST_STEM = 3  # letters by which a key is called after a table
 UMLAUTS = {"ä": "a", "ae": "a", "ö": "o", "oe": "o", "ü": "u", "ue": "u"}  # as in the key Fall of Fälle, or faelle
 MOST_VISITS, MOST_BELOW = 10, 3
+MOST_RENAMED = 4  # files that a refusal proposes to rename
 
 
 def draft_tables(found: "dict[str, Found]", folder: str | Path) -> Draft:
     """The same of linked tables, by name. A column is a table's key if it is called by it, such as `visit_id` of visit or visits, or, where
-    other tables have it too, by its beginning, such as `FallNr` of faelle; a table that has the key of another is below it. Raises
-    `BadInput` where names do not tell a tree of people, visits, and tables below visits."""
+    other tables have it too, by its beginning, such as `FallNr` of faelle, or because this table alone of them is below another; a table
+    that has the key of another is below it. Raises `BadInput` where names do not tell a tree of people, visits, and tables below visits."""
     keys, parents = _links({name: list(map(str, each.frame.columns)) for name, each in found.items()}, folder)
     root = next(name for name, parent in parents.items() if parent is None)
     lines = [HEAD_OF_TABLES.format(folder=Path(folder).name)]
@@ -304,6 +305,7 @@ def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str,
         own = [column for column in names if (form := KEY.fullmatch(column)) and _alike(form[1], name)]
         keys[name] = own[0] if own else None
     keys |= _keys_by_beginning(columns, keys)
+    keys |= _keys_by_parent(columns, keys)
     owners = {key: name for name, key in keys.items() if key is not None}
     above = {
         name: [owners[each] for each in names if each in owners and owners[each] != name]
@@ -311,12 +313,15 @@ def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str,
     }
     roots = [name for name in columns if not above[name]]
     if len(roots) != 1 or keys[roots[0]] is None:
+        files = [
+            f"Of {' and '.join(holders)}, rename the one with one row for each {key} to {form[1]}. "
+            for key, form, holders in _shared(columns, keys)
+        ][:MOST_RENAMED]
         raise BadInput(
             f"{folder}: the names of columns do not tell how the tables are linked: a table's key begins as its name does, such as "
             "visit_id of visit, or FallNr of Fall or faelle, and is called the same in the tables below it. It is enough to rename the "
-            "files, such as the one whose rows have the key FallNr to Fall.csv; in a database, create views with such names in a "
-            "schema of their own. Tables without a parent are "
-            f"{', '.join(roots) or 'none'}. Or write the schema by hand (docs/linked.md)"
+            "files; in a database, create views with such names in a schema of their own. "
+            f"{''.join(files)}Tables without a parent are {', '.join(roots) or 'none'}. Or write the schema by hand (docs/linked.md)"
         )
     (root,) = roots
     deeper = {name: [each for each in held if each != root] for name, held in above.items()}
@@ -327,15 +332,35 @@ def _keys_by_beginning(columns: dict[str, list[str]], keys: dict[str, str | None
     """Of tables whose key is not known yet: a column that other tables have too, if it begins as this table alone does, and no other
     such column is there."""
     found: dict[str, list[str]] = {}
-    for key in dict.fromkeys(column for names in columns.values() for column in names):
-        holders = [name for name, names in columns.items() if key in names]
-        form = KEY.fullmatch(key)
-        if form is None or len(holders) < 2 or key in keys.values():
-            continue
+    for key, form, holders in _shared(columns, keys):
         named = [name for name in holders if _begin_alike(form[1], name)]
-        if len(named) == 1 and keys[named[0]] is None:
+        if len(named) == 1:
             found.setdefault(named[0], []).append(key)
-    return {name: held[0] for name, held in found.items() if len(held) == 1}
+    return _only(found, keys)
+
+
+def _keys_by_parent(columns: dict[str, list[str]], keys: dict[str, str | None]) -> dict[str, str]:
+    """The same of a column that other tables have too, if this table alone of them is below a table whose key is known."""
+    found: dict[str, list[str]] = {}
+    for key, _, holders in _shared(columns, keys):
+        below = [name for name in holders if any(each in columns[name] for each in keys.values() if each != keys[name])]
+        if len(below) == 1 and not any(keys[name] for name in holders if name not in below):
+            found.setdefault(below[0], []).append(key)
+    return _only(found, keys)
+
+
+def _only(found: dict[str, list[str]], keys: dict[str, str | None]) -> dict[str, str]:
+    return {name: held[0] for name, held in found.items() if len(held) == 1 and keys[name] is None}
+
+
+def _shared(
+    columns: dict[str, list[str]], keys: dict[str, str | None]
+) -> Iterator[tuple[str, re.Match[str], list[str]]]:
+    """Columns of several tables that are called as keys are, and of which it is not known whose key they are; with these tables."""
+    for key in dict.fromkeys(column for names in columns.values() for column in names):
+        form, holders = KEY.fullmatch(key), [name for name, names in columns.items() if key in names]
+        if form is not None and len(holders) > 1 and key not in keys.values():
+            yield key, form, holders
 
 
 def _begin_alike(stem: str, table: str) -> bool:
@@ -373,12 +398,15 @@ def _table(
     labels = [
         c for c, guess in guesses.items() if c not in linking and guess["kind"] in ("categorical", "ordinal", "boolean")
     ]
-    first = labels[:1] if below else []  # says what a row is
+    first = labels[:1] if below else []  # says what a row is, and stands before all others but keys
+    names = [c for c in guesses if c not in first]
+    at = next((at for at, c in enumerate(names) if c not in linking), 0)
+    names[at:at] = first
     kinds, columns = dict.fromkeys(linking & set(guesses), "identifier"), list[str]()
-    for column, guess in sorted(guesses.items(), key=lambda each: each[0] not in first):
+    for column, guess in ((column, guesses[column]) for column in names):
         if column in linking:
-            if below and column == keys[root]:
-                columns.append(f"      {_scalar(column)}: {{kind: identifier}}  # whose a row is, too")
+            said = "whose a row is, too" if below and column == keys[root] else "a key, where the file has it"
+            columns.append(f"      {_scalar(column)}: {{kind: identifier}}  # {said}")
             continue
         entry = _proposed(column, guess, found)
         if entry["kind"] == "identifier" or (below and not first):

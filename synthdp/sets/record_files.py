@@ -26,6 +26,7 @@ from synthdp.errors import BadInput
 from synthdp.files import atomic, limits
 from synthdp.images import arrays, picture_folder
 from synthdp.schema import cells
+from synthdp.schema.check import warn_of_database_zone, zone_of
 from synthdp.schema.columns import LEARN, Categorical, Identifier, Ordinal, in_numbers
 from synthdp.schema.file_coding import PLAIN, Coded
 from synthdp.schema.linked_tables import of_table
@@ -180,7 +181,7 @@ def workbooks(where: Path) -> list[Path]:
 
 def from_database(address: Address, schema: Schema) -> pd.DataFrame:
     """The records of a database's table, in memory, as `read` gives those of a file with types. Raises as `read`."""
-    return _plain(_of_arrow(database_url.read(address), str(address)), schema)
+    return _of_database(database_url.read(address), str(address), schema)
 
 
 def tables_from_database(address: Address, schema: Schema) -> dict[str, pd.DataFrame]:
@@ -191,9 +192,17 @@ def tables_from_database(address: Address, schema: Schema) -> dict[str, pd.DataF
         )
     found = database_url.read_tables(address, [table.name for table in schema.tables])
     return {
-        table.name: _plain(_of_arrow(found[table.name], f"{address}.{table.name}"), of_table(schema, table))
+        table.name: _of_database(found[table.name], f"{address}.{table.name}", of_table(schema, table))
         for table in schema.tables
     }
+
+
+def _of_database(table: pa.Table, where: str, schema: Schema) -> pd.DataFrame:
+    frame = _plain(_of_arrow(table, where), schema)
+    for column in schema.columns:
+        if column.name in frame and zone_of(frame[column.name]) is not None:
+            warn_of_database_zone(column)
+    return frame
 
 
 def look_into(address: Address) -> Found:

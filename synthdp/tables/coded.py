@@ -179,7 +179,8 @@ def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
             if coded.missing or odd or coded.labels:
                 raise BadInput(
                     f"column {column.name!r}: codes for missing values, labels and words for truth values (reading) are read from CSV "
-                    "files in a database; give data.engine=memory, or a view that has replaced them"
+                    "files in a database; read the table into memory (data.engine=memory; in Python, fit its frame), or give a view "
+                    "that has replaced them"
                 )
     for column in schema.columns:
         if not isinstance(column, Identifier) or column.name == schema.unit:
@@ -194,13 +195,14 @@ def check_declared(schema: Schema) -> None:
         tree = getattr(schema.column(name), "tree", None)
         if tree is not None and tree.declared:
             raise BadInput(
-                f"column {name!r}: which codes of a tree are kept is learned from records in memory; give data.engine=memory, which "
-                "reads the table, or leave the tree out"
+                f"column {name!r}: which codes of a tree are kept is learned from records in memory; read the table into memory "
+                "(data.engine=memory; in Python, fit its frame), or leave the tree out"
             )
     if lacking:
         named = ", ".join(f"{name!r} ({' and '.join(items)})" for name, items in lacking.items())
         raise BadInput(
-            f"left to learn, which needs the records in memory: {named}; declare these, or give data.engine=memory, which reads the table"
+            f"left to learn, which needs the records in memory: {named}; declare these, or read the table into memory "
+            "(data.engine=memory; in Python, fit its frame)"
         )
 
 

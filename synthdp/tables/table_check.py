@@ -19,6 +19,7 @@ from synthdp.schema.check import (
     refuse,
     reworded,
     unread,
+    warn_of_database_zone,
 )
 from synthdp.schema.columns import (
     EXACT,
@@ -101,6 +102,10 @@ def validate(schema: Schema, table: "Opened", invalid: str) -> None:
     (row,) = table.rows(cells.aggregate(**broken)).to_pylist() if rules else ({},)
     if invalid == "error":
         refuse((name, rule) for number, (name, rule, _) in enumerate(rules) if rule and row[f"r{number}"])
+    for column in () if table.text else schema.columns:
+        kind = table.expression[column.name].type()
+        if kind.is_timestamp() and kind.timezone:
+            warn_of_database_zone(column)
 
 
 def _broken(schema: Schema, table: "ibis.Table", column: Column, *, text: bool) -> Iterator[Rule]:

@@ -10,9 +10,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
+from pate.pate_tables import fitted, problem
 
 from synthdp import BadInput, Budget, NotEntered, Synthesizer
 from synthdp.budgets import AccountFile, Cap, fingerprint, registry
+from synthdp.selecting import select
 
 KEPT = "another account knows the same table"
 
@@ -179,3 +181,30 @@ def test_a_rehearsal_and_a_fit_with_an_account_do_not_warn_of_it(synth, tmp_path
         synth.fit(make_frame(50), account=tmp_path / "a")
         with pytest.raises(NotEntered):
             synth.fit(make_frame(50))
+
+
+def one_of_several(frame):
+    return select(["independent", "classgauss"], frame, make_schema(), Budget(2.0, 1e-5))
+
+
+def teachers(frame):
+    return fitted(frame, seed=None)
+
+
+@pytest.mark.parametrize(
+    ("fit", "frame"),
+    [
+        (
+            lambda frame: Synthesizer("independent", schema=make_schema(), budget=Budget(1.0, 1e-6)).fit(frame),
+            make_frame(50),
+        ),
+        (one_of_several, make_frame(50)),
+        (teachers, problem(50, 0)),
+    ],
+    ids=["fit", "select", "pate"],
+)
+def test_a_refused_fit_is_told_of_no_account(fit, frame):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(BadInput):
+            fit(frame.drop(columns=frame.columns[0]))

@@ -221,7 +221,10 @@ def test_renyi_needs_a_cap_and_keeps_it(tmp_path):
 def test_another_table_is_refused_and_a_newer_version_is_recorded(account):
     enter(account)
     for refuse in (lambda: account.check_table(table("theirs")), lambda: enter(account, of="theirs")):
-        with pytest.raises(BadInput, match=r"belongs to another table.*account.add_version=true"):
+        with pytest.raises(
+            BadInput,
+            match=r"belongs to another table.*account.add_version=true \(in Python AccountFile\(..., add_version=True\)\)",
+        ):
             refuse()
     enter(replace(account, add_version=True), of="theirs")
     enter(account, of="theirs")

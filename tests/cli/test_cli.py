@@ -268,6 +268,19 @@ def test_multirun_writes_one_folder_per_value(files, tmp_path):
     assert [load(folder / "release").statement.budget.epsilon for folder in folders] == [0.5, 2.0]
 
 
+@pytest.mark.parametrize("command", ["fit", "plan"])
+def test_a_sweep_says_before_each_run_which_one_it_is(command, files, tmp_path, capsys):
+    words = [*of(files), "generator=independent", f"out={tmp_path / 'sweep'}"]
+    assert run([command, "--multirun", *words, "budget.epsilon=0.5,1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    at = [lines.index(f"run        budget.epsilon={epsilon}") for epsilon in ("0.5", "1")]
+    begin = "release" if command == "fit" else "plan"
+    assert at[0] == 0
+    assert at[0] < next(place for place, line in enumerate(lines) if line.startswith(begin)) < at[1] < len(lines) - 1
+    assert run([command, *words[:-1], f"out={tmp_path / 'one'}", "budget.epsilon=1"]) == 0
+    assert "run  " not in capsys.readouterr().out
+
+
 def test_a_config_dir_adds_groups(files, tmp_path):
     (tmp_path / "conf" / "budget").mkdir(parents=True)
     (tmp_path / "conf" / "budget" / "ours.yaml").write_text("defaults: [default, _self_]\nepsilon: 0.25\n")

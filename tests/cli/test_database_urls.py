@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+import warnings
 from itertools import count
 
 import databases
@@ -369,3 +370,24 @@ def test_a_killed_writer_leaves_the_older_table_and_nothing_else(request, tmp_pa
     assert database_url.read(address).num_rows == (200 if kind == "duckdb" else 300)
     tables = database_url.tables_in(database_url.address(f"{url}#{'main' if kind == 'duckdb' else 'public'}"))
     assert not [name for name in tables if "unfinished" in name]
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_days_in_a_database_are_warned_of_where_their_instants_are_kept_in_utc(engine, tmp_path, monkeypatch, capsys):
+    """No midnight but that of UTC stays on its day, and a database does not keep the zone in which it was written."""
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect("stays.db") as connection:
+        connection.execute("create table stays (seen timestamptz, written timestamp)")
+        connection.execute(
+            "insert into stays select d, d from range(date '2024-01-01', date '2025-01-01', interval 1 day) t(d)"
+        )
+    day = {"kind": "datetime", "bounds": ["2020-01-01", "2029-12-31"], "resolution": "day"}
+    columns = {"seen": day, "written": day}
+    Schema.from_dict({"name": "stays", "declared_by": "the tests", "units": 366, "columns": columns}).save("s.yaml")
+    words = ("data.path=duckdb:///stays.db#stays", "data.schema=s.yaml", f"data.engine={engine}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        assert main(["fit", *words, "generator=independent", "account=none", "out=fit"]) == 0
+    (said,) = (line for line in capsys.readouterr().err.splitlines() if "time zone" in line)
+    assert "column 'seen': days are taken in UTC, so midnight in another time zone may fall on another day" in said
+    assert "SQL: seen AT TIME ZONE" in said

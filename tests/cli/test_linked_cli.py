@@ -532,6 +532,22 @@ NAMED = {  # columns of tables, and the parent and the key of each; none where n
         {"visit": ["visit_id", "person_id"], "visit_notes": ["visit_id"], "person": ["person_id"]},
         {"person": (None, "person_id"), "visit": ("person", "visit_id"), "visit_notes": ("visit", None)},
     ),
+    "another name below people": (
+        {"patienten": PEOPLE, "aufenthalte": STAYS, "diagnosen": ["FallNr", "Kode"]},
+        {"patienten": (None, "PatNr"), "aufenthalte": ("patienten", "FallNr"), "diagnosen": ("aufenthalte", None)},
+    ),
+    "a column of people and visits": (
+        {"patienten": [*PEOPLE, "PraxisNr"], "termine": ["PatNr", "PraxisNr"]},
+        {"patienten": (None, "PatNr"), "termine": ("patienten", None)},
+    ),
+    "two tables below people": (
+        {"patienten": PEOPLE, "aufenthalte": STAYS, "labor": [*STAYS], "diagnosen": ["FallNr"]},
+        None,
+    ),
+    "two columns of visits": (
+        {"patienten": PEOPLE, "aufenthalte": STAYS, "labor": ["FallNr", "Test", "StationNr"]},
+        None,
+    ),
     "another name": ({"stamm": PEOPLE, "faelle": STAYS}, None),
     "two tables of one beginning": ({"patienten": PEOPLE, "patientenadressen": PEOPLE, "faelle": STAYS}, None),
     "two keys of one beginning": ({"patienten": [*PEOPLE, "PatID"], "faelle": [*STAYS, "PatID"]}, None),
@@ -550,6 +566,21 @@ def test_a_draft_links_files_whose_names_begin_as_their_keys_do(case):
         return
     made = yamlfile.parse(draft_tables(found, "tables").schema, "draft")["tables"]
     assert {name: (table.get("parent"), table.get("key")) for name, table in made.items()} == expected
+
+
+def test_a_draft_that_finds_no_links_says_which_files_to_rename():
+    columns = {"stamm": ["pid"], "aufenthalte": ["fallnr", "pid"], "diagnosen": ["fallnr", "pid"]}
+    cells = {name: pd.DataFrame({each: ["1", "2"] for each in names}, dtype="str") for name, names in columns.items()}
+    found = {name: Found(frame=frame.assign(code=["a", "b"]), reading=None) for name, frame in cells.items()}
+    with pytest.raises(BadInput) as refusal:
+        draft_tables(found, "tables")
+    assert "Of aufenthalte and diagnosen, rename the one with one row for each fallnr to fall." in str(refusal.value)
+    assert "Of stamm and aufenthalte and diagnosen, rename the one with one row for each pid to p." in str(
+        refusal.value
+    )
+    renamed = {"p": found["stamm"], "fall": found["aufenthalte"], "diagnosen": found["diagnosen"]}
+    made = yamlfile.parse(draft_tables(renamed, "tables").schema, "draft")["tables"]
+    assert {name: table.get("parent") for name, table in made.items()} == {"p": None, "fall": "p", "diagnosen": "fall"}
 
 
 @pytest.mark.parametrize("kept", ["main", "wards"])

@@ -727,6 +727,16 @@ def test_a_rule_by_which_a_time_is_no_later_than_a_day_is_told_before_a_fit(plac
     assert "midnight" not in capsys.readouterr().out
 
 
+def test_a_column_of_one_declared_value_is_told_before_a_fit(place, capsys):
+    plain, usual = {"kind": "categorical", "categories": ["K"]}, ("generator=independent", "account=none", "out=o")
+    stay = {"kind": "integer", "bounds": [3, 3]}
+    declared(place, site=plain, stay=stay, open={**plain, "missing": True}, two={**plain, "categories": ["K", "L"]})
+    records().assign(site="K", stay=3, open="K", two="K").to_csv(place / "a.csv", index=False)
+    for words in (("plan", *DATA, *usual), ("fit", *DATA, *usual)):
+        assert run(words) == 0
+        assert "constant   site, stay: only one value is declared" in capsys.readouterr().out
+
+
 def test_plan_says_where_noise_alone_fills_bins_that_hold_nobody(place, capsys):
     stay = {"kind": "integer", "bounds": [0, 3000]}
     declared(place, stay=stay, marked={**stay, "bins": [5, 10, 100]})

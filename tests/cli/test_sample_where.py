@@ -56,3 +56,10 @@ def test_refusals_are_one_line_and_leave_no_file(release, tmp_path, capsys, wher
     assert said in error
     assert error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refusal_writes_nothing_to_standard_output(release, capfdbinary):
+    assert run(["sample", f"release={release}", "rows=5", "out=-", "where={age: [120, 130]}"]) == 2
+    out, err = capfdbinary.readouterr()
+    assert b"none of its possible values" in err
+    assert out == b""

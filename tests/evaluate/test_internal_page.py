@@ -230,6 +230,24 @@ def test_a_result_of_nothing_is_a_page(result):
     assert page.headings == ["Can I use it?", "Can I share it?", "What was not computed, and why", "About this page"]
 
 
+@pytest.mark.parametrize(
+    ("metric", "words"),
+    [
+        ("detection_auc", "detection of synthetic rows"),
+        ("attacks.membership_distance", "attack (membership distance)"),
+        ("tstr.home_ward.hgb", "models trained on synthetic records (home_ward.hgb)"),
+        ("histories.told.person.sex", "told from the past (person.sex)"),
+        ("means", "means of numbers"),
+        ("another", "another"),
+    ],
+)
+def test_what_was_not_computed_is_called_by_its_name_in_words(metric, words, result):
+    log = [{"metric": metric, "reason": "there are no rows"}]
+    nothing = {"schema_version": 2, "targets": {}, "fidelity": {}, "not_computed": log, "about": result["about"]}
+    assert f"{words}: there are no rows." in Page(html(nothing)).text
+    assert f"not computed        {words}: there are no rows" in headline(nothing)
+
+
 def test_the_page_is_stamped_and_lets_nothing_in(text, page):
     assert "contains statistics of real records. Do not release" in STAMP
     body = text[text.index("<body>") :]

@@ -10,7 +10,21 @@ import numpy as np
 import pandas as pd
 import pytest
 from clinic import reseal
-from linked_clinic import DECLARED, IN_ORDER, LAB, TREE, clinic, finer, labs, schema, with_labs, with_tree, without
+from linked_clinic import (
+    BY_FILE,
+    DECLARED,
+    IN_ORDER,
+    LAB,
+    TREE,
+    clinic,
+    finer,
+    labs,
+    schema,
+    with_keys_among_columns,
+    with_labs,
+    with_tree,
+    without,
+)
 from sweeps import sweep
 
 from synthdp import Budget, NotEntered, Schema, Synthesizer, generators, load, verify
@@ -48,6 +62,20 @@ def hospital(people, seed):
 @pytest.fixture(scope="module")
 def release():
     return fitted(Budget(math.inf, 1e-5), hospital(500, seed=1), HistoriesSettings(rounds=2, iterations=40), seed=3)
+
+
+def test_synthetic_tables_have_keys_where_they_are_declared(tmp_path):
+    made = fitted(
+        Budget(math.inf, 1e-5), clinic(200, seed=1), declared=schema(tables=with_keys_among_columns()), seed=1
+    )
+    made.save(tmp_path / "release")
+    found = load(tmp_path / "release").sample_tables(20, seed=1)
+    assert {name: list(frame.columns) for name, frame in found.items()} == {
+        name: list(c) for name, c in BY_FILE.items()
+    }
+    usual = fitted(Budget(math.inf, 1e-5), clinic(200, seed=1), seed=1, declared=schema()).sample_tables(20, seed=1)
+    for name, frame in found.items():
+        pd.testing.assert_frame_equal(frame, usual[name][list(frame.columns)])
 
 
 def run(frames, recorder, declared=None):

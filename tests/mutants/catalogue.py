@@ -732,7 +732,7 @@ DECLARED_AND_ENTERED = (
         "a schema that nobody declares is fitted",
         "synthdp.schema.schema:Schema.check_declared",
         """raise BadInput(
-            f"schema: {'; '.join(problems)}. synthdp check shows, at no charge, what a fit with this schema would run into"
+            f"schema: {'; '.join(problems)}. The command synthdp check shows, at no charge, what a fit with this schema would run into"
         )""",
         "pass",
         (f"{DECLARED}::test_nor_in_python",),

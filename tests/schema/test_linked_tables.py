@@ -4,7 +4,20 @@ import math
 
 import pandas as pd
 import pytest
-from linked_clinic import DECLARED, IN_ORDER, LAB, TREE, clinic, declared, labs, schema, with_labs, with_tree
+from linked_clinic import (
+    BY_FILE,
+    DECLARED,
+    IN_ORDER,
+    LAB,
+    TREE,
+    clinic,
+    declared,
+    labs,
+    schema,
+    with_keys_among_columns,
+    with_labs,
+    with_tree,
+)
 
 from synthdp import Budget, Schema, Synthesizer
 from synthdp.errors import BadInput
@@ -31,6 +44,44 @@ def test_it_is_read_back_as_it_was_and_settled_with_its_rules(tmp_path):
     assert [name for name in made.names if name.startswith("diagnosis")] == ["diagnosis.code 1", "diagnosis.code 2"]
     keys = [linked_tables.of_table(made, table).names[:2] for table in made.tables]
     assert keys == [("person_id", "sex"), ("visit_id", "person_id"), ("line", "person_id")]
+
+
+def test_keys_among_columns_stand_in_files_where_they_are_declared(tmp_path):
+    tables = with_keys_among_columns()
+    tables["visit"]["columns"] = {"note": {"kind": "ignore"}, **tables["visit"]["columns"]}
+    made = schema(tables=tables)
+    names = {table.name: [each.name for each in _columns(made, table)] for table in made.tables}
+    assert names == {name: list(table["columns"]) for name, table in tables.items()}
+    assert made.names == schema().names, "a model sees the same columns"
+    assert not any(table.with_unit for table in made.tables)
+    made.save(tmp_path / "clinic.yaml")
+    for each in (Schema.from_dict(made.to_dict()), Schema.load(tmp_path / "clinic.yaml")):
+        assert each == made
+    assert {name: list(each["columns"]) for name, each in made.to_dict()["tables"].items()} == names
+    record_files.write_tables(clinic(20), tmp_path / "tables", made)
+    for name, columns in BY_FILE.items():
+        assert list(pd.read_csv(tmp_path / "tables" / f"{name}.csv").columns) == list(columns)
+
+
+def _columns(made, table):
+    found = linked_tables.of_table(made, table)
+    held = {each.name: each for each in (*found.columns, *found.ignored)}
+    return [held[name] for name in linked_tables.placed(table, held)]
+
+
+def test_a_draft_of_linked_tables_has_the_columns_in_the_order_of_their_files(tmp_path):
+    frames = labs(clinic(60, seed=1), seed=1)
+    written = {
+        **BY_FILE,
+        "lab": ["visit_id", "value", "test", "taken", "urgent"],
+    }
+    for name, columns in written.items():
+        frames[name][list(columns)].to_csv(tmp_path / f"{name}.csv", index=False)
+    found = {name: record_files.look(tmp_path / f"{name}.csv") for name in written}
+    tables = yamlfile.parse(draft_tables(found, tmp_path).schema, "draft")["tables"]
+    drafted = {name: list(table["columns"]) for name, table in tables.items()}
+    first = ["visit_id", "test", "value", "taken", "urgent"]  # what a row is, before all that are no keys
+    assert drafted == {**{name: list(columns) for name, columns in BY_FILE.items()}, "lab": first}
 
 
 def test_further_columns_below_visits_are_read_back_with_the_orders_of_their_dates(tmp_path):
@@ -78,6 +129,7 @@ def test_a_draft_proposes_columns_below_visits_and_asks_for_what_cannot_be_bough
     plain = yamlfile.parse(drafted, "draft")
     columns = plain["tables"]["lab"]["columns"]
     assert {name: (each["kind"], each.get("bounds"), each.get("categories")) for name, each in columns.items()} == {
+        "visit_id": ("identifier", None, None),
         "test": ("categorical", None, ["TODO"]),
         "value": ("continuous", "TODO", None),
         "taken": ("datetime", "TODO", None),

@@ -27,6 +27,8 @@ def schema(**sex):
         (["A", "B", "C"], []),
         (["A", "A00", "B"], []),  # codes are no words
         (["m", "mono", "multi"], []),  # it could be either
+        (["K", "K", "Krea", "Na"], []),  # each may be a code
+        (["m", "m", "male", "f", "female", "unknown"], [0, 1, 3]),  # as most words do
         ([1, 2, 1], []),
     ],
 )

@@ -376,7 +376,7 @@ def test_what_cannot_be_counted_is_refused_by_name_before_anything_is_charged(tm
     with pytest.raises(BadInput, match=r"table .diagnosis.: .*though the column says what a row is"):
         fit(source.linked({**made, "diagnosis": coded}), ledger=book)
     numbered = make_schema(**{**ORDERED, "order": "age"})
-    with pytest.raises(BadInput, match=r"order is a date, but column 'age' is integer: give data.engine=memory"):
+    with pytest.raises(BadInput, match=r"order is a date, but column 'age' is integer: read the tables into memory"):
         Synthesizer("histories", schema=numbered, budget=Budget(3.0, 1e-5)).fit(made["visit"], ledger=book)
     assert not book.exists()
     connection.disconnect()

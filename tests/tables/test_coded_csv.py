@@ -157,10 +157,13 @@ def test_the_pre_check_says_of_a_csv_file_what_it_says_of_its_frame(tmp_path):
         ),
         ((Categorical(name="admitted", categories=("a",)),), "'admitted' is declared categorical and stored as date"),
         ((Categorical(name="edged", categories=("a",)),), "'edged' is declared categorical and stored as decimal"),
-        ((Integer(name="age", bounds="learn"),), r"left to learn, .* 'age' \(bounds\); .* data.engine=memory"),
+        (
+            (Integer(name="age", bounds="learn"),),
+            r"left to learn, .* 'age' \(bounds\); .* into memory \(data.engine=memory; in Python",
+        ),
         (
             (Categorical(name="code", categories="learn", tree=Tree(codes=("No", "Yes"), prefix=(1,))),),
-            "which codes of a tree are kept is learned from records in memory; give data.engine=memory",
+            "which codes of a tree are kept is learned from records in memory; read the table into memory",
         ),
         ((Integer(name="nothing", bounds=(0, 1)),), "'nothing' is missing|none of the schema's columns"),
     ],

@@ -354,7 +354,9 @@ def headline(result: Mapping[str, Any]) -> list[str]:
                 f"accuracy            {made:.3f} on {target}, {_inside(names[model])}, trained on synthetic pictures; "
                 f"on real ones {ceiling:.3f}; majority class {floor:.3f}"
             )
-    lines += [f"not computed        {item['metric']}: {item['reason']}" for item in result["not_computed"]]
+    lines += [
+        f"not computed        {figures.lacked(item['metric'])}: {item['reason']}" for item in result["not_computed"]
+    ]
     if "fid" in found:
         lines.append(
             f"FID                 {found['fid']['mean']:.2f}; real held-out pictures {found['fid']['floor']['mean']:.2f} "

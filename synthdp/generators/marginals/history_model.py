@@ -410,7 +410,7 @@ def _table(schema: Schema, table: Table, keys: Mapping[str | None, Any], rows: "
     made |= {
         name: rows[column.name].array for name, column in linked_tables.held(schema, table) if column.kind != "ignore"
     }
-    return pd.DataFrame(made)
+    return pd.DataFrame({name: made[name] for name in linked_tables.placed(table, made)})
 
 
 def _below(
@@ -446,4 +446,5 @@ def _below(
             made[key] = pd.array([f"{each}-{at + 1:02d}" for each, at in zip(of_visit, rank, strict=True)], dtype="str")
         else:
             made[key] = pd.array(of_visits[key][visit], dtype="str")
-    return pd.DataFrame({**made, **{name: rows[name].array for name in short.values()}})
+    made |= {name: rows[name].array for name in short.values()}
+    return pd.DataFrame({name: made[name] for name in linked_tables.placed(table, made)})
