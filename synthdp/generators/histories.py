@@ -42,7 +42,7 @@ from synthdp.schema.columns import LEARN, Categorical, Continuous, Ignored, Inte
 from synthdp.schema.history_view import ALIKE, GAP, MANY, WEEK, WEEKDAY, View
 from synthdp.schema.linked_tables import Table, held
 from synthdp.schema.number_levels import LEVEL, LEVELS, ascend, starts_of
-from synthdp.schema.rows_below import LAST, PREVIOUS, ROWS, SO_FAR, Below
+from synthdp.schema.rows_below import AGAIN, HAD, LAST, PREVIOUS, ROWS, SO_FAR, Below
 from synthdp.schema.schema import Schema
 from synthdp.seal import HistoryTables
 
@@ -180,6 +180,7 @@ class HistoriesSettings:
             for_levels = tuple(clique for clique in told if of_levels & set(clique))
             for_numbers = tuple(clique for clique in told if clique[-1] in numbers)
             plain = tuple(clique for clique in told if clique not in {*for_levels, *for_numbers})
+            plain += _again(view, below)
             most = min(self.clip, float(schema.max_records_per_unit * below.places))
             asking = functools.partial(HistoryTables, view, clip=most, rows=below.table)
             answers.append(NoisyTables.of(data, asking(plain, noises[below.table + ROWS])))
@@ -221,6 +222,12 @@ def _has_numbers(schema: Schema, table: Table) -> bool:
 
 def _has_target(schema: Schema) -> bool:
     return any(name not in (*schema.per_unit, schema.order) for name in schema.targets)
+
+
+def _again(view: View, below: Below) -> tuple[Clique, ...]:
+    """The table of codes by whether a unit had them before; none for a code so small that the mixed model tells it."""
+    several = view.numbers[-1] > 2 and view.sizes[below.code] > mixed_model_fit.MOST_CODES
+    return ((below.table + AGAIN, below.code),) if several else ()
 
 
 def _shares(asked: NoisyTables, below: Below, name: str, edges: Array) -> Array:
@@ -297,8 +304,9 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
             gains, may = {}, dict[str, tuple[str, int]]()  # by kind of gain: its column, and its sign
             if kind == "record" and (PREVIOUS + name,) in cliques and name not in view.alike:
                 may["stay"] = (PREVIOUS + name, 1)
-            if of is not None and name == of.code and (of.table + LAST,) in cliques:
-                may["repeat"] = (of.table + SO_FAR, -1)
+            if of is not None and name == of.code:
+                may |= {"stay": (PREVIOUS + name, 0), "again": (of.table + HAD, 0)}
+                may |= {"repeat": (of.table + SO_FAR, -1)} if (of.table + LAST,) in cliques else {}
             for what, (column, sign) in may.items():
                 if f"{key}.{what}" in tensors:
                     shapes[f"{key}.{what}"] = (sizes[name],)

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from synthdp.errors import BadInput
 from synthdp.schema import linked_tables
 from synthdp.schema.columns import MICROSECONDS, Boolean, Datetime
 from synthdp.schema.number_levels import LEVEL, LEVELS
-from synthdp.schema.rows_below import EXACT_GAPS, LAST, MOST_GAPS, PREVIOUS, ROW, ROWS, Below, Cells, grid
+from synthdp.schema.rows_below import AGAIN, EXACT_GAPS, LAST, MOST_GAPS, PREVIOUS, ROW, ROWS, Below, Cells, grid
 from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ MOST_LEFT = 2  # from which on records to come are no longer counted
 MOST_EARLIER = 3  # from which on earlier records are no longer counted
 LEAST_ALIKE, MOST_ALIKE = 3, 2  # codes of columns that are told apart by whether they are as before; so many columns
 MOST_TOGETHER = 1000  # cells of two columns that tell a third one together
+MOST_OF_UNIT, PAIRS_OF_UNIT = 64, 2  # cells of two columns of a unit that tell numbers of rows together; so many pairs
 TOLD = 4  # columns whose earlier values are counted where the schema has no target
 UNIT_WEIGHT = 1 << 20
 MOST_PAIRED = 32  # records of a unit that are compared with one another
@@ -52,9 +54,9 @@ class View:
     earlier records have a value of a target, from 0 to 3 or more; and `as before`, which of the columns `alike` are as they were in the
     record before (bits, one more where there is none); and `many or few`, the class of the unit's number of records. Of each table in
     `below`, `own` has the number of rows, `t rows`; its columns have as many codes of a record as it has rows, in an array
-    (records, places) with -1 beyond them; a record without rows has one code, that of none. A row has its place, `t row`, and the code of
-    the row before it, `t last`. `numbers` and `gaps` are the least values of their codes; numbers begin at 1, and of linked tables, where a
-    unit may have no record, at 0.
+    (records, places) with -1 beyond them; a record without rows has one code, that of none. A row has its place, `t row`, the code of
+    the row before it, `t last`, and `t again`: whether the unit's last record has the row's code, or only earlier ones. `numbers` and
+    `gaps` are the least values of their codes; numbers begin at 1, and of linked tables, where a unit may have no record, at 0.
     """
 
     order: str
@@ -135,7 +137,7 @@ class View:
         sizes |= {MANY: len(self.classes)}  # new columns stand last: models know columns by their places
         for name in (name for each in self.below for name in each.levels):
             sizes |= {name: LEVELS + 1, PREVIOUS + name: LEVELS + 2}
-        return sizes
+        return sizes | {each.table + AGAIN: 3 for each in self.below}
 
     @property
     def classes(self) -> tuple[int, ...]:
@@ -227,18 +229,22 @@ class View:
             held = [each for each in past if each not in self.unit]
             return tuple(dict.fromkeys((*held, GAP, *(PREVIOUS + each for each in self.alike))))
         here = [GAP, *([ALIKE] if self.alike else []), self.order, *([WEEKDAY] if self.period else [])]
+        here += [PREVIOUS + each.code for each in self.below if name == each.table + ROWS and each.related]
         if name == self.target:
             here += [code for each in self.below for code in (each.code, PREVIOUS + each.code)]
         return (*past, *here, *self.own[: self.own.index(name)])
 
     def cliques(self, name: str) -> list[tuple[str, ...]]:
         """What predicts a drawn column, in tables of one or two. Whether the columns `alike` stay as they were is also predicted by the gap
-        together with what they were; a number's level, by each column for each code, where these are not too many."""
+        together with what they were; numbers of rows, by two columns of the unit together, such as sex and age; and a number's level, by
+        each column for each code, where these are not too many."""
         sizes, before = self.sizes, self.before(name)
         found: list[tuple[str, ...]] = [(each,) for each in before]
         if name == ALIKE:
             pairs = [(GAP, PREVIOUS + each) for each in self.alike]
             return [*found, *(pair for pair in pairs if sizes[GAP] * sizes[pair[1]] <= MOST_TOGETHER)]
+        if any(name == each.table + ROWS for each in self.below):
+            return found + self._pairs_of_unit()
         below = self.of_row(name)
         if below is None or name not in below.levels:
             return found
@@ -246,10 +252,18 @@ class View:
         few = [each for each in before if each != code and sizes[code] * sizes[each] <= MOST_TOGETHER]
         return [*((each,) for each in before if each not in few or each == own), *((code, each) for each in few)]
 
+    def _pairs_of_unit(self) -> list[tuple[str, ...]]:
+        """Those with the most cells, if these are not too many."""
+        sizes = dict(self.codes)
+        found: list[tuple[str, ...]] = [*combinations(self.unit, 2)]
+        few = [pair for pair in found if math.prod(sizes[each] for each in pair) <= MOST_OF_UNIT]
+        return sorted(few, key=lambda pair: -math.prod(sizes[each] for each in pair))[:PAIRS_OF_UNIT]
+
     def _before_row(self, below: Below, name: str) -> tuple[str, ...]:
-        """What predicts a column of a row: a code, by the unit, the record, the rows before it, the previous record's codes, those of
-        tables before it and how many rows tables after it have; another column, by the row's code, the unit, the record, what it was last
-        at that code, and columns before it. All this predicts a number's level; level, code and categories before it, the number."""
+        """What predicts a column of a row: a code, by the unit, the record, the rows before it, the previous record's codes, those of both
+        records in tables before it, and how many rows tables after it have; another column, by the row's code, the unit, the record, what
+        it was last at that code, and columns before it. All this predicts a number's level; level, code and categories before it, the
+        number."""
         record = [each for each in self.own[: len(self.own) - self.aims] if not each.endswith(ROWS)]
         if name != below.code:
             own = below.columns[: below.columns.index(name.removeprefix(LEVEL))]
@@ -263,7 +277,7 @@ class View:
         place = (below.table + ROWS, below.table + ROW, *(each.table + ROWS for each in later))
         if not below.related:
             return (*self.of_unit, self.order, *record, *place)
-        others = [each.code for each in self.below[:at] if each.related]
+        others = [start + each.code for each in self.below[:at] if each.related for start in ("", PREVIOUS)]
         return (*self.of_unit, self.order, *record, *place, below.table + LAST, PREVIOUS + below.code, *others)
 
     def apart(self, cliques: Iterable[Sequence[str]]) -> dict[tuple[str, ...], int]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from synthdp.schema import linked_tables
 from synthdp.schema.columns import MICROSECONDS, Continuous, Datetime, Ignored, Integer
-from synthdp.schema.number_levels import LEVEL, level, level_before
+from synthdp.schema.number_levels import LEVEL, earlier, level, level_before
 
 if TYPE_CHECKING:
     from synthdp.schema.codec import Codec
@@ -23,6 +23,9 @@ Whole = NDArray[np.int64]
 PREVIOUS = "previous "  # a column as it was in the record before
 EXACT_GAPS, MOST_GAPS = 8, 20  # gaps of up to so many steps are told apart; about how many codes longer ones have
 ROWS, ROW, LAST, SO_FAR = " rows", " row", " last", " so far"  # of a table below visits
+AGAIN = " again"  # of a row: whether its code is new, or was there in the owner's last record, or only in earlier ones
+NEW, AT_LAST, LONG_AGO = range(3)  # codes of `AGAIN`
+HAD = " had"  # of a row: the codes of the owner's earlier records that are not in its last one, (rows, codes) with -1 beyond them
 MOST_RELATED = 256  # codes of a table below visits: of more, relations to one another are not counted
 
 
@@ -179,7 +182,7 @@ class Below:
         """The columns `names` of every row, (rows,) each, from the columns of its record, and which record that is; `sizes` are
         `View.sizes`. `t so far` are the codes of the rows before it in its record, (rows, places). Levels need `levels`, where they
         start (see `number_levels.level`). A previous level is that of the first row with the same code in the owner's last earlier
-        record that has one, so it also needs `owner`, whose each record is."""
+        record that has one, so it also needs `owner`, whose each record is, as `t again` does."""
         codes = cells[self.code]
         record, place = np.nonzero((codes >= 0) & (codes < self.none))
         found: dict[str, Whole] = {}
@@ -192,6 +195,8 @@ class Below:
                 found[name] = np.where(place > 0, codes[record, np.maximum(place - 1, 0)], self.none)
             elif name == self.table + SO_FAR:
                 found[name] = np.where(np.arange(self.places) < place[:, None], codes[record], -1)
+            elif name == self.table + AGAIN:
+                found[name] = _again(_known(owner)[record], record, codes[record, place])
             elif name.removeprefix(PREVIOUS) in self.further:
                 found[name] = self.before_at(cells, sizes, name, record, codes[record, place])
             elif levels is not None and name.removeprefix(PREVIOUS) in levels:
@@ -199,9 +204,7 @@ class Below:
                 values = cells[own.removeprefix(LEVEL)][record, place]
                 found[name] = level(levels[own], code, values)
                 if name != own:
-                    if owner is None:
-                        raise ValueError("previous levels need `owner`: whose each record is")
-                    found[name] = level_before(found[name], owner[record], record, code)
+                    found[name] = level_before(found[name], _known(owner)[record], record, code)
             else:
                 found[name] = cells[name][record]
         return found, record
@@ -211,6 +214,47 @@ class Below:
         same = cells[PREVIOUS + self.code][record] == code[:, None]
         held = cells[name][record, same.argmax(1)]
         return np.where(same.any(1), held, sizes[name] - 1)
+
+
+def _known(owner: Whole | None) -> Whole:
+    if owner is None:
+        raise ValueError("what looks back needs `owner`: whose each record is")
+    return owner
+
+
+def _again(owner: Whole, record: Whole, code: Whole) -> Whole:
+    """(rows,): see `AGAIN`. The records of an owner follow one another."""
+    before = earlier(owner, record, code)
+    found: Whole = np.where(before < 0, NEW, np.where(record[before] == record - 1, AT_LAST, LONG_AGO))
+    return found
+
+
+@dataclass
+class Had:
+    """The codes that units have had so far, (units, codes), with -1 beyond them."""
+
+    held: Whole
+
+    @classmethod
+    def nothing(cls, units: int) -> "Had":
+        """Of units that had none."""
+        return cls(np.full((units, 1), -1))
+
+    def keep(self, units: Whole, codes: Whole) -> None:
+        """Add `codes` (units, places), with -1 where there is none, of these units; no unit comes twice."""
+        for each in codes.T:
+            new = np.flatnonzero((each >= 0) & (self.held[units] != each[:, None]).all(1))
+            place = (self.held[units[new]] >= 0).sum(1)
+            if place.max(initial=0) == self.held.shape[1]:
+                self.held = np.pad(self.held, ((0, 0), (0, self.held.shape[1])), constant_values=-1)
+            self.held[units[new], place] = each[new]
+
+    def besides(self, units: Whole, last: Whole) -> Whole:
+        """The codes of these units that are not in `last` (units, places), with -1 in place of all others."""
+        found = self.held[units]
+        for each in last.T:
+            found[found == each[:, None]] = -1
+        return found
 
 
 def _is_number(schema: "Schema", name: str) -> bool:

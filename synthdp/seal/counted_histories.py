@@ -19,7 +19,7 @@ from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import MOST_PAIRED, UNIT_WEIGHT, View, hindrance
 from synthdp.schema.number_levels import LEVEL
-from synthdp.schema.rows_below import LAST, PREVIOUS, ROW
+from synthdp.schema.rows_below import AGAIN, AT_LAST, LAST, LONG_AGO, NEW, PREVIOUS, ROW
 from synthdp.schema.schema import Schema
 from synthdp.seal.database import ALONE, MOST_CELLS, TOGETHER, CountedTable
 from synthdp.seal.history_statements import Making, keyed, label
@@ -112,12 +112,13 @@ class CountedHistories:
         sizes = self.view.sizes
         found = [np.zeros([sizes[name] for name in clique], np.int64) for clique in cliques]
         weighed = None if clip is None else self.table.keep(self.table.sql(self._weighed(cliques, clip, rows)))
-        leveled = self.table.keep(self.table.sql(self._leveled(rows, levels))) if levels else None
-        items = self.below.get(rows, "") if leveled is None else label(leveled)
+        looked = levels or any(rows + AGAIN in clique for clique in cliques)
+        back = self.table.keep(self.table.sql(self._looked_back(rows, levels))) if looked else None
+        items = self.below.get(rows, "") if back is None else label(back)
         asked = [self._asked(clique, None if weighed is None else label(weighed), items, rows) for clique in cliques]
         for number, cell, count in self._counted(asked):
             found[number].flat[cell] = count
-        for kept in (weighed, leveled):
+        for kept in (weighed, back):
             if kept is not None:  # none named would be all
                 self.table.drop(kept)
         return found
@@ -195,7 +196,12 @@ class CountedHistories:
         for name in clique:
             of = view.of_row(name.removeprefix(PREVIOUS))
             column, before = self.names.get(name.removeprefix(PREVIOUS), ""), name.startswith(PREVIOUS)
-            if rows and name in (rows + ROW, rows + LAST, *(() if of is None or of.table != rows else of.columns)):
+            if rows and name in (
+                rows + ROW,
+                rows + LAST,
+                rows + AGAIN,
+                *(() if of is None or of.table != rows else of.columns),
+            ):
                 columns.append(f"k.{self.names[name]}")
             elif of is None:
                 columns.append(f"h.{self.names[name]}")
@@ -220,17 +226,20 @@ class CountedHistories:
         cell = reduce(lambda found, place: f"({found}) * {place[1]} + {place[0]}", places, "CAST(0 AS bigint)")
         return where, cell, weight, cells
 
-    def _leveled(self, rows: str, levels: Mapping[str, Whole]) -> str:
-        """The rows of records with their levels, and those in the first row of the same code in the last record that has one, as
-        `number_levels.earlier`."""
+    def _looked_back(self, rows: str, levels: Mapping[str, Whole]) -> str:
+        """The rows of records with `rows again`, with their levels, and with those in the first row of the same code in the last record
+        that has one, as `number_levels.earlier`."""
         below = next(each for each in self.view.below if each.table == rows)
         code, numbers = self.names[below.code], {name: self.names[name.removeprefix(LEVEL)] for name in levels}
         before = [f"lag(b.{each}) OVER w AS {each}" for each in numbers.values()]
+        records = "lag(r.place) OVER w AS before, r.place AS here"
         last = (
-            f"SELECT b.rid, b.{code}, {', '.join(before)} FROM {self.below[rows]} AS b JOIN {self.records} AS r ON r.rid = b.rid "
+            f"SELECT {', '.join(['b.rid', f'b.{code}', records, *before])} FROM {self.below[rows]} AS b "
+            f"JOIN {self.records} AS r ON r.rid = b.rid "
             f"WHERE b.nth = 1 WINDOW w AS (PARTITION BY r.whose, b.{code} ORDER BY r.place)"
         )
-        made = []
+        again = f"CASE WHEN l.before IS NULL THEN {NEW} WHEN l.before = l.here - 1 THEN {AT_LAST} ELSE {LONG_AGO} END"
+        made = [f"CAST({again} AS smallint) AS {self.names[rows + AGAIN]}"]
         for name, each in numbers.items():
             own, earlier = (_level(levels[name], f"k.{code}", f"{place}.{each}") for place in "kl")
             none = self.view.sizes[PREVIOUS + name] - 1

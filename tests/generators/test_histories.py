@@ -3,6 +3,7 @@
 import math
 import runpy
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -885,6 +886,40 @@ def test_a_parameter_for_being_as_before_has_the_share_that_the_table_says(sever
             )
         found = agree(held.draw(cells, size, rng))
         assert (found == pytest.approx(agree(values), abs=0.08)) == bool(of), found
+
+
+def test_codes_come_again_as_often_as_their_table_says():
+    """Codes that stay for good and others that come once, so that no share is that of all of them; half of the rows had theirs long ago."""
+    rng = np.random.default_rng(0)
+    codes, rows, columns = 40, 20_000, ("previous c", "t had")
+    chances, often = rng.dirichlet(np.full(codes, 1.0)), np.where(np.arange(codes) % 4, 0.02, 0.8)
+    had = rng.choice(codes, (rows, 2), p=chances)
+    had[had[:, 0] == had[:, 1], 1] = -1
+    had[np.arange(rows), np.where(rng.random(rows) < 0.3, rng.integers(0, 2, rows), 0)] = -1
+    stays = (rng.random(had.shape) < np.where(had >= 0, often[had], 0)) & (had >= 0)
+    values = np.where(stays.any(1), had[np.arange(rows), stays.argmax(1)], rng.choice(codes, rows, p=chances))
+    again = np.where(values == had[:, 0], 1, np.where(values == had[:, 1], 2, 0))
+    table = np.zeros((3, codes))
+    np.add.at(table, (again, values), 1.0)
+    cells, sizes = (
+        dict(zip(columns, had.T[:, :, None], strict=True)) | {"x": np.zeros(rows, np.int64)},
+        {"x": 1, "c": codes},
+    )
+    alone = np.log((np.bincount(values, minlength=codes) + 1) / (rows + codes))
+    found = conditional_fit.fit(
+        *(cells, np.ones(rows), [("x",)], sizes, [table.sum(0, keepdims=True)], [5.0], alone),
+        spread=0.25,
+        iterations=100,
+        again=(columns, table + rng.normal(0, 5, table.shape), 5.0),
+    )
+    drawn = found.draw(cells, sizes, rng)
+    for place in range(2):
+        for mostly in (True, False):
+            there = (had[:, place] >= 0) & ((often[had[:, place]] > 0.5) == mostly)
+            shares = [(each[there] == had[there, place]).mean() for each in (values, drawn)]
+            assert shares[1] == pytest.approx(shares[0], rel=0.1, abs=0.02), (place, mostly)
+    plain = replace(found, gains={})
+    assert (plain.draw(cells, sizes, rng) == had[:, 0]).mean() < 0.5 * (values == had[:, 0]).mean(), "gains tell that"
 
 
 @pytest.mark.parametrize("stays", [0.0, 0.999])

@@ -855,8 +855,69 @@ def test_a_diagnosis_comes_again_at_the_next_visit():
     assert sample["diagnosis"].duplicated().mean() < 0.05
 
 
+@pytest.mark.heavy
+def test_a_chronic_diagnosis_stays_and_who_has_many_is_told_by_sex_and_age_together():
+    """Visits without any diagnosis did not know of it, so one in four lost it; and young women, of whom some are pregnant, had as many
+    diagnoses as men and old people allow."""
+    rng, people = np.random.default_rng(0), 4000
+    sex, old = rng.choice(["f", "m"], people), rng.random(people) < 0.5
+    chronic = np.where(rng.random(people) < 0.2, rng.integers(0, 5, people), -1)
+    person = np.repeat(np.arange(people), 1 + rng.poisson(1.5, people))
+    first = np.searchsorted(person, person)
+    place, rows = np.arange(len(person)) - first, list[tuple[int, str]]()
+    since = rng.integers(0, 3, people)
+    for at, each in enumerate(person):
+        if chronic[each] >= 0 and place[at] >= since[each]:
+            rows.append((at, f"c{chronic[each]}"))
+        if rng.random() < (0.8 if sex[each] == "f" and not old[each] else 0.2):
+            rows.append((at, f"a{rng.integers(0, 10)}"))
+    tables = {
+        "person": pd.DataFrame({"pid": range(people), "sex": sex, "old": old}),
+        "visit": pd.DataFrame(
+            {"pid": person, "vid": np.arange(len(person)), "day": rng.integers(0, 500, people)[person] + 7 * place}
+        ),
+        "diagnosis": pd.DataFrame(rows, columns=["vid", "code"]),
+    }
+    codes = [*(f"c{each}" for each in range(5)), *(f"a{each}" for each in range(10))]
+    declared = {
+        "person": {
+            "key": "pid",
+            "columns": {"sex": {"kind": "categorical", "categories": ["f", "m"]}, "old": {"kind": "boolean"}},
+        },
+        "visit": {
+            "parent": "person",
+            "key": "vid",
+            "order": "day",
+            "max_rows": 6,
+            "columns": {"day": {"kind": "integer", "bounds": [0, 700], "bins": 12}},
+        },
+        "diagnosis": {
+            "parent": "visit",
+            "max_rows": 2,
+            "columns": {"code": {"kind": "categorical", "categories": codes}},
+        },
+    }
+    schema = Schema.from_dict({"declared_by": "tests", "unit": "pid", "units": people, "tables": declared})
+    made = Synthesizer("histories", schema=schema, budget=Budget(30.0, 1e-6)).fit(tables, seed=0)
+
+    def told(frames):
+        visits = frames["visit"].merge(frames["person"], on="pid").sort_values(["pid", "day"], kind="stable")
+        had = frames["diagnosis"].astype({"code": str})
+        number = had.groupby("vid").size().reindex(visits["vid"], fill_value=0).to_numpy()
+        held = had[had["code"].str.startswith("c")].groupby("vid")["code"].first().reindex(visits["vid"]).to_numpy()
+        before = pd.Series(held, index=visits.index).groupby(visits["pid"]).shift()
+        stays = (held == before)[before.notna()].mean()
+        return stays, pd.Series(number, index=visits.index).groupby([visits["sex"].astype(str), visits["old"]]).mean()
+
+    (stays, number), (kept, drawn) = told(tables), told(made.sample_tables(people, seed=0))
+    assert stays == 1, "there is something to keep"
+    assert kept > 0.85
+    assert number.max() - number.drop(("f", False)).max() > 0.4, "there is something to keep"
+    assert (drawn - number).abs().max() < 0.07, drawn - number
+
+
 def test_codes_that_are_too_common_are_put_right(monkeypatch):
-    """What a code depends on is drawn anew after its fit, so shares drift. Here a code is made three times as likely before the others are
+    """What a code depends on is drawn anew after its fit, so shares drift. Here a code is made ten times as likely before the others are
     adjusted."""
     frames, honest, missed = clinic(600, seed=4), history_fit.HistoryFit._adjust_codes, {}
     real = frames["diagnosis"]["code"].value_counts(normalize=True)
@@ -868,7 +929,7 @@ def test_codes_that_are_too_common_are_put_right(monkeypatch):
         else:
             name = fit.view.below[0].code
             found = fit.model.of_record[name]
-            more = np.where(np.arange(len(found.margin)) == 0, math.log(3), 0.0)
+            more = np.where(np.arange(len(found.margin)) == 0, math.log(10), 0.0)
             fit.model.of_record[name] = replace(found, margin=found.margin + more)
 
     monkeypatch.setattr(history_fit.HistoryFit, "_adjust_codes", spoilt)
@@ -920,16 +981,19 @@ def test_a_release_of_tables_with_a_single_row_of_each_visit_is_read_back(tmp_pa
 
 
 def test_gains_that_no_fit_gives_are_refused(release):
-    """What stays gains, a code that a visit already has loses, and only columns with a table of their previous values have gains."""
+    """A visit's column that stays gains, a code that a visit already has loses, and only columns with a table of their previous values have
+    gains, and only codes of rows for what a person had long ago."""
     declared, tensors = release.schema, release.model.tensors()
-    stays = [name for name in tensors if name.endswith(".stay")]
-    (repeats,) = [name for name in tensors if name.endswith(".repeat")]
     drawn = View.of(Codec(declared)).drawn
-    for name, sign in ((stays[0], -1.0), (repeats, 1.0)):
+    (repeats,) = [name for name in tensors if name.endswith(".repeat")]
+    stays = f"record.{drawn.index('visit.no_show')}.stay"
+    like = np.ones_like(tensors[stays.replace("stay", "alone")])
+    histories.restored(declared, {**tensors, stays: like})
+    for name, gains in ((stays, -like), (repeats, 1 + 0 * tensors[repeats])):
         with pytest.raises(BadInput, match="altered"):
-            histories.restored(declared, {**tensors, name: tensors[name] * 0 + sign})
-    for column in (FIRST, GAP, "visit.ward"):
+            histories.restored(declared, {**tensors, name: gains})
+    for column, what in ((FIRST, "stay"), (GAP, "stay"), ("visit.ward", "stay"), ("visit.no_show", "again")):
         place = drawn.index(column)
         size = tensors[f"record.{place}.alone"].shape
         with pytest.raises(BadInput, match="altered"):
-            histories.restored(declared, {**tensors, f"record.{place}.stay": np.ones(size)})
+            histories.restored(declared, {**tensors, f"record.{place}.{what}": np.ones(size)})

@@ -60,7 +60,7 @@ def questions(view, clip=2.0):
     """Every column with another one, of units, of records, and of the rows of each table below records."""
     bags = {name for each in view.below for name in (*each.columns, *("previous " + name for name in each.columns))}
     leveled = {start + name for each in view.below for name in each.levels for start in ("", "previous ")}
-    rows = {f"{each.table}{ending}" for each in view.below for ending in (" row", " last")}
+    rows = {f"{each.table}{ending}" for each in view.below for ending in (" row", " last", " again")}
     plain = [name for name in view.sizes if name not in bags | rows | leveled]
     pairs = [*zip(plain, plain[1:] + plain[:1], strict=True), *((name, plain[3]) for name in sorted(bags))]
     yield HistoryTables(view, tuple((name, "number of records") for name in view.of_unit), 1.0)
@@ -69,6 +69,7 @@ def questions(view, clip=2.0):
         told = [(name,) for name in each.columns]
         told += [(other, name) for name in each.columns for other in view.before(name) if other not in {name, *leveled}]
         told += [tuple(f"previous {name}" for name in each.further[:2])] if each.further else []
+        told += [(f"{each.table} again", name) for name in each.columns]
         yield HistoryTables(view, tuple(told), 1.0, clip, each.table)
         if each.leveled:
             yield HistoryTables(view, tuple(of_levels(view, each)), 1.0, clip, each.table, starts(each))
@@ -89,7 +90,11 @@ def of_levels(view, below):
         before = "previous " + name
         yield from ((name,), (before,), (before, name), (below.code, before, name))
         yield from ((*clique, name) for clique in view.cliques(name))
-        yield from ((f"{below.table} row", before), ("previous " + below.further[0], before, "place"))
+        yield from (
+            (f"{below.table} row", before),
+            (f"{below.table} again", before),
+            ("previous " + below.further[0], before, "place"),
+        )
         yield from ((before, "previous " + other) for other in below.levels if other != name)
         yield from ((code, before) for code in view.sizes if code == "diagnosis.code" and below.code != code)
     for name in below.columns:

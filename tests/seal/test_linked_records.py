@@ -44,7 +44,9 @@ OF_RECORDS = (
 )
 LAB_ROWS = OF_LABS.below[1]
 LEVEL, BEFORE = "level of lab.value", "previous level of lab.value"
-OF_ROWS = tuple((each, name) for name in LAB_ROWS.columns for each in OF_LABS.before(name) if each != LEVEL)
+OF_ROWS = tuple(
+    (each, name) for name in LAB_ROWS.columns for each in (*OF_LABS.before(name), "lab again") if each != LEVEL
+)
 STARTS = ((LEVEL, ((3, 4, 4, 4, 5), (1, 2, 3, 4, 5), (0, 0, 1, 5, 5))),)  # of 5 bins, by test
 OF_LEVELS = (
     *((*each, LEVEL) for each in OF_LABS.cliques(LEVEL)),
@@ -247,7 +249,7 @@ def test_what_a_value_was_before_is_told_by_the_row_of_its_code():
         assert rows["previous lab.value"][place] == held
 
 
-def test_a_level_is_told_by_the_numbers_of_its_code_and_the_last_one_by_the_last_record_with_it():
+def test_a_level_is_told_by_the_numbers_of_its_code_and_what_was_before_by_the_last_record_with_it():
     """Four visits: K in the first, none in the second, CRP twice in the third, of which the first row tells, and K again in the last."""
     person = clinic(1)["person"].assign(death=pd.NaT)
     days = pd.to_datetime(["2021-01-01", "2021-02-01", "2021-03-01", "2021-04-01"])
@@ -267,16 +269,16 @@ def test_a_level_is_told_by_the_numbers_of_its_code_and_the_last_one_by_the_last
     histories = sealed(frames, of=declared).histories
     starts = {name: np.array(each) for name, each in STARTS}
     found, record = view.below[1].rows(
-        histories.cells, view.sizes, ("lab.test", "lab.value", LEVEL, BEFORE), starts, histories.owner
+        histories.cells, view.sizes, ("lab.test", "lab.value", LEVEL, BEFORE, "lab again"), starts, histories.owner
     )
     told = list(zip(record.tolist(), *(each.tolist() for each in found.values()), strict=True))
-    assert told == [  # visit, code, value, level, level at its last record
-        (0, 0, 4, 4, 6),
-        (0, 2, 1, 3, 6),
-        (2, 0, 3, 1, 4),
-        (2, 0, 5, 5, 4),
-        (3, 0, 0, 0, 1),
-        (3, 2, 4, 3, 3),
+    assert told == [  # visit, code, value, level, level at its last record, and whether that is the visit before
+        (0, 0, 4, 4, 6, 0),
+        (0, 2, 1, 3, 6, 0),
+        (2, 0, 3, 1, 4, 2),
+        (2, 0, 5, 5, 4, 2),
+        (3, 0, 0, 0, 1, 1),
+        (3, 2, 4, 3, 3, 2),
     ]
 
 
@@ -285,12 +287,15 @@ def test_the_last_level_of_a_code_is_that_of_a_plain_loop(seed):
     """Of records that count, whoever holds their rows, and of made-up rows in which codes come often."""
     rng, histories = np.random.default_rng(seed), sealed(both(), of=LABS).histories
     starts = {name: np.array(each) for name, each in STARTS}
-    names = ("lab.test", LEVEL, BEFORE)
+    names = ("lab.test", LEVEL, BEFORE, "lab again")
     rows, record = LAB_ROWS.rows(histories.cells, OF_LABS.sizes, names, starts, histories.owner)
     none = LEVELS + 1
     looped = of_loop(histories.owner[record], record, rows["lab.test"])
     assert rows[BEFORE].tolist() == [none if at < 0 else rows[LEVEL][at] for at in looped]
     assert len(set(rows[BEFORE])) > 4
+    again = [0 if at < 0 else 1 if record[at] == here - 1 else 2 for here, at in zip(record, looped, strict=True)]
+    assert rows["lab again"].tolist() == again
+    assert set(again) == {0, 1, 2}
     count = rng.integers(0, 5, 60)
     record = np.repeat(np.arange(60), count)
     owner, code = np.sort(rng.integers(0, 9, 60))[record], rng.integers(0, 3, len(record))

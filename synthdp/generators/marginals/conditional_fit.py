@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.generators.marginals.staying import LEAST_CHANCE, LEAST_TOLD, Stay, as_before
+from synthdp.generators.marginals.staying import LEAST_CHANCE, LEAST_TOLD, Again, Stay, as_before
 from synthdp.generators.marginals.trends import Along, Trends
 from synthdp.schema.history_view import cell
 from synthdp.schema.number_levels import LEVEL
@@ -211,6 +211,7 @@ def fit(
     gains: Mapping[str, Array] | None = None,
     spreads: dict[Clique, float] | None = None,
     along: Along | None = None,
+    again: tuple[tuple[str, ...], Array, float] | None = None,
 ) -> Conditional:
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
@@ -222,7 +223,8 @@ def fit(
     `before` alone tells the parameter for being as before, which is 0 or more. `gains` are given ones of other columns.
 
     With `spreads` the fit is by least squares, without a parameter for being as before. They hold the spread of each clique's parameters
-    that an earlier fit estimated; this fit puts its own there. Codes have trends `along` the columns there (see `trends`).
+    that an earlier fit estimated; this fit puts its own there. Codes have trends `along` the columns there (see `trends`). Instead of one
+    parameter for being as before, `again` has columns, their table and its deviation, for parameters of each code: see `Again`.
     """
     from scipy.optimize import Bounds, minimize
 
@@ -248,7 +250,10 @@ def fit(
     chances = None
     if previous is not None and before in cells and cells[before].ndim > 1:  # some rows have several codes before
         chances = previous.probabilities(cells, sizes)
-    stay = Stay.of(before, cells, weights, noisy_tables, margin, chances)
+    stay: Stay | Again = Stay.of(before, cells, weights, noisy_tables, margin, chances)
+    if again is not None:
+        columns_had, table_had, deviation_had = again
+        stay = Again.of(columns_had, cells, weights, table_had, deviation_had, margin)
     del chances
     deviations_of_cells = noise
     noise, slope_noise = noise * mass / held, lines.sums((noise * mass / full)[:, 0] ** 2 * (lines.v @ lines.v), 2)
@@ -320,7 +325,7 @@ def fit(
     first = np.concatenate(
         [(theta / scale).ravel(), slope / slope_scale, stays / stay.scale, (trend / trends.scale).ravel()]
     )
-    least = np.repeat([-np.inf, 0.0, -np.inf], [end, stay.count, trend.size])
+    least = np.repeat([-np.inf, stay.least, -np.inf], [end, stay.count, trend.size])
     bounds = Bounds(least, np.inf) if stay.count else None
     found = minimize(objective, first, jac=True, method="L-BFGS-B", options=options, bounds=bounds).x
     theta, slope = found[:size].reshape(shape) * scale, found[size:end] * slope_scale
@@ -340,10 +345,9 @@ def fit(
         sums, sure = (trend**2).sum(1), (trends.told / (trends.told + trends.penalty)).sum(1)
         estimated = np.sqrt((sums + ASSUMED * along.spread**2) / (sure + ASSUMED))
         along.found.update(zip(trends.keys, np.clip(estimated, LEAST_SPREAD, MOST_SPREAD).tolist(), strict=True))
-    if not stay.count:
-        return Conditional(base, tuple(cliques), theta, gains or {})
-    found_gains = {before: float(found[end] * stay.scale[0]) * stay.gains, **(gains or {})}
-    return Conditional(base, tuple(cliques), theta, found_gains)
+    return Conditional(
+        base, tuple(cliques), theta, {**stay.of_parameter(found[end:last] * stay.scale), **(gains or {})}
+    )
 
 
 def _agreeing(tables: Sequence[Array], margin: Array) -> Array:

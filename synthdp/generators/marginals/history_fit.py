@@ -40,7 +40,7 @@ from synthdp.schema.history_view import (
 )
 from synthdp.schema.learned import nearest_counts
 from synthdp.schema.number_levels import LEVEL, LEVELS
-from synthdp.schema.rows_below import LAST, PREVIOUS, ROWS, SO_FAR, Below
+from synthdp.schema.rows_below import AGAIN, HAD, LAST, PREVIOUS, ROWS, SO_FAR, Below, Had
 from synthdp.seal import HistoryTables
 
 if TYPE_CHECKING:
@@ -350,8 +350,20 @@ class HistoryFit:
                 rarer = self._rarer(below, cells, weights, tables[place], deviations[place], start)
                 gains = {below.table + SO_FAR: rarer}
             of_row = below is not None
+            again = None if below is None or few else self._again(first, below, name)
             return self._fitted(
-                name, cells, weights, cliques, tables, deviations, alone, start, offset, below=of_row, gains=gains
+                name,
+                cells,
+                weights,
+                cliques,
+                tables,
+                deviations,
+                alone,
+                start,
+                offset,
+                below=of_row,
+                gains=gains,
+                again=again,
             )
         there = cells[PLACE] == 0 if name == FIRST else cells[PLACE] > 0
         rows = {each: values[there] for each, values in cells.items()}
@@ -372,6 +384,26 @@ class HistoryFit:
             offset = gap_offsets(self.model.point_shares(), self.view.gaps, self.before[there], high, self.left[there])
         tables = [np.where((offset <= CLOSED).all(0), 0.0, table) for table in tables]
         return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)
+
+    @staticmethod
+    def _again(asked: NoisyTables, below: Below, name: str) -> tuple[tuple[str, ...], Array, float] | None:
+        """What tells how often codes of rows come again: the columns that say what a unit had, their table and its deviation."""
+        table = asked.tables.get((below.table + AGAIN, name))
+        return None if table is None else ((PREVIOUS + name, below.table + HAD), table, asked.deviation)
+
+    def _had(self, cells: Mapping[str, Whole], below: Below) -> Whole:
+        """(records, codes): the codes that the owner of each record had before, but for those of its last record."""
+        codes, last = cells[below.code], cells[PREVIOUS + below.code]
+        starts = np.searchsorted(self.owner, self.owner, side="left")
+        place, had = np.arange(len(self.owner)) - starts, Had.nothing(self.number)
+        found = np.full((len(self.owner), 1), -1)
+        for each in range(int(place.max(initial=0)) + 1):
+            here = np.flatnonzero(place == each)
+            known = had.besides(self.owner[here], last[here])
+            found = np.pad(found, ((0, 0), (0, known.shape[1] - found.shape[1])), constant_values=-1)
+            found[here] = known
+            had.keep(self.owner[here], np.where(codes[here] < below.none, codes[here], -1))
+        return found
 
     def _rarer(
         self,
@@ -447,6 +479,9 @@ class HistoryFit:
         evenly spaced ones of them."""
         names = dict.fromkeys((name, *(each for clique in cliques for each in clique)))
         names |= dict.fromkeys([below.table + SO_FAR] if below.table + LAST in names else [])
+        if self._again(asked, below, name) is not None:
+            names |= dict.fromkeys([PREVIOUS + name, below.table + HAD])
+            cells = {**cells, below.table + HAD: self._had(cells, below)}
         found, record = below.rows(cells, self.view.sizes, [below.code, *below.levels, *names], self.levels, self.owner)
         step = max(1, -(-len(record) * self.view.sizes[name] // CHANCES))
         scale = step * self.total / self.number
@@ -467,6 +502,7 @@ class HistoryFit:
         *,
         below: bool = False,
         gains: Mapping[str, Array] | None = None,
+        again: tuple[tuple[str, ...], Array, float] | None = None,
     ) -> Conditional:
         if offset is None and mixed_model_fit.suits(cliques, self.view.sizes, len(alone)):
             return mixed_model_fit.fit(
@@ -511,6 +547,7 @@ class HistoryFit:
             # On made-up clinics, least squares told what stays, first records and gaps less well.
             spreads=None if likelihood else self.spreads.setdefault(name, {}),
             along=self._along(name) if of_code else None,
+            again=again,
         )
 
 

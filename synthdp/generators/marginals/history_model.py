@@ -31,7 +31,7 @@ from synthdp.schema.history_view import (
 )
 from synthdp.schema.linked_tables import Table
 from synthdp.schema.number_levels import LEVEL, LEVELS, Last, held_levels, levels_of
-from synthdp.schema.rows_below import LAST, PREVIOUS, ROW, ROWS, SO_FAR, Below
+from synthdp.schema.rows_below import HAD, LAST, PREVIOUS, ROW, ROWS, SO_FAR, Below, Had
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import People
 from synthdp.schema.where import people as condition
@@ -122,6 +122,7 @@ class HistoryModel:
                 past[PREVIOUS + name] = np.full((units, below.places), -1, np.int32)
             past[PREVIOUS + below.code][:, 0] = below.none
         last = {name: Last() for name in self.levels}
+        had = {each.table: Had.nothing(units) for each in view.below}
         points, on_points = np.zeros(units, np.int64), self.point_shares()
         while len(alive) or not parts:
             cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
@@ -151,7 +152,7 @@ class HistoryModel:
                 )
             for name in view.own:
                 if name in view.targets[:1]:
-                    self._below(cells, points[alive], alive, spans, last, rng)
+                    self._below(cells, points[alive], alive, spans, last, had, rng)
                 excluded = view.excluded(name, cells)
                 if excluded is None:
                     cells[name] = draw(self.of_record[name], cells, sizes, len(alive), rng)
@@ -159,7 +160,7 @@ class HistoryModel:
                     chances = np.maximum(self.of_record[name].probabilities(cells, sizes), LEAST_CHANCE)
                     cells[name] = drawn(np.where(excluded, 0, chances), rng)
             if not view.targets:
-                self._below(cells, points[alive], alive, spans, last, rng)
+                self._below(cells, points[alive], alive, spans, last, had, rng)
             parts.append(cells)
             owners.append(alive)
             drawn_points.append(points[alive])
@@ -182,6 +183,7 @@ class HistoryModel:
         units: Whole,
         spans: Spans,
         last: Mapping[str, Last],
+        had: Mapping[str, Had],
         rng: np.random.Generator,
     ) -> None:
         """Draw the rows below records into `cells`, (records, places) each, and the points of their dates. A row is left out where there is
@@ -193,32 +195,35 @@ class HistoryModel:
                 cells[name] = np.full(shape, -1, np.int32)
             for name, _ in below.starts:
                 cells[POINTS + name] = np.zeros(shape, np.int64)
+            known = had[below.table].besides(units, cells[PREVIOUS + below.code])
             for place in range(below.places):
                 chosen = np.flatnonzero(cells[below.table + ROWS] > place)
                 row = {name: values[chosen] for name, values in cells.items()}
                 row[below.table + ROW] = np.full(len(chosen), place)
                 row[below.table + LAST] = row[below.code][:, place - 1] if place else np.full(len(chosen), below.none)
                 row[below.table + SO_FAR] = row[below.code][:, :place]
+                row[below.table + HAD] = known[chosen]
                 row[below.code] = draw(self.of_record[below.code], row, sizes, len(chosen), rng)
                 cells[below.code][chosen, place] = row[below.code]
                 for name in below.further:
                     before = below.before_at(row, sizes, PREVIOUS + name, np.arange(len(chosen)), row[below.code])
-                    known = row | {PREVIOUS + name: before}
+                    given = row | {PREVIOUS + name: before}
                     if name in dict(below.starts):
                         conditional, at, unit = self.of_record[name], points[chosen], units[chosen]
-                        low, high = spans.of_date(view, codec, below, name, known, at, unit)
+                        low, high = spans.of_date(view, codec, below, name, given, at, unit)
                         row[name], row[POINTS + name] = draw_date(
-                            conditional, view, below, name, known, at, low, high, rng
+                            conditional, view, below, name, given, at, low, high, rng
                         )
                         cells[POINTS + name][chosen, place] = row[POINTS + name]
                     elif LEVEL + name in self.levels:
                         before = last[LEVEL + name].find(units[chosen] * below.none + row[below.code])
-                        known[PREVIOUS + LEVEL + name] = np.where(before < 0, LEVELS + 1, before)
-                        row[LEVEL + name], row[name] = self._number(below, name, known, len(chosen), rng)
+                        given[PREVIOUS + LEVEL + name] = np.where(before < 0, LEVELS + 1, before)
+                        row[LEVEL + name], row[name] = self._number(below, name, given, len(chosen), rng)
                     else:
-                        row[name] = draw(self.of_record[name], known, sizes, len(chosen), rng)
+                        row[name] = draw(self.of_record[name], given, sizes, len(chosen), rng)
                     cells[name][chosen, place] = row[name]
             self._packed(cells, below)
+            had[below.table].keep(units, np.where(cells[below.code] < below.none, cells[below.code], -1))
             if any(name in self.levels for name in below.levels):
                 found, record = below.rows(cells, sizes, [below.code, *below.levels], self.levels)
                 keys, first = np.unique(units[record] * below.none + found[below.code], return_index=True)
@@ -393,7 +398,7 @@ class HistoryModel:
             for place, conditional in enumerate(conditionals.values()):
                 arrays |= {f"{kind}.{place}": conditional.theta, f"{kind}.{place}.alone": conditional.margin}
                 for column, gains in conditional.gains.items():
-                    what = "stay" if column.startswith(PREVIOUS) else "repeat"
+                    what = "stay" if column.startswith(PREVIOUS) else "again" if column.endswith(HAD) else "repeat"
                     arrays[f"{kind}.{place}.{what}"] = gains
                 told = [[names.index(name) for name in clique] for clique in conditional.cliques]
                 arrays[f"{kind}.{place}.by"] = np.array(

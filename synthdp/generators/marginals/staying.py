@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ LEAST_LIKELY, MOST_LIKELY = 0.01, 0.95  # bounds on that share where the gain of
 LEAST_STAYING = 1e-4  # the least chance of a code, in its gain
 LEAST_OFTEN = 1e-3  # the least number of records that had a code, which noise is divided by
 NEARLY_ALL = 1 - 1e-6  # a column that is nearly constant has no parameter for staying
+LEAST_AGAIN = 0.05  # how much rarer than by chance a code may be that a unit had
+LIKELY_AGAIN = 1.0  # the deviation that is expected of a code's parameter for coming again
 LEAST_REPEATED = 1e-6  # the least factor on the chance of a code that the visit already has
 MOST_ERRORS, UNSURE = 5.0, 100.0  # in errors, how far a factor may lie outside [0, 1]; an error that tells nothing
 
@@ -30,13 +33,10 @@ MOST_ERRORS, UNSURE = 5.0, 100.0  # in errors, how far a factor may lie outside 
 def as_before(before: Whole, codes: int) -> tuple[Whole, Whole]:
     """Rows, and which codes below `codes` they had before, (entries,) each; a code that a row had twice comes once. `before` is (rows,), or
     (rows, places) with -1 where there is none."""
-    held, found = before if before.ndim > 1 else before[:, None], [np.zeros((2, 0), np.int64)]
-    for place in range(held.shape[1]):
-        each = held[:, place]
-        rows = np.flatnonzero((each >= 0) & (each < codes) & (held[:, :place] != each[:, None]).all(1))
-        found.append(np.stack([rows, each[rows]]).astype(np.int64))
-    rows, had = np.concatenate(found, 1)
-    return rows, had
+    held = before if before.ndim > 1 else before[:, None]
+    rows, place = np.nonzero((held >= 0) & (held < codes))
+    found = np.unique(rows * codes + held[rows, place])
+    return found // codes, found % codes
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Stay:
     because the same share of it stays as of a common one. `places` are rows, and the codes that they had
     before, and `gained` the gains there. `target`, `penalty` and `scale` have one entry, or none if there is no parameter."""
 
+    least: ClassVar[float] = 0.0  # a parameter may be
     before: str
     places: tuple[Whole, Whole]
     gained: Array
@@ -109,6 +110,10 @@ class Stay:
         """The parameter that these gains, by column, are of, (parameters,)."""
         return np.full(self.count, gains.get(self.before, np.zeros(1)).sum() / max(self.gains.sum(), LEAST_CHANCE))
 
+    def of_parameter(self, same: Array) -> dict[str, Array]:
+        """The gains that these parameters make, by column."""
+        return {self.before: float(same[0]) * self.gains} if self.count else {}
+
     def add(self, logits: Array, same: Array) -> None:
         """What it changes, in place."""
         if self.count:
@@ -117,6 +122,81 @@ class Stay:
     def sums(self, chances: Array) -> Array:
         """(parameters,) the sum of what it multiplies, over weighted chances (rows, codes)."""
         return np.full(self.count, chances[self.places] @ self.gained if self.count else 0.0)
+
+
+@dataclass(frozen=True)
+class Again:
+    """Parameters of codes that a unit has once more: what multiplies the odds of each code if the unit's last record had it, and if only
+    earlier ones did (`columns`). `places` are rows and the codes that they had, of each column; `expected` (columns, codes) is what the
+    parameters of `conditional_fit.fit`, one for each column and code, are added to."""
+
+    least: ClassVar[float] = -np.inf
+    columns: tuple[str, ...]
+    places: tuple[tuple[Whole, Whole], ...]
+    expected: Array
+    target: Array
+    penalty: Array
+    scale: Array
+
+    @classmethod
+    def of(
+        cls,
+        columns: tuple[str, ...],
+        cells: Mapping[str, Whole],
+        weights: Array,
+        table: Array,
+        noise: float,
+        margin: Array,
+    ) -> "Again":
+        """`table` (1 + columns, codes) are noisy numbers of rows that have a code for the first time, and as each column says, with this
+        deviation; `margin` (codes,) are the shares of the column alone.
+
+        Of how many rows a code's number in the table is a share, the drawn rows that had this code tell. As in `Stay`, noise hides most of
+        what a single code shows, so its share that comes again beyond chance is drawn towards that of all codes."""
+        codes = len(margin)
+        places = tuple(as_before(cells[name], codes) for name in columns)
+        heard = _heard(float(weights.sum()), table[:, margin > 0], noise)
+        expected, target, told = (np.zeros((len(columns), codes)) for _ in range(3))
+        for place, (rows, had) in enumerate(places):
+            often = np.bincount(had, weights[rows], codes)
+            possible = np.maximum(often * (1 - margin), LEAST_OFTEN)
+            error = max(noise * heard, LEAST_OFTEN) / possible
+            share, _ = shrunk((table[1 + place] * heard - often * margin) / possible, error)
+            chance = np.clip(margin + share * (1 - margin), LEAST_AGAIN * margin, MOST_STAY)
+            chance = np.where(margin > 0, chance, 0.0)
+            target[place], told[place] = often * chance, often * chance * (1 - chance)
+            held = np.clip(margin, LEAST_STAYING, MOST_STAY)
+            expected[place] = np.where(
+                margin > 0, np.log(np.maximum(chance, LEAST_CHANCE) / (1 - chance) * (1 - held) / held), 0.0
+            )
+        penalty = np.full(target.shape, 1 / LIKELY_AGAIN**2)
+        return cls(
+            columns, places, expected, target.ravel(), penalty.ravel(), (1 / np.sqrt(penalty + 3 * told)).ravel()
+        )
+
+    @property
+    def count(self) -> int:
+        """How many parameters there are."""
+        return self.target.size
+
+    def parameter(self, gains: Mapping[str, Array]) -> Array:
+        """See `Stay`."""
+        held = [gains.get(name, each) - each for name, each in zip(self.columns, self.expected, strict=True)]
+        return np.concatenate(held)
+
+    def of_parameter(self, same: Array) -> dict[str, Array]:
+        """See `Stay`."""
+        return dict(zip(self.columns, self.expected + same.reshape(self.expected.shape), strict=True))
+
+    def add(self, logits: Array, same: Array) -> None:
+        """See `Stay`."""
+        for gains, (rows, had) in zip(self.of_parameter(same).values(), self.places, strict=True):
+            logits[rows, had] += gains[had]
+
+    def sums(self, chances: Array) -> Array:
+        """See `Stay`."""
+        codes = self.expected.shape[1]
+        return np.concatenate([np.bincount(had, chances[rows, had], codes) for rows, had in self.places])
 
 
 def _heard(drawn: float, table: Array, noise: float) -> float:
