@@ -82,25 +82,31 @@ def _lead_to_evaluation(options: settings.Sample, synthetic: Path | str) -> None
 
 
 def _tables(release: "Release", options: settings.Sample) -> None:
-    """Linked tables, of so many people, into a folder; `rows` are people."""
+    """Linked tables, of so many people, into a folder or a database; `rows` are people."""
     from synthdp.sets import record_files
 
     out = Path(options.out)
     ending = out.name[1:] if out.name.startswith("*.") else ".csv"
     folder = out.parent if out.name.startswith("*.") else out
-    if options.out == STANDARD_OUTPUT or database_url.is_url(options.out) or (folder is out and out.suffix):
-        raise BadInput(
-            f"out={options.out}: linked tables are written to a folder, a file for each: give out=FOLDER for CSV, or a format as in "
-            "out='FOLDER/*.parquet'"
-        )
-    if ending not in record_files.ENDINGS:
-        raise BadInput(f"out={options.out}: tables are written as {', '.join(record_files.ENDINGS)}")
-    output_paths.folder(str(folder), force=options.force)
+    address = database_url.address(options.out) if database_url.is_url(options.out) else None
+    if address is None:
+        if options.out == STANDARD_OUTPUT or (folder is out and out.suffix):
+            raise BadInput(
+                f"out={options.out}: linked tables are written to a folder, a file for each, or to a database: give out=FOLDER for CSV, a "
+                "format as in out='FOLDER/*.parquet', or duckdb:///file.db#main, with the schema of the database behind #"
+            )
+        if ending not in record_files.ENDINGS:
+            raise BadInput(f"out={options.out}: tables are written as {', '.join(record_files.ENDINGS)}")
+        output_paths.folder(str(folder), force=options.force)
     frames = release.sample_tables(options.rows, where=options.where, seed=options.seed)
-    record_files.write_tables(frames, folder, release.schema, ending, force=options.force)
-    counts = ", ".join(f"{len(frame)} rows in {name}{ending}" for name, frame in frames.items())
-    _say(release, f"{options.rows} synthetic people in {folder}: {counts}")
-    _lead_to_evaluation(options, folder)
+    if address is not None:
+        record_files.write_tables_to_database(frames, address, release.schema, replace=options.force)
+    else:
+        record_files.write_tables(frames, folder, release.schema, ending, force=options.force)
+    counts = ", ".join(f"{len(frame)} rows in {name}{'' if address else ending}" for name, frame in frames.items())
+    _say(release, f"{options.rows} synthetic people in {address or folder}: {counts}")
+    if address is None:
+        _lead_to_evaluation(options, folder)
 
 
 def _say(release: "Release", text: str) -> None:

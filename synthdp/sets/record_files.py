@@ -353,6 +353,17 @@ def write_to_database(chunks: Iterable[pd.DataFrame], address: Address, schema: 
     return database_url.write(parts, types, address, replace=replace)
 
 
+def write_tables_to_database(
+    frames: Mapping[str, pd.DataFrame], address: Address, schema: Schema, *, replace: bool
+) -> None:
+    """Make a table of each linked table in the database's schema that the address names in place of a table: all or none."""
+    found = {}
+    for table in schema.tables:
+        own = of_table(schema, table)
+        found[table.name] = ([_table(frames[table.name], own, _types(own))], _types(own))
+    database_url.write_tables(found, address, replace=replace)
+
+
 def as_written(schema: Schema) -> Schema:
     """The schema that reads what `write` wrote: its pictures have been brought to their window and size already."""
     done = tuple(replace(c, window=None, resize="none") if isinstance(c, Image) else c for c in schema.columns)

@@ -18,7 +18,7 @@ from synthdp.files import limits
 from synthdp.tables import source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     import ibis
     import pyarrow as pa
@@ -259,49 +259,63 @@ def tables_in(given: Address) -> "dict[str, pa.Table]":
         return {name: _fetched(connection.table(name, database=given.table)) for name in names}
 
 
-@source.quiet()
 def write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, *, replace: bool) -> int:
     """Make the table of these records, whole or not at all, and return their number. Raises `BadInput` where it is there, unless it is
     to be replaced."""
     if given.table is None:
         raise BadInput(f"{given.url}: records are written into a table: name it after #")
-    import ibis
+    schema, _, name = given.table.rpartition(".")
+    return write_tables({name: (parts, types)}, dataclasses.replace(given, table=schema), replace=replace)[name]
 
-    # All in one transaction: a writer that stops keeps the older table, and leaves nothing. The table and its columns have other names
-    # until it is whole: Ibis takes a `%` or a bracket in one for a place of its own.
+
+@source.quiet()
+def write_tables(
+    tables: "Mapping[str, tuple[Iterable[pa.Table], pa.Schema]]", given: Address, *, replace: bool
+) -> dict[str, int]:
+    """Make tables, by name, in the database's schema that the address names in place of a table: all of them or none. Raises `BadInput`
+    where one is there, unless they are to be replaced; other tables stay."""
+    # All in one transaction: a writer that stops keeps the older tables, and leaves nothing.
     connection = _connected(given.url, write=True)
-    schema, _, name = (given.table or "").rpartition(".")
-    place: dict[str, Any] = {"database": schema or None}
-    unfinished, rows = f"unfinished_{secrets.token_hex(8)}", 0
     try:
         # PostgreSQL would cut longer names: the shorter one may be that of another table.
-        long = [each for each in (name, *types.names) if len(each.encode()) > LONGEST]
+        names = [name for table, (_, types) in tables.items() for name in (table, *types.names)]
+        long = [each for each in names if len(each.encode()) > LONGEST]
         if connection.name == "postgres" and long:
             raise BadInput(f"{long[0]!r}: a name in PostgreSQL has at most {LONGEST} bytes; choose a shorter one")
         with _at_once(connection.con):
-            there = name in connection.list_tables(**place)
-            if there and not replace:
-                raise BadInput(
-                    f"{given}: the table exists; name another one, or pass force=true (in Python force=True)"
-                )
-            meanwhile = [f"{number}__unfinished" for number in range(len(types))]
-            made = types.empty_table().rename_columns(meanwhile).schema
-            connection.create_table(unfinished, schema=ibis.schema(made), **place)
-            for part in parts:
-                if len(part):
-                    connection.insert(unfinished, ibis.memtable(part.rename_columns(meanwhile)), **place)
-                rows += len(part)
-            where = f"{quoted(schema)}." if schema else ""
-            for known, column in zip(meanwhile, types.names, strict=True):
-                renamed = f"RENAME COLUMN {quoted(known)} TO {quoted(column)}"
-                connection.con.execute(f"ALTER TABLE {where}{quoted(unfinished)} {renamed}")
-            if there:
-                connection.con.execute(f"DROP TABLE {where}{quoted(name)}")
-            connection.con.execute(f"ALTER TABLE {where}{quoted(unfinished)} RENAME TO {quoted(name)}")
+            return {name: _made(connection, given, name, *each, replace=replace) for name, each in tables.items()}
     except _faults() as error:
         raise BadInput(f"{given}: cannot be written ({type(error).__name__}); check that you may write there") from None
     finally:
         connection.disconnect()
+
+
+def _made(
+    connection: Any, given: Address, name: str, parts: "Iterable[pa.Table]", types: "pa.Schema", *, replace: bool
+) -> int:
+    """Make a table, and return its number of records."""
+    import ibis
+
+    # The table and its columns have other names until it is whole: Ibis takes a `%` or a bracket in one for a place of its own.
+    place: dict[str, Any] = {"database": given.table or None}
+    unfinished, rows = f"unfinished_{secrets.token_hex(8)}", 0
+    there = name in connection.list_tables(**place)
+    if there and not replace:
+        raise BadInput(f"{given}: the table {name} exists; name another, or pass force=true (in Python force=True)")
+    meanwhile = [f"{number}__unfinished" for number in range(len(types))]
+    made = types.empty_table().rename_columns(meanwhile).schema
+    connection.create_table(unfinished, schema=ibis.schema(made), **place)
+    for part in parts:
+        if len(part):
+            connection.insert(unfinished, ibis.memtable(part.rename_columns(meanwhile)), **place)
+        rows += len(part)
+    where = f"{quoted(given.table)}." if given.table else ""
+    for known, column in zip(meanwhile, types.names, strict=True):
+        renamed = f"RENAME COLUMN {quoted(known)} TO {quoted(column)}"
+        connection.con.execute(f"ALTER TABLE {where}{quoted(unfinished)} {renamed}")
+    if there:
+        connection.con.execute(f"DROP TABLE {where}{quoted(name)}")
+    connection.con.execute(f"ALTER TABLE {where}{quoted(unfinished)} RENAME TO {quoted(name)}")
     return rows
 
 

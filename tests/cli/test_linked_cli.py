@@ -473,6 +473,31 @@ def test_a_release_of_linked_tables_is_written_to_a_folder_of_its_own(place, cap
     assert "notes.txt" in capsys.readouterr().err
 
 
+def test_a_release_of_linked_tables_is_written_into_a_database(place, capsys):
+    """All tables or none, beside others that stay; and what was written is read back and judged like the files."""
+    assert run([*FIT, "account=none", "out=run"]) == 0
+    with duckdb.connect("made.db") as database:
+        database.execute("CREATE TABLE notes (x INT); CREATE TABLE visit (x INT)")
+    words = ["sample", "release=run/release", "rows=25", "seed=3", "out=duckdb:///made.db#main"]
+    capsys.readouterr()
+    assert run(words) == 2
+    assert "the table visit exists" in capsys.readouterr().err
+    with duckdb.connect("made.db") as database:
+        assert sorted(database.sql("SHOW TABLES").fetchall()) == [("notes",), ("visit",)], "none of them was left"
+    assert run([*words, "force=true"]) == 0
+    assert "25 synthetic people in duckdb:///made.db#main: 25 rows in person, " in capsys.readouterr().out
+    described, address = Schema.load("clinic.yaml"), database_url.address("duckdb:///made.db#main")
+    found, drawn = record_files.tables_from_database(address, described), load("run/release").sample_tables(25, seed=3)
+    assert (coded(found, described) == coded(drawn, described)).all()
+    with duckdb.connect("made.db") as database:
+        assert ("notes",) in database.sql("SHOW TABLES").fetchall()
+    assert run([*words[:4], "out=duckdb:///made.db"]) == 2
+    assert "#" in capsys.readouterr().err
+    assert run(["split", "path=tables", "schema=clinic.yaml", "out=parts"]) == 0
+    test = ["data.train=parts/train", "data.test=parts/held_out", "data.schema=clinic.yaml", "evaluate.attacks=false"]
+    assert run(["evaluate", "synthetic=duckdb:///made.db#main", *test, "out=judged"]) == 0, capsys.readouterr().err
+
+
 def test_a_schema_that_was_edited_after_a_look_is_said_to_be_so(place, capsys):
     assert run(["check", *DATA]) == 0
     schema(units=130, tables={"visit": {"max_rows": 2}}).save(place / "clinic.yaml")
