@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import trials
 from record import HOME, REPORTS, provenance, spread, write
-from trials import REAL, Trial, shown
+from trials import REAL, Trial, alike, shown
 
 from synthdp import Budget, Synthesizer, load
 from synthdp.evaluate.images import accuracies, clouds, image_classifiers, pictures
@@ -140,18 +140,8 @@ def main() -> None:
     groups = {("real training pictures", None): [Trial(data=data, label="real training pictures", generator=REAL)]}
     for label, generator, settings in GENERATORS:
         for epsilon in EPSILONS:
-            groups[label, epsilon] = [
-                Trial(
-                    data=data,
-                    label=label,
-                    generator=generator,
-                    settings=settings,
-                    epsilon=epsilon,
-                    delta=delta,
-                    seed=seed,
-                )
-                for seed in range(arguments.seeds)
-            ]
+            about = {"generator": generator, "settings": settings, "epsilon": epsilon, "delta": delta}
+            groups[label, epsilon] = alike(arguments.seeds, data=data, label=label, **about)
     if not scratch.exists():
         trials.save(trials.recalled(trials.held(trials.report_of(f"images_{data}")), groups), scratch)
     for generator in arguments.forget:

@@ -49,6 +49,11 @@ class Trial:
         return json.dumps({name: value for name, value in asdict(self).items() if name != "label"}, sort_keys=True)
 
 
+def alike(seeds: int, **about: Any) -> list[Trial]:
+    """The same trial over so many seeds."""
+    return [Trial(seed=seed, **about) for seed in range(seeds)]
+
+
 def rows_of(
     trial: Trial, chosen: "Named", keep: Path | None = None, limit: float | None = None
 ) -> tuple["pd.DataFrame", Figures]:
