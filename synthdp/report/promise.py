@@ -29,11 +29,6 @@ class Unit:
     theirs: str  # "a patient’s records"
     patient: bool
 
-    @property
-    def were(self) -> str:
-        """The verb after `theirs`."""
-        return "were" if self.patient else "was"
-
 
 def unit(statement: Statement) -> Unit:
     """The unit of privacy: a record, or all records of one patient."""
