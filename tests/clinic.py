@@ -4,8 +4,9 @@ import functools
 
 import numpy as np
 import pandas as pd
+import pytest
 
-from synthdp import Schema, generators
+from synthdp import BadInput, Schema, generators
 from synthdp.report import manifest
 from synthdp.testing.made_up import SIDE, SMALL, make_frame, make_pictures, make_schema, picture_schema
 
@@ -61,3 +62,12 @@ def booleans(what, rows, seed=0):
 def reseal(folder):
     """The manifest of a release made anew, as a forger makes it; a signature stays what it was."""
     manifest.write(folder)
+
+
+def said(call, *arguments):
+    """The one line that a bad input gets, in which no record's value stands; no other warning or error escapes."""
+    with pytest.raises(BadInput) as caught:
+        call(*arguments)
+    assert "\n" not in str(caught.value)
+    assert "CANARY" not in str(caught.value)
+    return str(caught.value)
