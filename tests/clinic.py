@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from synthdp import BadInput, Schema, generators
+from synthdp.cli import run
 from synthdp.report import manifest
 from synthdp.testing.made_up import SIDE, SMALL, make_frame, make_pictures, make_schema, picture_schema
 
@@ -71,3 +72,20 @@ def said(call, *arguments):
     assert "\n" not in str(caught.value)
     assert "CANARY" not in str(caught.value)
     return str(caught.value)
+
+
+def refused(capsys, *words):
+    """The one line that a command gets which is refused."""
+    capsys.readouterr()
+    status, error = run([str(word) for word in words]), capsys.readouterr().err.strip()
+    assert status == 2
+    assert len(error.splitlines()) == 1, error
+    assert "Traceback" not in error
+    return error
+
+
+def in_files(folder, rows=300):
+    """Made-up records and their schema in files; the words that name them."""
+    make_frame(rows).to_csv(folder / "train.csv", index=False)
+    make_schema().save(folder / "schema.yaml")
+    return [f"data.path={folder / 'train.csv'}", f"data.schema={folder / 'schema.yaml'}"]
