@@ -184,7 +184,8 @@ class _Rounds:
             offsets=tuple(min(error * table.size, MOST_OFFSET) for table in expected),
         )
         named = [[names[place] for place in clique] for clique in cliques]
-        place = self._safe.choose(named, score, math.sqrt(8 * (1 - MEASURE) * rho), self._seen.of)
+        choice = self._data.choice(named, score, math.sqrt(8 * (1 - MEASURE) * rho), self._seen.of)
+        place = self._safe.ask(choice)
         if self._safe.left < MEASURE * rho:
             return False  # a fit that was stopped lost this table: what is left is for another round, or there is none
         asked = self._data.tables([named[place]], question.noise, self._seen.of)
