@@ -82,12 +82,12 @@ CASES = (
 class TorchNoise:
     """torch's own generator: fast, and not fit for a release."""
 
-    def __init__(self) -> None:
-        self._generator = torch.Generator().manual_seed(0)
+    def __init__(self, device: str = "cpu") -> None:
+        self._generator = torch.Generator(device).manual_seed(0)
 
     def added_flat(self, sums: Tensor, deviation: float) -> Tensor:
         """`sums` (n,) plus independent N(0, deviation^2), float32."""
-        drawn = torch.empty(len(sums)).normal_(0.0, deviation, generator=self._generator)
+        drawn = torch.empty(len(sums), device=sums.device).normal_(0.0, deviation, generator=self._generator)
         return drawn.add_(sums.float())  # of two types at once torch adds at half the speed
 
 

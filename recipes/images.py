@@ -142,8 +142,7 @@ def main() -> None:
         for epsilon in EPSILONS:
             about = {"generator": generator, "settings": settings, "epsilon": epsilon, "delta": delta}
             groups[label, epsilon] = alike(arguments.seeds, data=data, label=label, **about)
-    if not scratch.exists():
-        trials.save(trials.recalled(trials.held(trials.report_of(f"images_{data}")), groups), scratch)
+    trials.begin(scratch, f"images_{data}", groups)
     for generator in arguments.forget:
         print(trials.forget(generator, scratch), "trials forgotten")
     everything = [trial for group in groups.values() for trial in group]
@@ -153,11 +152,7 @@ def main() -> None:
     trials.save(known, scratch)
     if arguments.picture is not None:
         picture(data, arguments.picture)
-    rows = [
-        {"generator": label, "epsilon": epsilon, "settings": group[0].settings, **row}
-        for (label, epsilon), group in groups.items()
-        if (row := trials.together(group, known, FIGURES)) is not None
-    ]
+    rows = trials.rows(groups, known, FIGURES, settings=True)
     result = {"data": data, "delta": delta, "models": list(MODELS), "rows": rows, "device": "cpu", **provenance()}
     write(f"images_{data}", result, page(result))
 

@@ -59,8 +59,7 @@ def main() -> None:
         for epsilon in EPSILONS:
             about = {"generator": generator, "settings": settings, "epsilon": epsilon, "delta": DELTA}
             groups[label, epsilon] = alike(arguments.seeds, data=DATA, label=label, **about)
-    if not arguments.scratch.exists():
-        trials.save(trials.recalled(trials.held(trials.report_of("kernel_teachers_adult")), groups), arguments.scratch)
+    trials.begin(arguments.scratch, "kernel_teachers_adult", groups)
     if arguments.forget:
         print(trials.forget(arguments.forget, arguments.scratch), "trials forgotten")
     wanted = [
@@ -71,11 +70,7 @@ def main() -> None:
         and (arguments.epsilons is None or trial.epsilon is None or trial.epsilon in arguments.epsilons)
     ]
     known = trials.kept(wanted, one, arguments.scratch, special=(UNTRAINED,))
-    rows = [
-        {"generator": label, "epsilon": epsilon, "settings": group[0].settings, **row}
-        for (label, epsilon), group in groups.items()
-        if (row := trials.together(group, known, FIGURES)) is not None
-    ]
+    rows = trials.rows(groups, known, FIGURES, settings=True)
     result = {"data": DATA, "delta": DELTA, "models": list(MODELS), "rows": rows, **provenance()}
     write("kernel_teachers_adult", result, page(result))
 
