@@ -20,7 +20,7 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
-from synthdp.generators.marginals.grouping import Binned, binned
+from synthdp.generators.marginals.grouping import Binned, binned, least_option
 from synthdp.generators.marginals.inference import ENGINES, Fitted, Measured, check_engine, fitter
 from synthdp.generators.marginals.junction_tree import Array, Clique, marginal, megabytes
 from synthdp.generators.marginals.network_model import NetworkModel, restored
@@ -61,11 +61,7 @@ class AIM:
         whole(most=MOST_ROUNDS),
     )
     share: float = option(0.1, "share of the budget spent on single columns, in (0, 1)", fraction())
-    least: float = option(
-        2.0,
-        "least noisy count of a group of codes, in standard deviations of that count's noise; 0 turns grouping off",
-        not_negative(),
-    )
+    least: float = least_option(2.0)
     model_size: float = option(
         8.0,
         "largest size of the model's tables in megabytes; each round may use more of it than the one before",
