@@ -1,6 +1,10 @@
 """Generators with small settings, and the made-up records of `synthdp.testing`."""
 
 import functools
+import hashlib
+import json
+import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
@@ -8,6 +12,7 @@ import pytest
 
 from synthdp import BadInput, Schema, generators
 from synthdp.cli import run
+from synthdp.ledger.ledger import GENESIS
 from synthdp.report import manifest
 from synthdp.testing.made_up import SIDE, SMALL, make_frame, make_pictures, make_schema, picture_schema
 
@@ -63,6 +68,33 @@ def booleans(what, rows, seed=0):
 def reseal(folder):
     """The manifest of a release made anew, as a forger makes it; a signature stays what it was."""
     manifest.write(folder)
+
+
+def rewrite(path, table, bodies):
+    """Write the chain of an account anew, with hashes that follow from one another: what only somebody who means it can do."""
+    head, rows = GENESIS, []
+    for number, text in enumerate(bodies, 1):
+        raw = text.encode(errors="surrogateescape")
+        digest = hashlib.sha256(head.encode() + raw).hexdigest()
+        rows.append((number, raw, head, digest))
+        head = digest
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"DELETE FROM {table}")  # noqa: S608
+        connection.executemany(f"INSERT INTO {table} VALUES (?, CAST(? AS TEXT), ?, ?)", rows)  # noqa: S608
+
+
+def chained(rows):
+    """The ledger of a forger who knows how lines are chained."""
+    head, lines = GENESIS, []
+    for row in rows if isinstance(rows, list) else [rows]:
+        known = isinstance(row, dict)
+        body = {name: value for name, value in row.items() if name not in ("previous", "hash")} if known else row
+        text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+        following = hashlib.sha256((head + text).encode()).hexdigest()
+        row = {**body, "previous": head, "hash": following} if known else body
+        lines.append(json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n")
+        head = following
+    return "".join(lines)
 
 
 def said(call, *arguments):
