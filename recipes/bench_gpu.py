@@ -35,11 +35,7 @@ PLAIN, FIT, HARDENED, DOUBLE = (
     "as a fit, hardened noise",
     "float64, the GPU's noise",
 )
-FITS: dict[str, dict[str, Any]] = {
-    "dpgan_images": {},
-    "dpgan_images, conv": {"architecture": "conv"},
-    "dpmerf": {},
-}
+FITS: dict[str, dict[str, Any]] = {"dpgan_images": {}, "dpgan_images, conv": {"architecture": "conv"}, "dpmerf": {}}
 FIT_ROUNDS = 3
 
 

@@ -212,10 +212,7 @@ def measure(case: Case, quick: bool) -> dict[str, dict[str, float]]:
 def table(results: list[dict[str, Any]]) -> str:
     """The ratios as Markdown."""
     names = list(results[0]["ways"])
-    lines = [
-        "| model | batch | plain step | " + " | ".join(names[1:]) + " |",
-        "|---" * (len(names) + 2) + "|",
-    ]
+    lines = ["| model | batch | plain step | " + " | ".join(names[1:]) + " |", "|---" * (len(names) + 2) + "|"]
     for result in results:
         ways = result["ways"]
         ratios = [f"{ways[name]['ratio']:.2f}" for name in names[1:]]

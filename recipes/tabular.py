@@ -19,17 +19,7 @@ from typing import Any
 import tabular_page
 import trials
 from compare_generators import of_tables
-from judging import (
-    DISTANCES,
-    METRICS,
-    MODELS,
-    NUMBER_METRICS,
-    REFERENCES,
-    Figures,
-    fitted,
-    judged,
-    references,
-)
+from judging import DISTANCES, METRICS, MODELS, NUMBER_METRICS, REFERENCES, Figures, fitted, judged, references
 from peers import bridge
 from record import HOME, provenance, write
 from tabular_page import EPSILONS

@@ -135,10 +135,7 @@ def test_the_figures_are_those_of_evaluate(stopped_and_finished, clinic):
     points = {point["epsilon"]: point for point in utility["lines"][0]["points"]}
     assert points[2.0]["values"] == values
     assert points[2.0]["mean"] == pytest.approx(sum(values) / 2)
-    assert {row["run"]: row["rehearsal"] for row in found["runs"]} == {
-        GOOD: False,
-        REHEARSED: True,
-    }
+    assert {row["run"]: row["rehearsal"] for row in found["runs"]} == {GOOD: False, REHEARSED: True}
     page = (clinic / "compared" / "compare.html").read_text()
     assert "contains statistics of real records. Do not release" in page
 

@@ -24,12 +24,7 @@ def open_to_others(*places):
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ("data.path=train.csv", "audit.canaries=5"),
-        ("data.train=parts",),
-    ],
-    ids=["memory", "duckdb"],
+    "words", [("data.path=train.csv", "audit.canaries=5"), ("data.train=parts",)], ids=["memory", "duckdb"]
 )
 def test_internal_account_and_list_of_accounts_are_nobody_elses(tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)

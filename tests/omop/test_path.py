@@ -729,13 +729,7 @@ def test_postgresql_counts_rows_as_duckdb_does(place):
             "",
             "2021-03-04 10:11",
         ],
-        "datetime": [
-            "2021-02-29 10:00",
-            "2021-03-01T10:00:61",
-            "2021-03-01T10:00:00.5",
-            "1800-01-01",
-            "x",
-        ],
+        "datetime": ["2021-02-29 10:00", "2021-03-01T10:00:61", "2021-03-01T10:00:00.5", "1800-01-01", "x"],
     }
     for name, frame in odd.items():
         for field in cdm.tables()[name]:

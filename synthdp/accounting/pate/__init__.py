@@ -14,13 +14,4 @@ are tighter than the papers' own bounds here.
 from synthdp.accounting.pate import binary, confident, gnmax, lnmax
 from synthdp.accounting.pate.vote_counts import DataDependent, DataIndependent, checked, load
 
-__all__ = [
-    "DataDependent",
-    "DataIndependent",
-    "binary",
-    "checked",
-    "confident",
-    "gnmax",
-    "lnmax",
-    "load",
-]
+__all__ = ["DataDependent", "DataIndependent", "binary", "checked", "confident", "gnmax", "lnmax", "load"]
