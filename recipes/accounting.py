@@ -74,14 +74,7 @@ def rows() -> list[dict[str, Any]]:
 
 
 def row(
-    what: str,
-    published: str,
-    plan: Plan,
-    accountant: str,
-    *,
-    delta: float = DELTA,
-    group: int = 1,
-    **more: float,
+    what: str, published: str, plan: Plan, accountant: str, *, delta: float = DELTA, group: int = 1, **more: float
 ) -> dict[str, Any]:
     """One line: the compared figure, by the published way where that differs (`more`), and the best bound."""
     return {

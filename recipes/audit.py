@@ -126,16 +126,11 @@ DRAWS: dict[str, dict[str, Attack]] = {
         "a tree of learned codes": Thresholds(noise=1.0, delta=1e-6, codes="learned"),
         "a tree of public codes": Thresholds(noise=1.0, delta=1e-6, codes="public", records=4),
     },
-    "grid": {
-        **{way: Grids(noise=factor, **more) for way, factor, more in (*OTHER, TWICE)},
-    },
+    "grid": {**{way: Grids(noise=factor, **more) for way, factor, more in (*OTHER, TWICE)}},
     **{question: numbers(question) for question in NUMBERS},
     "best of several runs": {"selected among 5": Selections(noise=2.0, mean=5.0)},
 }
-TRAININGS: dict[Relation, str] = {
-    "add_remove": "Poisson samples",
-    "replace_one": "another unit, samples of fixed size",
-}
+TRAININGS: dict[Relation, str] = {"add_remove": "Poisson samples", "replace_one": "another unit, samples of fixed size"}
 SETTINGS = ("dpgan:gradients", "kernel_teachers:votes")  # their worst case is small already
 SLOW_DRAWS = {  # runs a side of what is asked one by one
     "choice": 800,

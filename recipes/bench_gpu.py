@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import record
 import torch
-from bench_step import CLIP, Case, Step, dcgan, loss, mlp, plain_step, private_step
-from torch import Tensor, nn
+from bench_step import CLIP, Case, Step, TorchNoise, dcgan, loss, mlp, plain_step, private_step
+from torch import nn
 
 from synthdp import Budget, Synthesizer
 from synthdp.noise.noise import Noise
@@ -35,24 +35,8 @@ PLAIN, FIT, HARDENED, DOUBLE = (
     "as a fit, hardened noise",
     "float64, the GPU's noise",
 )
-FITS: dict[str, dict[str, Any]] = {
-    "dpgan_images": {},
-    "dpgan_images, conv": {"architecture": "conv"},
-    "dpmerf": {},
-}
+FITS: dict[str, dict[str, Any]] = {"dpgan_images": {}, "dpgan_images, conv": {"architecture": "conv"}, "dpmerf": {}}
 FIT_ROUNDS = 3
-
-
-class DeviceNoise:
-    """The GPU's own generator: fast, and not fit for a release."""
-
-    def __init__(self) -> None:
-        self._generator = torch.Generator("cuda").manual_seed(0)
-
-    def added_flat(self, sums: Tensor, deviation: float) -> Tensor:
-        """`sums` (n,) plus independent N(0, deviation^2), float32."""
-        drawn = torch.empty(len(sums), device=sums.device).normal_(0.0, deviation, generator=self._generator)
-        return drawn.add_(sums.float())
 
 
 def seconds(step: Any) -> float:
@@ -85,9 +69,9 @@ def measure(case: Case) -> dict[str, Any]:
 
     ways = {
         PLAIN: plain_step(case.network().to("cuda"), rows),
-        FIT: private(DeviceNoise(), double=False),
+        FIT: private(TorchNoise("cuda"), double=False),
         HARDENED: private(Noise(), double=False),
-        DOUBLE: private(DeviceNoise(), double=True),
+        DOUBLE: private(TorchNoise("cuda"), double=True),
     }
     torch.cuda.reset_peak_memory_stats()
     rounds = [{name: seconds(step) for name, step in ways.items()} for _ in range(WARM + case.rounds)][WARM:]

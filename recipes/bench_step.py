@@ -82,12 +82,12 @@ CASES = (
 class TorchNoise:
     """torch's own generator: fast, and not fit for a release."""
 
-    def __init__(self) -> None:
-        self._generator = torch.Generator().manual_seed(0)
+    def __init__(self, device: str = "cpu") -> None:
+        self._generator = torch.Generator(device).manual_seed(0)
 
     def added_flat(self, sums: Tensor, deviation: float) -> Tensor:
         """`sums` (n,) plus independent N(0, deviation^2), float32."""
-        drawn = torch.empty(len(sums)).normal_(0.0, deviation, generator=self._generator)
+        drawn = torch.empty(len(sums), device=sums.device).normal_(0.0, deviation, generator=self._generator)
         return drawn.add_(sums.float())  # of two types at once torch adds at half the speed
 
 
@@ -212,10 +212,7 @@ def measure(case: Case, quick: bool) -> dict[str, dict[str, float]]:
 def table(results: list[dict[str, Any]]) -> str:
     """The ratios as Markdown."""
     names = list(results[0]["ways"])
-    lines = [
-        "| model | batch | plain step | " + " | ".join(names[1:]) + " |",
-        "|---" * (len(names) + 2) + "|",
-    ]
+    lines = ["| model | batch | plain step | " + " | ".join(names[1:]) + " |", "|---" * (len(names) + 2) + "|"]
     for result in results:
         ways = result["ways"]
         ratios = [f"{ways[name]['ratio']:.2f}" for name in names[1:]]

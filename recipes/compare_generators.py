@@ -67,8 +67,7 @@ def main() -> None:
     data = arguments.data
     scratch = arguments.scratch or HOME / "outputs" / f"compare_{data}.json"
     groups = groups_of(data, arguments.seeds)
-    if not scratch.exists():
-        trials.save(trials.recalled(trials.held(trials.report_of(f"compare_{data}")), groups), scratch)
+    trials.begin(scratch, f"compare_{data}", groups)
     if arguments.forget:
         print(trials.forget(arguments.forget, scratch), "trials forgotten")
     wanted = [
@@ -84,11 +83,7 @@ def main() -> None:
         and (arguments.run_seeds is None or trial.seed in arguments.run_seeds)
     ]
     known = trials.kept(wanted, judged, scratch, special=REFERENCES)
-    rows = [
-        {"generator": label, "epsilon": epsilon, **row}
-        for (label, epsilon), group in groups.items()
-        if (row := trials.together(group, known, (*METRICS, *DISTANCES, *COSTS))) is not None
-    ]
+    rows = trials.rows(groups, known, (*METRICS, *DISTANCES, *COSTS))
     broken = trials.broken(groups, known)
     schema = named.schema_of(data)
     unit = f"patient ({schema.unit})" if schema.unit else "record"

@@ -77,11 +77,7 @@ def groups_of(data: str, seeds: int) -> dict[tuple[str, float | None], list[Tria
 def section(data: str, groups: dict[tuple[str, float | None], list[Trial]], known: dict[str, Figures]) -> Figures:
     """What the report holds of one table."""
     figures = (*METRICS, *NUMBER_METRICS, *DISTANCES, BINNED, "fit_cpu_seconds")
-    rows = [
-        {"generator": label, "epsilon": epsilon, **row}
-        for (label, epsilon), group in groups.items()
-        if (row := trials.together(group, known, figures)) is not None
-    ]
+    rows = trials.rows(groups, known, figures)
     used = DATA[data]
     return {"data": data, "used_in_choosing": used, "rows": rows, "broken": trials.broken(groups, known)}
 
@@ -97,10 +93,7 @@ def main() -> None:
     parser.add_argument("--scratch", type=Path, default=HOME / "outputs" / "correlations.json")
     given = parser.parse_args()
     groups = {data: groups_of(data, given.seeds) for data in DATA}
-    if not given.scratch.exists():
-        tables = trials.report_of("correlations").get("tables", ())
-        found = (trials.recalled(trials.held(table), groups[table["data"]]) for table in tables)
-        trials.save({key: figures for each in found for key, figures in each.items()}, given.scratch)
+    trials.begin(given.scratch, "correlations", groups)
     wanted = [trial for data in given.data for group in groups[data].values() for trial in group]
     wanted = [trial for trial in wanted if given.run_seeds is None or trial.seed in given.run_seeds]
     wanted = [trial for trial in wanted if trial.label in given.only and trial.epsilon in given.epsilons]

@@ -221,11 +221,7 @@ def main() -> None:
     """All fits that are not kept yet, one after another, and the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", choices=list(SIZES), default=list(SIZES))
-    parser.add_argument(
-        "--forget",
-        action="store_true",
-        help="measure anew what was kept of these questions",
-    )
+    parser.add_argument("--forget", action="store_true", help="measure anew what was kept of these questions")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import trials
 from record import HOME, REPORTS, provenance, spread, write
-from trials import REAL, Trial, shown
+from trials import REAL, Trial, alike, shown
 
 from synthdp import Budget, Synthesizer, load
 from synthdp.evaluate.images import accuracies, clouds, image_classifiers, pictures
@@ -140,20 +140,9 @@ def main() -> None:
     groups = {("real training pictures", None): [Trial(data=data, label="real training pictures", generator=REAL)]}
     for label, generator, settings in GENERATORS:
         for epsilon in EPSILONS:
-            groups[label, epsilon] = [
-                Trial(
-                    data=data,
-                    label=label,
-                    generator=generator,
-                    settings=settings,
-                    epsilon=epsilon,
-                    delta=delta,
-                    seed=seed,
-                )
-                for seed in range(arguments.seeds)
-            ]
-    if not scratch.exists():
-        trials.save(trials.recalled(trials.held(trials.report_of(f"images_{data}")), groups), scratch)
+            about = {"generator": generator, "settings": settings, "epsilon": epsilon, "delta": delta}
+            groups[label, epsilon] = alike(arguments.seeds, data=data, label=label, **about)
+    trials.begin(scratch, f"images_{data}", groups)
     for generator in arguments.forget:
         print(trials.forget(generator, scratch), "trials forgotten")
     everything = [trial for group in groups.values() for trial in group]
@@ -163,11 +152,7 @@ def main() -> None:
     trials.save(known, scratch)
     if arguments.picture is not None:
         picture(data, arguments.picture)
-    rows = [
-        {"generator": label, "epsilon": epsilon, "settings": group[0].settings, **row}
-        for (label, epsilon), group in groups.items()
-        if (row := trials.together(group, known, FIGURES)) is not None
-    ]
+    rows = trials.rows(groups, known, FIGURES, settings=True)
     result = {"data": data, "delta": delta, "models": list(MODELS), "rows": rows, "device": "cpu", **provenance()}
     write(f"images_{data}", result, page(result))
 

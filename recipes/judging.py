@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 import trials
 from trials import REAL, Figures, Trial
 
@@ -17,6 +18,9 @@ from synthdp.evaluate.scores import errors, score
 from synthdp.evaluate.tables import Axis, Table, axes_of, table_of
 from synthdp.evaluate.tasks import Task, task
 from synthdp.evaluate.utility import independent, majority, middle
+from synthdp.generators.parts.gan_model import NetworkModel, label_place, network
+from synthdp.generators.parts.table_networks import random
+from synthdp.schema.codec import Codec
 from synthdp.sets import named
 from synthdp.sets.named import Named
 
@@ -27,6 +31,7 @@ MODELS = ("hgb", "lr", "rf")
 METRICS = ("auroc", "auprc", "accuracy")
 NUMBER_METRICS = ("r2", "rmse", "mae")  # of a numeric target
 DISTANCES = ("tvd_1way", "tvd_2way", "tvd_3way", "pearson", "spearman", "means")
+UNTRAINED = "untrained"  # in the place of a generator: its network as it is drawn, which no record has touched
 # In the place of a generator: what the figures are compared with.
 COUNTED, HELD_OUT, COLUMNS, MAJORITY = "counted", "held_out", "columns", "majority"
 REFERENCES = {
@@ -63,6 +68,21 @@ def fitted(trial: Trial, chosen: Named, axes: Sequence[Axis], limit: float | Non
     """The table of one of our generators, or the real training rows."""
     frame, figures = trials.rows_of(trial, chosen, limit=limit)
     return table_of(frame, tuple(axes), "synthetic"), figures
+
+
+def untrained(
+    settings: Any, trial: Trial, chosen: Named, axes: Sequence[Axis], limit: float | None
+) -> tuple[Table, Figures]:
+    """The table of the generator network of these settings with its first random weights, of evenly drawn labels; others as `fitted`."""
+    if trial.generator != UNTRAINED:
+        return fitted(trial, chosen, axes, limit)
+    sizes, label = Codec(chosen.schema).sizes, label_place(None, chosen.schema)
+    labels = 1 if label is None else sizes[label]
+    even = torch.full((labels,), 1 / labels)
+    model = NetworkModel(
+        chosen.schema, network(settings, sizes, label, random(trial.seed)), even, label, settings.latent
+    )
+    return table_of(model.sample(len(chosen.train), seed=trial.seed), tuple(axes), "synthetic"), {}
 
 
 def judged(

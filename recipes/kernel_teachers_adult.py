@@ -7,26 +7,19 @@ scratch file or, if there is none, in the report so far. Models and metrics are 
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 import trials
-from judging import DISTANCES, METRICS, MODELS, distances, utility
+from judging import DISTANCES, METRICS, MODELS, UNTRAINED, judged, untrained
 from record import HOME, provenance, write
-from trials import REAL, Trial, shown
+from trials import REAL, Trial, alike, shown
 
-from synthdp.evaluate.tables import axes_of, table_of
-from synthdp.evaluate.tasks import task
 from synthdp.generators.kernel_teachers import KernelTeachers
-from synthdp.generators.parts.gan_model import NetworkModel, label_place, network
-from synthdp.generators.parts.table_networks import random
-from synthdp.schema.codec import Codec
-from synthdp.sets import named
 
 DATA, DELTA = "adult", 1e-5
 EPSILONS = (1.0, 3.0, 10.0)
-UNTRAINED = "untrained"  # in the place of a generator: its network as it is drawn, which no record has touched
 ALONE = {"tables": 0.99, "rounds": 1, "queries": 1, "steps": 1}
 MIXTURE = {"start": "mixture"}
 # Label, generator, settings, at each epsilon.
@@ -42,29 +35,7 @@ FIGURES = (*METRICS, *DISTANCES, "fit_seconds", "fit_cpu_seconds", "fit_peak_mib
 
 def one(trial: Trial) -> dict[str, Any]:
     """One table and its judgement; the evaluation's own seed is 0, the spread is over fits."""
-    chosen = named.load(trial.data)
-    if trial.generator == UNTRAINED:
-        frame, figures = untrained(chosen, trial.seed), {}
-    else:
-        frame, figures = trials.rows_of(trial, chosen)
-    axes = axes_of(chosen.schema, chosen.train)
-    parts = [
-        table_of(rows, axes, role)
-        for rows, role in ((frame, "synthetic"), (chosen.train, "training"), (chosen.test, "test"))
-    ]
-    target = chosen.schema.targets[0]
-    work = task(next(axis for axis in axes if axis.name == target), *parts)
-    return {**figures, **utility(work), **distances(*parts, target)}
-
-
-def untrained(chosen: named.Named, seed: int) -> Any:
-    """Rows of a generator network with its first random weights and evenly drawn labels."""
-    settings = KernelTeachers()
-    sizes, label = Codec(chosen.schema).sizes, label_place(None, chosen.schema)
-    labels = 1 if label is None else sizes[label]
-    drawn = network(settings, sizes, label, random(seed))
-    even = torch.full((labels,), 1 / labels)
-    return NetworkModel(chosen.schema, drawn, even, label, settings.latent).sample(len(chosen.train), seed=seed)
+    return judged(trial, partial(untrained, KernelTeachers()))
 
 
 def main() -> None:
@@ -80,13 +51,15 @@ def main() -> None:
     arguments = parser.parse_args()
     groups: dict[tuple[str, float | None], list[Trial]] = {
         ("real training rows", None): [Trial(data=DATA, label="real training rows", generator=REAL)],
-        ("untrained generator", None): alike("untrained generator", UNTRAINED, {}, None, arguments.seeds),
+        ("untrained generator", None): alike(
+            arguments.seeds, data=DATA, label="untrained generator", generator=UNTRAINED
+        ),
     }
     for label, generator, settings in GENERATORS:
         for epsilon in EPSILONS:
-            groups[label, epsilon] = alike(label, generator, settings, epsilon, arguments.seeds)
-    if not arguments.scratch.exists():
-        trials.save(trials.recalled(trials.held(trials.report_of("kernel_teachers_adult")), groups), arguments.scratch)
+            about = {"generator": generator, "settings": settings, "epsilon": epsilon, "delta": DELTA}
+            groups[label, epsilon] = alike(arguments.seeds, data=DATA, label=label, **about)
+    trials.begin(arguments.scratch, "kernel_teachers_adult", groups)
     if arguments.forget:
         print(trials.forget(arguments.forget, arguments.scratch), "trials forgotten")
     wanted = [
@@ -97,24 +70,9 @@ def main() -> None:
         and (arguments.epsilons is None or trial.epsilon is None or trial.epsilon in arguments.epsilons)
     ]
     known = trials.kept(wanted, one, arguments.scratch, special=(UNTRAINED,))
-    rows = [
-        {"generator": label, "epsilon": epsilon, "settings": group[0].settings, **row}
-        for (label, epsilon), group in groups.items()
-        if (row := trials.together(group, known, FIGURES)) is not None
-    ]
+    rows = trials.rows(groups, known, FIGURES, settings=True)
     result = {"data": DATA, "delta": DELTA, "models": list(MODELS), "rows": rows, **provenance()}
     write("kernel_teachers_adult", result, page(result))
-
-
-def alike(label: str, generator: str, settings: dict[str, Any], epsilon: float | None, seeds: int) -> list[Trial]:
-    """The same trial over the seeds."""
-    delta = None if epsilon is None else DELTA
-    return [
-        Trial(
-            data=DATA, label=label, generator=generator, settings=settings, epsilon=epsilon, delta=delta, seed=seed
-        )
-        for seed in range(seeds)
-    ]  # fmt: skip
 
 
 def page(result: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ import json
 import math
 import statistics
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import record
@@ -103,47 +103,13 @@ def pate() -> list[Row]:
         "their 18 features are not printed; ours, on balanced classes, are worth .617 without privacy; rows repeated before they are dealt "
         "to training and test give .99, as theirs may have been"
     )
+    at = of(mnist, case=paper)
+    like = partial(row, "pate", source="pate_mnist", because=strokes, otherwise=True)
     return [
-        row(
-            "pate",
-            "MNIST, 100 queries: student",
-            "98.00 %",
-            of(mnist, case=paper)["accuracy"],
-            least=0.98,
-            source="pate_mnist",
-            because=strokes,
-            otherwise=True,
-        ),
-        row(
-            "pate",
-            "MNIST: its data-dependent epsilon",
-            "2.04",
-            of(mnist, case=paper)["epsilon_data_dependent"],
-            most=2.04,
-            source="pate_mnist",
-            because=strokes,
-            otherwise=True,
-        ),
-        row(
-            "pate",
-            "MNIST: one teacher",
-            "83.86 %",
-            of(mnist, case=paper)["teacher_accuracy"],
-            least=0.8386,
-            source="pate_mnist",
-            because=strokes,
-            otherwise=True,
-        ),
-        row(
-            "pate",
-            "MNIST: noisy labels",
-            "93.18 %",
-            of(mnist, case=paper)["label_accuracy"],
-            least=0.9318,
-            source="pate_mnist",
-            because=strokes,
-            otherwise=True,
-        ),
+        like("MNIST, 100 queries: student", "98.00 %", at["accuracy"], least=0.98),
+        like("MNIST: its data-dependent epsilon", "2.04", at["epsilon_data_dependent"], most=2.04),
+        like("MNIST: one teacher", "83.86 %", at["teacher_accuracy"], least=0.8386),
+        like("MNIST: noisy labels", "93.18 %", at["label_accuracy"], least=0.9318),
         thousand(mnist),
         whole(),
         row(

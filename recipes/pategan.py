@@ -15,30 +15,26 @@ import dataclasses
 import math
 import statistics
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
 import trials
-from judging import DISTANCES, METRICS, MODELS, distances, utility
+from judging import DISTANCES, METRICS, MODELS, UNTRAINED, judged, untrained
 from record import HOME, provenance, write
-from trials import Trial, shown
+from trials import Figures, Trial, alike, shown
 
 from synthdp import Budget, Synthesizer
 from synthdp.accounting import calibrate
-from synthdp.evaluate.tables import axes_of, table_of
-from synthdp.evaluate.tasks import task
-from synthdp.generators.parts.gan_model import NetworkModel, label_place, network
-from synthdp.generators.parts.table_networks import random
+from synthdp.evaluate.tables import Axis, Table, table_of
 from synthdp.generators.pategan import PATEGAN
 from synthdp.generators.pategan_original import PATEGANOriginal
-from synthdp.schema.codec import Codec
 from synthdp.sets import named
 
 ADULT, DELTA = "adult", 1e-5
 DATA = (ADULT, "epileptic_seizure", "cervical_cancer", "spambase", "isolet_part", "creditcard_sample")
 EPSILONS = (1.0, 3.0, math.inf, 10.0, 0.1)  # in the order in which they are run
-UNTRAINED = "untrained"  # in the place of a generator: its network as it is drawn, which no record has touched
 ALONE = {"tables": 0.99, "rounds": 1, "queries": 1, "steps": 1}
 LABEL = {"start": "label"}
 # Label, generator, settings, at each epsilon of each table.
@@ -102,9 +98,9 @@ FIGURES = (*METRICS, *DISTANCES, "fit_seconds", "fit_cpu_seconds", "fit_peak_mib
 Groups = dict[tuple[str, str, str, float | None], list[Trial]]  # section, data, label, epsilon
 
 
-def chosen_of(trial: Trial) -> named.Named:
+def chosen_of(data: str) -> named.Named:
     """The table, or a part of it: `data` is "name" or "name:rows"."""
-    name, _, rows = trial.data.partition(":")
+    name, _, rows = data.partition(":")
     return named.load(name) if not rows else part(named.load(name), int(rows))
 
 
@@ -116,65 +112,39 @@ def part(whole: named.Named, rows: int) -> named.Named:
 
 def one(trial: Trial) -> dict[str, Any]:
     """One table and its judgement; the evaluation's own seed is 0, the spread is over fits."""
-    chosen = chosen_of(trial)
-    if trial.generator == UNTRAINED:
-        frame, figures = untrained(chosen, trial.seed), {}
-    else:
-        frame, figures = trials.rows_of(trial, chosen)
-        if math.isinf(figures.get("epsilon_spent", 0.0)):
-            figures.pop("epsilon_spent")  # JSON has no infinity
-    axes = axes_of(chosen.schema, chosen.train)
-    parts = [
-        table_of(rows, axes, role)
-        for rows, role in ((frame, "synthetic"), (chosen.train, "training"), (chosen.test, "test"))
-    ]
-    target = chosen.schema.targets[0]
-    work = task(next(axis for axis in axes if axis.name == target), *parts)
-    return {**figures, **utility(work), **distances(*parts, target)}
-
-
-def untrained(chosen: named.Named, seed: int) -> Any:
-    """Rows of a generator network with its first random weights and evenly drawn labels."""
-    settings = PATEGAN()
-    sizes, label = Codec(chosen.schema).sizes, label_place(None, chosen.schema)
-    labels = 1 if label is None else sizes[label]
-    drawn = network(settings, sizes, label, random(seed))
-    even = torch.full((labels,), 1 / labels)
-    return NetworkModel(chosen.schema, drawn, even, label, settings.latent).sample(len(chosen.train), seed=seed)
+    figures = judged(trial, partial(untrained, PATEGAN()), load=chosen_of)
+    if math.isinf(figures.get("epsilon_spent", 0.0)):
+        figures.pop("epsilon_spent")  # JSON has no infinity
+    return figures
 
 
 def watched(trial: Trial) -> dict[str, Any]:
-    """A fit without noise: the share of generated rows that teachers took for real, in each quarter of the game, and what came of it.
-    Of Adult `FEW` of the training rows are fitted, and `OTHERS` of them judge; of other tables all, and the test rows."""
-    whole = named.load(ADULT if trial.data == WATCHED else trial.data)
-    train, others, schema, said = whole.train, whole.test, whole.schema, []
-    if trial.data == WATCHED:
-        mixed = whole.train.sample(FEW + OTHERS, random_state=0)
-        train, others = mixed[:FEW].reset_index(drop=True), mixed[FEW:].reset_index(drop=True)
-        schema = dataclasses.replace(whole.schema, units=FEW)
+    """A fit without noise: the share of generated rows that teachers took for real, in each quarter of the game, and what came of it."""
+    said = []
 
     def seen(step: int, steps: int, figures: Any) -> None:
         said.append((min(3, 4 * (step - 1) // steps), figures["labelled real"]))
 
-    start = time.process_time()
-    made = Synthesizer(
-        trial.generator, schema=schema, budget=Budget(math.inf, DELTA), **{"rounds": ROUNDS, **trial.settings}
-    )
-    release = made.fit(train, seed=trial.seed, progress=seen)
-    seconds = time.process_time() - start
-    axes = axes_of(schema, train)
-    parts = [
-        table_of(rows, axes, role)
-        for rows, role in (
-            (release.sample(len(train), seed=trial.seed), "synthetic"),
-            (train, "training"),
-            (others, "test"),
-        )
-    ]
-    target = schema.targets[0]
-    work = task(next(axis for axis in axes if axis.name == target), *parts)
-    quarters = [statistics.fmean(share for place, share in said if place == quarter) for quarter in range(4)]
-    return {**utility(work), **distances(*parts, target), "labelled_real": quarters, "fit_cpu_seconds": seconds}
+    def played(trial: Trial, chosen: named.Named, axes: Sequence[Axis], limit: float | None) -> tuple[Table, Figures]:  # noqa: ARG001
+        start = time.process_time()
+        settings = {"rounds": ROUNDS, **trial.settings}
+        made = Synthesizer(trial.generator, schema=chosen.schema, budget=Budget(math.inf, DELTA), **settings)
+        release = made.fit(chosen.train, seed=trial.seed, progress=seen)
+        quarters = [statistics.fmean(share for place, share in said if place == quarter) for quarter in range(4)]
+        figures = {"labelled_real": quarters, "fit_cpu_seconds": time.process_time() - start}
+        return table_of(release.sample(len(chosen.train), seed=trial.seed), tuple(axes), "synthetic"), figures
+
+    return judged(trial, played, load=watched_on)
+
+
+def watched_on(data: str) -> named.Named:
+    """Of Adult `FEW` of the training rows are fitted, and `OTHERS` of them judge; of other tables all, and the test rows."""
+    if data != WATCHED:
+        return named.load(data)
+    whole = named.load(ADULT)
+    mixed = whole.train.sample(FEW + OTHERS, random_state=0)
+    train, others = mixed[:FEW].reset_index(drop=True), mixed[FEW:].reset_index(drop=True)
+    return dataclasses.replace(whole, train=train, test=others, schema=dataclasses.replace(whole.schema, units=FEW))
 
 
 def watches(seeds: int) -> dict[tuple[str, str], list[Trial]]:
@@ -182,10 +152,9 @@ def watches(seeds: int) -> dict[tuple[str, str], list[Trial]]:
     asked = [(WATCHED, *each) for each in WATCHES]
     asked += [(data, *each) for data in WATCHED_ELSEWHERE for each in ELSEWHERE]
     return {
-        (data, label): [
-            Trial(data=data, label=label, generator="pategan_original", settings=settings, epsilon=math.inf, seed=seed)
-            for seed in range(seeds)
-        ]
+        (data, label): alike(
+            seeds, data=data, label=label, generator="pategan_original", settings=settings, epsilon=math.inf
+        )
         for data, label, settings in asked
     }
 
@@ -194,33 +163,24 @@ def groups_of(seeds: int, rows: int | None) -> Groups:
     """All trials of the report, by section, data, label and epsilon."""
     ending = "" if rows is None else f":{rows}"
 
-    def alike(data: str, label: str, generator: str, settings: dict[str, Any], epsilon: float | None) -> list[Trial]:
-        delta = None if epsilon is None else DELTA
-        return [
-            Trial(
-                data=data + ending,
-                label=label,
-                generator=generator,
-                settings=settings,
-                epsilon=epsilon,
-                delta=delta,
-                seed=seed,
-            )
-            for seed in range(seeds)
-        ]
+    def each(data: str, label: str, generator: str, settings: dict[str, Any], epsilon: float) -> list[Trial]:
+        about = {"label": label, "generator": generator, "settings": settings, "epsilon": epsilon, "delta": DELTA}
+        return alike(seeds, data=data + ending, **about)
 
     found: Groups = {}
     for epsilon in ABLATED_AT:
         for label, settings in ABLATION:
-            found["ablation", ADULT, label, epsilon] = alike(ADULT, label, "pategan", settings, epsilon)
+            found["ablation", ADULT, label, epsilon] = each(ADULT, label, "pategan", settings, epsilon)
     for label, settings, epsilons in SIZES:
         for epsilon in epsilons:
-            found["sizes", ADULT, label, epsilon] = alike(ADULT, label, "pategan_original", settings, epsilon)
+            found["sizes", ADULT, label, epsilon] = each(ADULT, label, "pategan_original", settings, epsilon)
     for data in DATA:
-        found["epsilon", data, "untrained generator", None] = alike(data, "untrained generator", UNTRAINED, {}, None)
+        found["epsilon", data, "untrained generator", None] = alike(
+            seeds, data=data + ending, label="untrained generator", generator=UNTRAINED
+        )
         for epsilon in EPSILONS:
             for label, generator, settings in GENERATORS:
-                found["epsilon", data, label, epsilon] = alike(data, label, generator, settings, epsilon)
+                found["epsilon", data, label, epsilon] = each(data, label, generator, settings, epsilon)
     return found
 
 
@@ -305,7 +265,7 @@ def main() -> None:
 
 def bought(trial: Trial) -> dict[str, float]:
     """What `pategan_original` asks: teachers, the scale of the noise on their votes, labels."""
-    schema, settings = chosen_of(trial).schema, PATEGANOriginal(**trial.settings)
+    schema, settings = chosen_of(trial.data).schema, PATEGANOriginal(**trial.settings)
     noise = calibrate(lambda multiplier: settings.plan(schema, multiplier), Budget(trial.epsilon or 0.0, DELTA))
     teachers, labels = settings.teachers_of(schema, noise), math.prod(settings.student_steps_at(schema, noise))
     return {"teachers": teachers, "scale": 2 * noise, "labels": labels}
@@ -315,7 +275,7 @@ def lacking(groups: Groups, known: dict[str, Any]) -> list[dict[str, Any]]:
     """Every group that is not whole, and how many of its seeds there are."""
     found = []
     for (section, data, label, epsilon), group in groups.items():
-        there = sum(trial.key in known for trial in group)
+        there = sum("broken" not in known.get(trial.key, {"broken": "not run"}) for trial in group)
         if there < len(group):
             about = {"section": section, "data": data, "generator": label, "epsilon": _plain(epsilon)}
             found.append({**about, "seeds": there, "seeds_wanted": len(group)})

@@ -107,7 +107,9 @@ class Choices:
             data = _opened(frame, columns, self.plan, runs, self.relation, self.records)
             data.resolve()
             places = _places(data, [Choice(self.epsilon)], runs * self.times, self.phases)
-            said = self._capped(data, score, runs) if self.capped else (_choice(data, score, self) for _ in places)
+            said = (
+                self._capped(data, score, runs) if self.capped else (_choice(data, data, score, self) for _ in places)
+            )
             return _sums(list(said), runs, self.phases)
 
         return chosen(False), chosen(True)
@@ -118,12 +120,12 @@ class Choices:
         for _ in range(runs):
             with data.cap(cast("Capped", entry.event)) as safe:
                 for _ in range(self.times):
-                    yield _choice(safe, score, self)
+                    yield _choice(safe, data, score, self)
 
 
-def _choice(asked: Sensitive | Safe, score: Misfit, attack: Choices) -> bool:
+def _choice(asked: Sensitive | Safe, data: Sensitive, score: Misfit, attack: Choices) -> bool:
     """Whether the one that is behind was chosen."""
-    return asked.choose([("one",), ("other",)], score, attack.epsilon) == 0
+    return asked.ask(data.choice([("one",), ("other",)], score, attack.epsilon)) == 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -178,11 +178,7 @@ def groups_of(data: str) -> dict[tuple[str, float | None], list[Trial]]:
 
 def section(data: str, groups: dict[tuple[str, float | None], list[Trial]], known: dict[str, Figures]) -> Figures:
     """What the report holds of one table."""
-    rows = [
-        {"generator": label, "epsilon": epsilon, **row}
-        for (label, epsilon), group in groups.items()
-        if (row := trials.together(group, known, (*METRICS, *DISTANCES, "fit_cpu_seconds"))) is not None
-    ]
+    rows = trials.rows(groups, known, (*METRICS, *DISTANCES, "fit_cpu_seconds"))
     lacking = [label for (label, _), group in groups.items() if not any(trial.key in known for trial in group)]
     broken = trials.broken(groups, known)
     return {"data": data, "about": TABLES[data][0], "rows": rows, "broken": broken, "not_run": lacking}
@@ -198,10 +194,7 @@ def main() -> None:
     parser.add_argument("--scratch", type=Path, default=HOME / "outputs" / "stress.json")
     given = parser.parse_args()
     groups = {data: groups_of(data) for data in TABLES}
-    if not given.scratch.exists():
-        tables = trials.report_of("stress").get("tables", ())
-        found = (trials.recalled(trials.held(table), groups[table["data"]]) for table in tables)
-        trials.save({key: figures for each in found for key, figures in each.items()}, given.scratch)
+    trials.begin(given.scratch, "stress", groups)
     for name in given.forget:
         print(trials.forget(name, given.scratch), "trials forgotten")
     wanted = [trial for data in given.data for group in groups[data].values() for trial in group]

@@ -19,17 +19,7 @@ from typing import Any
 import tabular_page
 import trials
 from compare_generators import of_tables
-from judging import (
-    DISTANCES,
-    METRICS,
-    MODELS,
-    NUMBER_METRICS,
-    REFERENCES,
-    Figures,
-    fitted,
-    judged,
-    references,
-)
+from judging import DISTANCES, METRICS, MODELS, NUMBER_METRICS, REFERENCES, Figures, fitted, judged, references
 from peers import bridge
 from record import HOME, provenance, write
 from tabular_page import EPSILONS
@@ -98,11 +88,7 @@ def section(
 ) -> dict[str, Any]:
     """What the report holds of one table."""
     figures = (*METRICS, *NUMBER_METRICS, *DISTANCES, *COSTS)
-    rows = [
-        {"generator": label, "epsilon": epsilon, **row}
-        for (label, epsilon), group in groups.items()
-        if (row := trials.together(group, known, figures)) is not None
-    ]
+    rows = trials.rows(groups, known, figures)
     lacking = [
         {"generator": label, "epsilon": epsilon}
         for (label, epsilon), group in groups.items()
@@ -137,10 +123,7 @@ def main() -> None:
     arguments = parser.parse_args()
     special = {*REFERENCES, *(name for name, _ in PEERS.values() if bridge.present(name))}
     groups = {data: groups_of(data, arguments.seeds) for data in DATA}
-    if not arguments.scratch.exists():
-        tables = trials.report_of("tabular").get("tables", ())
-        found = (trials.recalled(trials.held(table), groups[table["data"]]) for table in tables)
-        trials.save({key: figures for each in found for key, figures in each.items()}, arguments.scratch)
+    trials.begin(arguments.scratch, "tabular", groups)
     for name in arguments.forget:
         print(trials.forget(name, arguments.scratch, arguments.data, arguments.epsilons), "trials forgotten")
     for data in arguments.data or DATA:

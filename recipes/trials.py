@@ -49,6 +49,11 @@ class Trial:
         return json.dumps({name: value for name, value in asdict(self).items() if name != "label"}, sort_keys=True)
 
 
+def alike(seeds: int, **about: Any) -> list[Trial]:
+    """The same trial over so many seeds."""
+    return [Trial(seed=seed, **about) for seed in range(seeds)]
+
+
 def rows_of(
     trial: Trial, chosen: "Named", keep: Path | None = None, limit: float | None = None
 ) -> tuple["pd.DataFrame", Figures]:
@@ -140,6 +145,16 @@ def held(report: Figures) -> Iterator[tuple[tuple[str, float | None], list[Figur
         yield (lost["generator"], lost["epsilon"]), [{"broken": lost["reason"], "seed": lost["seed"]}]
 
 
+def begin(scratch: Path, name: str, groups: Mapping[Any, Any]) -> None:
+    """Where there is no scratch file, begin one with what the report holds; where it has several tables, `groups` are by table."""
+    if not scratch.exists():
+        report = report_of(name)
+        known = recalled(held(report), groups)
+        for table in report.get("tables", ()):
+            known |= recalled(held(table), groups[table["data"]])
+        save(known, scratch)
+
+
 def report_of(name: str) -> Figures:
     """reports/NAME.json as it is committed; empty where there is none."""
     path = REPORTS / f"{name}.json"
@@ -176,6 +191,22 @@ def together(trials: Iterable[Trial], known: Mapping[str, Figures], figures: Ite
         "commits": sorted({str(run["commit"]) + "+" * run["uncommitted_changes"] for run in runs}),
         "runs": runs,
     }
+
+
+def rows(
+    groups: Mapping[tuple[str, float | None], list[Trial]],
+    known: Mapping[str, Figures],
+    figures: Iterable[str],
+    *,
+    settings: bool = False,
+) -> list[Figures]:
+    """The rows of a report: of each group that has run the generator, epsilon, perhaps its settings, and the figures."""
+    wanted = list(figures)
+    return [
+        {"generator": label, "epsilon": epsilon, **({"settings": group[0].settings} if settings else {}), **row}
+        for (label, epsilon), group in groups.items()
+        if (row := together(group, known, wanted)) is not None
+    ]
 
 
 def broken(groups: Mapping[tuple[str, float | None], Iterable[Trial]], known: Mapping[str, Figures]) -> list[Figures]:

@@ -62,7 +62,6 @@ class Answer:
     groups: tuple[NDArray[np.int64], ...]
     cells: Array
     deviation: float
-    purpose: str
 
     @property
     def total(self) -> float:
@@ -100,7 +99,7 @@ class NoisyTables:
 
     def answers(self, fine: Codec) -> Iterator[Answer]:
         """Every table, by the codes `fine` in which records were kept."""
-        for question, tables, purpose in self._questions:
+        for question, tables, _ in self._questions:
             for clique, cells in zip(question.cliques, tables, strict=True):
                 given = question.groups or (None,) * len(fine.sizes)
                 groups = [np.arange(fine.sizes[place]) if given[place] is None else given[place] for place in clique]
@@ -109,7 +108,6 @@ class NoisyTables:
                     groups=tuple(np.asarray(group) for group in groups),
                     cells=cells,
                     deviation=question.deviation,
-                    purpose=purpose,
                 )
 
 

@@ -153,10 +153,7 @@ def _as_schema(frame: "pd.DataFrame", reading: Reading = PLAIN) -> Schema:
         return (
             {"kind": "identifier"}
             if frame[name].dtype == object or frame[name].dtype == "str"
-            else {
-                "kind": "continuous",
-                "bounds": [0, 1],
-            }
+            else {"kind": "continuous", "bounds": [0, 1]}
         )
 
     columns = {name: kind(name) for name in frame.columns}

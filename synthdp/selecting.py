@@ -115,7 +115,6 @@ def select(
     budget: Budget,
     *,
     mean_runs: float = 5.0,
-    score: str = "marginals",
     seed: int | None = None,
     invalid: str = "error",
     ledger: Path | str | None = None,
@@ -127,7 +126,7 @@ def select(
     generators, names, or (name, settings).
 
     All of it, scores included, keeps `budget`: each run gets the same part of it. A candidate may be run several times, or not
-    at all: give more `mean_runs` than candidates where each should have its chance. `score` "marginals" is the mean over pairs
+    at all: give more `mean_runs` than candidates where each should have its chance. The score is the mean over pairs
     of columns of the L1 distance between records and samples, every unit weighing one, measured with noise inside the seal;
     the schema must say how many `units` there are (or `learn`: what is to learn is bought once, before the runs).
     `seed`, `invalid`, `ledger`, `account`, `trust` and `edited_after` are as in `Synthesizer.fit`; the account is charged before
@@ -137,7 +136,7 @@ def select(
     shown. How long it took tells about how many runs there were, which the statement says is not covered. Raises `BadInput`
     for candidates that cannot be held to a share of the budget, and as `Synthesizer.fit` does.
     """
-    offer = offered(candidates, schema, budget, mean_runs=mean_runs, score=score, trust=trust)
+    offer = offered(candidates, schema, budget, mean_runs=mean_runs, trust=trust)
     made = offer.generators
     schema.check_declared()
     generators.warn_of_large_delta(budget, schema)
@@ -182,13 +181,12 @@ def offered(
     budget: Budget,
     *,
     mean_runs: float = 5.0,
-    score: str = "marginals",
     trust: str | None = None,
 ) -> Offer:
     """What a selection would ask. Raises `BadInput` for candidates, or a budget, that `select` cannot use; opens and
     charges nothing."""
     made = tuple(_made(candidate, schema, budget) for candidate in candidates)
-    _check(made, schema, budget, mean_runs, score)
+    _check(made, schema, budget, mean_runs)
     generators.check_trust(made, trust)
     offer = Offer(generators=made, schema=schema, budget=budget, mean_runs=float(mean_runs))
     generators.afford(lambda noise: (Entry(offer.at(noise)[0]),), schema, budget)
@@ -239,12 +237,10 @@ def _made(candidate: Candidate, schema: Schema, budget: Budget) -> Generator:
     return candidate
 
 
-def _check(made: Sequence[Generator], schema: Schema, budget: Budget, mean_runs: float, score: str) -> None:
+def _check(made: Sequence[Generator], schema: Schema, budget: Budget, mean_runs: float) -> None:
     """Refuse, before anything is charged, what a selection cannot do."""
     if not made:
         raise BadInput("candidates must name one generator or more")
-    if score != "marginals":
-        raise BadInput(f"score must be marginals, got {score!r}")
     if isinstance(mean_runs, bool) or not isinstance(mean_runs, int | float) or not 1 <= mean_runs < math.inf:
         raise BadInput(f"mean_runs must be a finite number of 1 or more, got {mean_runs!r}")
     if schema.tables:

@@ -1,11 +1,18 @@
 """Generators with small settings, and the made-up records of `synthdp.testing`."""
 
 import functools
+import hashlib
+import json
+import sqlite3
+from contextlib import closing
 
 import numpy as np
 import pandas as pd
+import pytest
 
-from synthdp import Schema, generators
+from synthdp import BadInput, Schema, generators
+from synthdp.cli import run
+from synthdp.ledger.ledger import GENESIS
 from synthdp.report import manifest
 from synthdp.testing.made_up import SIDE, SMALL, make_frame, make_pictures, make_schema, picture_schema
 
@@ -61,3 +68,56 @@ def booleans(what, rows, seed=0):
 def reseal(folder):
     """The manifest of a release made anew, as a forger makes it; a signature stays what it was."""
     manifest.write(folder)
+
+
+def rewrite(path, table, bodies):
+    """Write the chain of an account anew, with hashes that follow from one another: what only somebody who means it can do."""
+    head, rows = GENESIS, []
+    for number, text in enumerate(bodies, 1):
+        raw = text.encode(errors="surrogateescape")
+        digest = hashlib.sha256(head.encode() + raw).hexdigest()
+        rows.append((number, raw, head, digest))
+        head = digest
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"DELETE FROM {table}")  # noqa: S608
+        connection.executemany(f"INSERT INTO {table} VALUES (?, CAST(? AS TEXT), ?, ?)", rows)  # noqa: S608
+
+
+def chained(rows):
+    """The ledger of a forger who knows how lines are chained."""
+    head, lines = GENESIS, []
+    for row in rows if isinstance(rows, list) else [rows]:
+        known = isinstance(row, dict)
+        body = {name: value for name, value in row.items() if name not in ("previous", "hash")} if known else row
+        text = json.dumps(body, sort_keys=True, separators=(",", ":"))
+        following = hashlib.sha256((head + text).encode()).hexdigest()
+        row = {**body, "previous": head, "hash": following} if known else body
+        lines.append(json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n")
+        head = following
+    return "".join(lines)
+
+
+def said(call, *arguments):
+    """The one line that a bad input gets, in which no record's value stands; no other warning or error escapes."""
+    with pytest.raises(BadInput) as caught:
+        call(*arguments)
+    assert "\n" not in str(caught.value)
+    assert "CANARY" not in str(caught.value)
+    return str(caught.value)
+
+
+def refused(capsys, *words):
+    """The one line that a command gets which is refused."""
+    capsys.readouterr()
+    status, error = run([str(word) for word in words]), capsys.readouterr().err.strip()
+    assert status == 2
+    assert len(error.splitlines()) == 1, error
+    assert "Traceback" not in error
+    return error
+
+
+def in_files(folder, rows=300):
+    """Made-up records and their schema in files; the words that name them."""
+    make_frame(rows).to_csv(folder / "train.csv", index=False)
+    make_schema().save(folder / "schema.yaml")
+    return [f"data.path={folder / 'train.csv'}", f"data.schema={folder / 'schema.yaml'}"]

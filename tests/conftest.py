@@ -54,6 +54,22 @@ def warnings_end_fits(monkeypatch):
     monkeypatch.setattr("synthdp.errors.ENDING", ())
 
 
+@pytest.fixture(scope="module")
+def server():
+    """The folder of the socket of a PostgreSQL."""
+    import databases
+
+    with databases.postgres() as folder:
+        yield folder
+
+
+@pytest.fixture
+def no_umask():
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture
 def schema():
     return make_schema()

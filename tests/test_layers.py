@@ -80,16 +80,7 @@ EDGES = {
         "schema",
         "seal",
     },
-    "pate": {
-        "accounting",
-        "budgets",
-        "generators",
-        "ledger",
-        "options",
-        "report",
-        "schema",
-        "seal",
-    },
+    "pate": {"accounting", "budgets", "generators", "ledger", "options", "report", "schema", "seal"},
     "fitness": {"accounting", "generators", "ledger", "report", "schema", "seal"},
     "marginal_tables": {"generators", "report", "schema", "seal"},
     "released_tables": {"files", "generators", "marginal_tables", "report", "schema", "tables"},
@@ -118,17 +109,7 @@ EDGES = {
     },
     "testing": {"accounting", "api", "generators", "ledger", "options", "report", "schema", "seal"},
     "planning": {"accounting", "api", "generators", "ledger", "schema", "seal"},
-    "selecting": {
-        "accounting",
-        "api",
-        "budgets",
-        "fitness",
-        "generators",
-        "ledger",
-        "report",
-        "schema",
-        "seal",
-    },
+    "selecting": {"accounting", "api", "budgets", "fitness", "generators", "ledger", "report", "schema", "seal"},
     "cli": {
         "accounting",
         "api",
@@ -155,12 +136,7 @@ EDGES = {
 }
 FREE = {"errors"}
 ENTRANCES = ("__init__", "__main__")  # they stand above all rooms
-VERSION = {
-    "api",
-    "cli",
-    "evaluate",
-    "report",
-}  # rooms that import the package for its version
+VERSION = {"api", "cli", "evaluate", "report"}  # rooms that import the package for its version
 CYCLES = {frozenset({"schema.check", "schema.schema"})}  # of modules, by lazy imports; may only shrink
 DEPTH = 12  # modules in the longest chain of imports at the top of files; may only shrink
 

@@ -152,9 +152,7 @@ def test_declared_categories_that_noise_hides_are_told(tmp_path):
 
     def hidden(counts, deviation, groups=(0, 1, 2, 3, 4)):
         cells = np.array(counts, float)
-        answer = marginal_tables.Answer(
-            names=("ward",), groups=(np.array(groups),), cells=cells, deviation=deviation, purpose="model"
-        )
+        answer = marginal_tables.Answer(names=("ward",), groups=(np.array(groups),), cells=cells, deviation=deviation)
         return marginal_tables._hidden(answer, column)
 
     found = hidden([7000, 2900, 35, -20, 15], 20.0)
@@ -199,7 +197,7 @@ def test_no_empty_bin_that_noise_lifts_hides_wide_bounds():
 
     def wide(cells):
         groups = (np.arange(len(cells)),)
-        answer = marginal_tables.Answer(names=("stay",), groups=groups, cells=cells, deviation=2.0, purpose="model")
+        answer = marginal_tables.Answer(names=("stay",), groups=groups, cells=cells, deviation=2.0)
         return marginal_tables._is_wide(answer, column, codec)
 
     assert len(counts) == 32

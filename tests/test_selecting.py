@@ -179,7 +179,6 @@ def test_the_score_is_the_distance_of_the_pairs(schema):
         ([("independent", {"depth": 3})], {}, "no setting"),
         (["independent"], {"mean_runs": 0.5}, "mean_runs"),
         (["independent"], {"mean_runs": math.inf}, "mean_runs"),
-        (["independent"], {"score": "auroc"}, "score"),
         (["independent", ("classgauss", {"condition": "nosuch"})], {}, r"generator\.condition"),
         (["independent"], {"budget": Budget(1e-12, 1e-300)}, "above the budget"),
         (["independent"], {"schema": make_schema(units=2**30)}, "the schema declares 1,073,741,824"),

@@ -218,8 +218,7 @@ TABLES = {
     "dpmerf": Case(pair=_single, settings={"hidden": (16,)}),
     "histories": Case(pair=_histories, settings={"rounds": 1, "iterations": 20}),
     "histories:linked": Case(
-        pair=linked,
-        settings={"rounds": 1, "iterations": 5, "clip": float(MOST), "unit_share": 0.44, "row_share": 0.5},
+        pair=linked, settings={"rounds": 1, "iterations": 5, "clip": float(MOST), "unit_share": 0.44, "row_share": 0.5}
     ),
     "imle": Case(pair=_single, settings={"generated": 2, "learning_rate": 0.5}),
     "kernel_teachers": Case(pair=_single),

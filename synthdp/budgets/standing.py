@@ -178,9 +178,9 @@ def _no_or_text(value: Any) -> bool:
     return value is None or isinstance(value, str)
 
 
-def _number(value: Any, low: float = 0.0) -> bool:
-    """A finite number of at least `low`, which float() can hold."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= sys.float_info.max
+def _number(value: Any) -> bool:
+    """A finite number of 0 or more, which float() can hold."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= sys.float_info.max
 
 
 def _amount(value: Any) -> bool:

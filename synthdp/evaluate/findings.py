@@ -438,11 +438,7 @@ def for_whom(targets: Mapping[str, Any]) -> dict[str, Any] | None:
     answer = {
         "question": "For whom does it fail?",
         "verdict": _whom(targets, level, f"{column} = {level['level']} when predicting {target}"),
-        "figures": [
-            _item("synthetic", level["tstr"]),
-            _item("real", level["trtr"]),
-            _item("gap", gap_of(level)),
-        ],
+        "figures": [_item("synthetic", level["tstr"]), _item("real", level["trtr"]), _item("gap", gap_of(level))],
     }
     return {**answer, "text": text}
 

@@ -52,11 +52,6 @@ class Parts:
         """The first synthetic sample, training and test rows."""
         return self.samples[0], self.train, self.test
 
-    @property
-    def fewest(self) -> Table:
-        """The smallest synthetic sample."""
-        return min(self.samples, key=lambda table: table.rows)
-
 
 def parts_of(samples: Sequence[pd.DataFrame], train: pd.DataFrame, test: pd.DataFrame, schema: Schema) -> Parts:
     """Read everything. Raises BadInput where the real rows do not fit the schema, or no synthetic column does."""

@@ -259,10 +259,7 @@ def _attack_people(hearing: Hearing, sets: Mapping[str, Histories], schema: Sche
 
 
 def _about(
-    hearing: Hearing,
-    schema: Schema,
-    chosen: tuple[Model, ...],
-    plans: Sequence[tuple[Axis, tuple[Model, ...]]],
+    hearing: Hearing, schema: Schema, chosen: tuple[Model, ...], plans: Sequence[tuple[Axis, tuple[Model, ...]]]
 ) -> dict[str, Any]:
     parts, how = hearing.parts, hearing.how
     further = faithfulness.limits() | (attacks.LIMITS if how.attacks else {})

@@ -141,10 +141,6 @@ class Resamples:
 
     weights: NDArray[np.float32]
 
-    @property
-    def draws(self) -> int:
-        return int(self.weights.shape[1])
-
     def of(self, rows: NDArray[np.bool_]) -> "Resamples":
         """The same draws, of some of the rows."""
         return Resamples(weights=self.weights[rows])

@@ -62,9 +62,7 @@ def groups(names: Sequence[str], work: Task[Table]) -> tuple[tuple[Group, ...], 
 
 
 def entry(
-    group: Group,
-    work: Task[Table],
-    arms: Mapping[str, Mapping[str, Mapping[tuple[int, int], Trial]]],
+    group: Group, work: Task[Table], arms: Mapping[str, Mapping[str, Mapping[tuple[int, int], Trial]]]
 ) -> dict[str, Any]:
     """One column's entry of the JSON: each level's mean over models, samples and seeds, trained on synthetic and on real
     rows, and the gap between the two (positive: synthetic rows lose). worst: the level of the largest gap, for another
@@ -92,11 +90,7 @@ def _level(column: str, level: Level, metric: str, arms: Mapping[str, Any]) -> d
     (made, made_draws, units), (real, real_draws, real_units) = means["tstr"], means["trtr"]
     middle = float(np.mean(real_units))
     gap = [sign * (middle - unit) for unit in units]
-    return {
-        **head,
-        "gap": sign * (real - made),
-        "gap_interval": _list(interval(sign * (real_draws - made_draws), gap)),
-    }
+    return {**head, "gap": sign * (real - made), "gap_interval": _list(interval(sign * (real_draws - made_draws), gap))}
 
 
 def _over(

@@ -55,10 +55,7 @@ MODES: dict[Any, tuple[str, dict[str, Any]]] = {
             "student_rate": 1e-3,
         },
     ),
-    "original": (
-        "pategan_original",
-        {"witness_weight": 1.0, "degree": None, "rare_floor": 0.02, "clip_quantile": 0.5},
-    ),
+    "original": ("pategan_original", {"witness_weight": 1.0, "degree": None, "rare_floor": 0.02, "clip_quantile": 0.5}),
 }
 
 # Up to version 0.1 these learned images too: what was their image half is a generator of its own.

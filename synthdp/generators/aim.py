@@ -20,7 +20,7 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
-from synthdp.generators.marginals.grouping import Binned, binned
+from synthdp.generators.marginals.grouping import Binned, binned, least_option
 from synthdp.generators.marginals.inference import ENGINES, Fitted, Measured, check_engine, fitter
 from synthdp.generators.marginals.junction_tree import Array, Clique, marginal, megabytes
 from synthdp.generators.marginals.network_model import NetworkModel, restored
@@ -61,11 +61,7 @@ class AIM:
         whole(most=MOST_ROUNDS),
     )
     share: float = option(0.1, "share of the budget spent on single columns, in (0, 1)", fraction())
-    least: float = option(
-        2.0,
-        "least noisy count of a group of codes, in standard deviations of that count's noise; 0 turns grouping off",
-        not_negative(),
-    )
+    least: float = least_option(2.0)
     model_size: float = option(
         8.0,
         "largest size of the model's tables in megabytes; each round may use more of it than the one before",
@@ -184,7 +180,8 @@ class _Rounds:
             offsets=tuple(min(error * table.size, MOST_OFFSET) for table in expected),
         )
         named = [[names[place] for place in clique] for clique in cliques]
-        place = self._safe.choose(named, score, math.sqrt(8 * (1 - MEASURE) * rho), self._seen.of)
+        choice = self._data.choice(named, score, math.sqrt(8 * (1 - MEASURE) * rho), self._seen.of)
+        place = self._safe.ask(choice)
         if self._safe.left < MEASURE * rho:
             return False  # a fit that was stopped lost this table: what is left is for another round, or there is none
         asked = self._data.tables([named[place]], question.noise, self._seen.of)

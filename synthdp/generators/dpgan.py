@@ -46,9 +46,7 @@ class DPGAN(GanSettings):
     hidden: tuple[int, ...] = option((128, 128), "widths of the hidden layers of both networks", several(WIDTH, 1))
     latent: int = option(32, "latent values per row", WIDTH)
     penalty: float = option(
-        5.0,
-        "weight of the squared scores of generated rows, which keeps the discriminator bounded",
-        not_negative(),
+        5.0, "weight of the squared scores of generated rows, which keeps the discriminator bounded", not_negative()
     )
     weight_clip: float | None = option(
         None,

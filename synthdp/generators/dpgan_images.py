@@ -59,9 +59,7 @@ class DPGANImages(GanSettings):
     )
     tables: float = option(0.8, "share of the precision spent on the start, in (0, 1)", fraction())
     architecture: str = option(
-        "basis",
-        "; ".join(f"{name}: {meaning}" for name, meaning in ARCHITECTURES.items()),
-        one_of(*ARCHITECTURES),
+        "basis", "; ".join(f"{name}: {meaning}" for name, meaning in ARCHITECTURES.items()), one_of(*ARCHITECTURES)
     )
     hidden: tuple[int, ...] = option(
         (128, 128), "basis and mlp: widths of the hidden layers of both networks", several(WIDTH, 1)

@@ -93,7 +93,7 @@ class Sketcher(nn.Module):
     def __init__(self, vectors: Vectors, latent: int, hidden: Sequence[int], generator: torch.Generator | None) -> None:
         super().__init__()
         picture = vectors.codec.picture
-        self._pixels, self._shape = vectors.pixels, (0, 0, 0) if picture is None else picture.shape
+        self._shape = (0, 0, 0) if picture is None else picture.shape
         self._small = (math.ceil(self._shape[0] / 4), math.ceil(self._shape[1] / 4))
         sizes = [latent + vectors.labels, *hidden]
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(sizes))

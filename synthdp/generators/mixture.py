@@ -50,7 +50,7 @@ from synthdp.generators.marginals.evidence import (
     told,
     varied,
 )
-from synthdp.generators.marginals.grouping import Places, halves
+from synthdp.generators.marginals.grouping import Places, halves, least_option
 from synthdp.generators.marginals.mixture_model import MOST_CELLS, MixtureModel, beside, restored
 from synthdp.generators.marginals.product_mixture import Products, Triples, components_of, fit
 from synthdp.generators.parts import devices
@@ -142,11 +142,7 @@ class Mixture:
         "largest number of tables of two columns without the label; default: as many as are worth asking at this noise",
         whole(),
     )
-    least: float = option(
-        2.0,
-        "least noisy count of a group of codes, in standard deviations of that count's noise; 0 turns grouping off",
-        not_negative(),
-    )
+    least: float = least_option(2.0)
     components: int | None = option(
         None,
         "number of product distributions in the mixture; default: as many as the noise lets the fit tell apart, from 100 "

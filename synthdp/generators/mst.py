@@ -20,13 +20,13 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
-from synthdp.generators.marginals.grouping import Binned, binned
+from synthdp.generators.marginals.grouping import Binned, binned, least_option
 from synthdp.generators.marginals.inference import ENGINES, Measured, check_engine, fitter
 from synthdp.generators.marginals.junction_tree import nearest
 from synthdp.generators.marginals.network_model import NetworkModel, restored
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Choice, Entry, Gaussian, Plan, merged
-from synthdp.options import check, fraction, not_negative, one_of, option, whole
+from synthdp.options import check, fraction, one_of, option, whole
 from synthdp.schema.schema import Schema
 from synthdp.seal import Misfit
 
@@ -47,11 +47,7 @@ class MST:
 
     share: float = option(1 / 3, "share of the precision spent on single columns, in (0, 1)", fraction())
     structure: float = option(1 / 3, "share of the precision spent on choosing pairs, in (0, 1)", fraction())
-    least: float = option(
-        3.0,
-        "least noisy count of a group of codes, in standard deviations of that count's noise; 0 turns grouping off",
-        not_negative(),
-    )
+    least: float = least_option(3.0)
     iterations: int = option(3000, "largest number of mirror descent steps", whole())
     engine: str = option(
         "numpy", "what fits the graphical model: numpy, or mbi (the field's library, slower here)", one_of(*ENGINES)

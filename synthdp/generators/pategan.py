@@ -90,9 +90,7 @@ class PATEGAN:
         0.5, "margins: share of mock teachers, on generated rows, that the clip should leave unchanged", fraction()
     )
     replay: int = option(
-        1000,
-        "number of latest rounds whose answers the student is trained on; the paper: 1, the round itself",
-        whole(),
+        1000, "number of latest rounds whose answers the student is trained on; the paper: 1, the round itself", whole()
     )
     start: str = start_option("mixture", "; the paper: none")
     tables: float | None = tables_option(SHARES)

@@ -18,7 +18,7 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
-from synthdp.generators.marginals.grouping import Binned, binned
+from synthdp.generators.marginals.grouping import Binned, binned, least_option
 from synthdp.generators.marginals.junction_tree import Array, Network, cells, conditional, nearest
 from synthdp.generators.marginals.network_model import NetworkModel, restored
 from synthdp.ledger.budget import Budget
@@ -51,11 +51,7 @@ class PrivBayes:
     structure: float = option(
         0.3, "share of the remaining precision spent on choosing parents, in (0, 1): the paper's beta", fraction()
     )
-    least: float = option(
-        2.0,
-        "least noisy count of a group of codes, in standard deviations of that count's noise; 0 turns grouping off",
-        not_negative(),
-    )
+    least: float = least_option(2.0)
     candidates: int = option(
         1000,
         "largest number of (column, parents) pairs in one choice; if there are more, some are picked at random",

@@ -66,11 +66,7 @@ def _parts(found: Opened, *, costly: bool) -> tuple[Mapping[str, Any], Answers, 
 
 
 def _restored(
-    found: Opened,
-    said: Mapping[str, Any],
-    answers: Answers,
-    student: Any,
-    features: Callable[[Codes], Any] | None,
+    found: Opened, said: Mapping[str, Any], answers: Answers, student: Any, features: Callable[[Codes], Any] | None
 ) -> Classifier:
     folder, schema, target, draw = found.folder, found.schema, said["target"], said["draw"]
     if features is None and said["features"] not in ENCODINGS:

@@ -29,11 +29,6 @@ class Unit:
     theirs: str  # "a patient’s records"
     patient: bool
 
-    @property
-    def were(self) -> str:
-        """The verb after `theirs`."""
-        return "were" if self.patient else "was"
-
 
 def unit(statement: Statement) -> Unit:
     """The unit of privacy: a record, or all records of one patient."""
@@ -154,10 +149,7 @@ def lineage(statement: Statement) -> list[tuple[str, str]]:
         ("Their public facts declared by", str(statement.declared.get("by"))),
         ("Made by", f"{statement.generator}, synthdp {about.get('synthdp', 'of an unknown version')}"),
         ("Entered in an account", "no" if statement.account is None else "yes"),
-        (
-            "Processes that held records",
-            words.number(statement.declared.get("processes", 1)),
-        ),
+        ("Processes that held records", words.number(statement.declared.get("processes", 1))),
     ]
 
 

@@ -38,10 +38,7 @@ NUMERIC = (int, float, np.integer, np.floating, np.bool_, Decimal)
 COMPLEX = (complex, np.complexfloating)
 TIMES = {"s": 1_000_000, "ms": 1_000, "us": 1}  # microseconds of NumPy's units
 LAST = 2**63 - 1
-TRUTHS = {
-    **dict.fromkeys(("true", "yes", "t", "y", "1"), 1),
-    **dict.fromkeys(("false", "no", "f", "n", "0"), 0),
-}
+TRUTHS = {**dict.fromkeys(("true", "yes", "t", "y", "1"), 1), **dict.fromkeys(("false", "no", "f", "n", "0"), 0)}
 WHOLE = r"[+-]?[0-9]+(?:\.0*)?"  # a whole number, also as 1.0, 01 or +1
 _WHOLE = re.compile(WHOLE)
 

@@ -15,10 +15,7 @@ _FAULTS = (
         r"but found '[-?]'",
         "a block has both entries with - and keys; indent what belongs to a key further than the key",
     ),
-    (
-        r"expected <block end>",
-        "the line is indented differently from its neighbours; indent all keys of a block alike",
-    ),
+    (r"expected <block end>", "the line is indented differently from its neighbours; indent all keys of a block alike"),
     (r"expected alphabetic or numeric", "a value cannot begin with & or *; put it in quotes"),
     (r"found undefined alias", "a value cannot begin with *; put it in quotes"),
     (r"could not determine a constructor", "a value cannot begin with !; put it in quotes"),

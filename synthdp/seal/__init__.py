@@ -8,22 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from synthdp.seal.asking import Batch, Safe
-    from synthdp.seal.choice import (
-        MOST_OFFSET,
-        MOST_RECORDS,
-        Dependence,
-        Misfit,
-    )
-    from synthdp.seal.clipping import (
-        ALLOCATIONS,
-        Automatic,
-        Flat,
-        PerGroup,
-        Rule,
-        adapted,
-        decayed,
-        layout,
-    )
+    from synthdp.seal.choice import MOST_OFFSET, MOST_RECORDS, Dependence, Misfit
+    from synthdp.seal.clipping import ALLOCATIONS, Automatic, Flat, PerGroup, Rule, adapted, decayed, layout
     from synthdp.seal.door import Sensitive
     from synthdp.seal.gradients.buckets import Buckets
     from synthdp.seal.gradients.question import Counted, Gradient, Together
@@ -36,15 +22,7 @@ if TYPE_CHECKING:
     from synthdp.seal.teachers.protocols import first_line, public_rows
     from synthdp.seal.teachers.sealed_teachers import checked
     from synthdp.seal.teachers.sklearn_teachers import Estimators
-    from synthdp.seal.teachers.vote_aggregation import (
-        Confident,
-        Counts,
-        GNMax,
-        Interactive,
-        Labels,
-        LNMax,
-        Shares,
-    )
+    from synthdp.seal.teachers.vote_aggregation import Confident, Counts, GNMax, Interactive, Labels, LNMax, Shares
     from synthdp.seal.to_device import moved
     from synthdp.seal.vectors import Group, GroupMoments, GroupSums, Sums
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from synthdp.seal.door import Sensitive
 
 
+Cliques = Sequence[Sequence[str]]  # columns by name
+Groups = Sequence[Grouping | None] | None  # see `Marginals`
 NOT_COUNTED = "cannot leave a database: use generator=mixture, or load the table into memory"
 
 
@@ -133,27 +135,18 @@ class AsksTables(Asks):
     def relation(self) -> Relation:
         """What neighbours are."""
 
-    def marginals(self, cliques: Sequence[Sequence[str]], noise: float) -> list[Table]:
+    def marginals(self, cliques: Cliques, noise: float) -> list[Table]:
         """Noisy contingency tables, one axis per column of the clique."""
         return self.ask(self.tables(cliques, noise))
 
-    def tables(
-        self,
-        cliques: Sequence[Sequence[str]],
-        noise: float,
-        groups: Sequence[Grouping | None] | None = None,
-        *,
-        fine: bool = False,
-    ) -> Marginals:
+    def tables(self, cliques: Cliques, noise: float, groups: Groups = None, *, fine: bool = False) -> Marginals:
         """The question behind `marginals`; public, so that its deviation can be read off. `groups` as in `Marginals`, of the
         codes of `codec`, or of those of `fine` where that is said."""
         places = self._places(cliques)
         most = self.schema.max_records_per_unit if self.schema.unit else 1
         return Marginals(places, self.fine.sizes, noise, most, self._counted_by(groups, fine))
 
-    def _counted_by(
-        self, groups: Sequence[Grouping | None] | None, fine: bool = False
-    ) -> tuple[Grouping | None, ...] | None:
+    def _counted_by(self, groups: Groups, fine: bool = False) -> tuple[Grouping | None, ...] | None:
         """Groups of the codes that records have."""
         given = (None,) * len(self.fine.sizes) if groups is None else tuple(groups)
         if not fine:
@@ -163,34 +156,22 @@ class AsksTables(Asks):
             )
         return None if all(group is None for group in given) else given
 
-    def choose(
-        self,
-        candidates: Sequence[Sequence[str]],
-        score: Score,
-        epsilon: float,
-        groups: Sequence[Grouping | None] | None = None,
-    ) -> int:
+    def choose(self, candidates: Cliques, score: Score, epsilon: float, groups: Groups = None) -> int:
         """The place of one candidate, by the exponential mechanism: see `Chosen`."""
         return self.ask(self.choice(candidates, score, epsilon, groups))
 
-    def choice(
-        self,
-        candidates: Sequence[Sequence[str]],
-        score: Score,
-        epsilon: float,
-        groups: Sequence[Grouping | None] | None = None,
-    ) -> Chosen:
+    def choice(self, candidates: Cliques, score: Score, epsilon: float, groups: Groups = None) -> Chosen:
         """The question behind `choose`. `groups` as in `Marginals`."""
         most = self.schema.max_records_per_unit if self.schema.unit else 1
         places, counted_by = self._places(candidates), self._counted_by(groups)
         return Chosen(places, self.fine.sizes, score, epsilon, most, counted_by, self.relation)
 
-    def distance(self, cliques: Sequence[Sequence[str]], expected: Sequence[Table], noise: float) -> float:
+    def distance(self, cliques: Cliques, expected: Sequence[Table], noise: float) -> float:
         """Noisy distance of the records' tables from expected ones: see `Distance`."""
         counted_by = self._counted_by(None)
         return self.ask(Distance(self._places(cliques), self.fine.sizes, tuple(expected), noise, counted_by))
 
-    def _places(self, cliques: Sequence[Sequence[str]]) -> tuple[tuple[int, ...], ...]:
+    def _places(self, cliques: Cliques) -> tuple[tuple[int, ...], ...]:
         names = self.codec.names
         unknown = sorted({name for clique in cliques for name in clique} - set(names))
         if unknown:
@@ -249,17 +230,7 @@ class Safe(Asks):
         question = self._data.check(question)
         return self._data._capped(question, self._filter)
 
-    def choose(
-        self,
-        candidates: Sequence[Sequence[str]],
-        score: Score,
-        epsilon: float,
-        groups: Sequence[Grouping | None] | None = None,
-    ) -> int:
-        """The place of one candidate, under the cap."""
-        return self.ask(self._data.choice(candidates, score, epsilon, groups))
-
-    def marginals(self, cliques: Sequence[Sequence[str]], noise: float) -> list[Table]:
+    def marginals(self, cliques: Cliques, noise: float) -> list[Table]:
         """Noisy contingency tables, under the cap."""
         return self.ask(self._data.tables(cliques, noise))
 

@@ -66,10 +66,7 @@ def check(event: Selection, terms: Sequence[Terms]) -> None:
 
 
 def best(
-    event: Selection,
-    noise: Noise,
-    opened: Callable[[int], Open],
-    run: Callable[[int, Open], tuple[Result, float]],
+    event: Selection, noise: Noise, opened: Callable[[int], Open], run: Callable[[int, Open], tuple[Result, float]]
 ) -> Result:
     """The result of the run with the highest score; of equal ones the first.
 

@@ -506,8 +506,4 @@ def _counted(
     question = Grid(column.name, grid, terms.noise, most, isinstance(column, Datetime))
     answer: Numbers = ask(question)
     others, of_atoms = (np.bincount(owner, answer * kind, len(edges) - 1) for kind in (~atomic, atomic))
-    return _Counts(
-        others=others.astype(np.float64),
-        atoms=of_atoms.astype(np.float64),
-        deviation=question.deviation,
-    )
+    return _Counts(others=others.astype(np.float64), atoms=of_atoms.astype(np.float64), deviation=question.deviation)

@@ -55,11 +55,7 @@ class Found:
         ]
         said = [f"reading   {self.said}"] if self.said else []
         mind = dict.fromkeys((*self.mind, *odd_cells.told(self.frame.drop(columns=[*self.left_out]))))
-        return [
-            *said,
-            *(f"look at   {text}" for text in mind),
-            *left,
-        ]
+        return [*said, *(f"look at   {text}" for text in mind), *left]
 
 
 def look(path: Path) -> Found:

@@ -148,10 +148,7 @@ def one_table(
 def pictures_of(file: Packed, summary: str, records: Callable[[dict[str, NDArray[Any]]], Records]) -> Published:
     """A data set of one .npz file: `records` makes records of its arrays."""
     return Published(
-        summary=summary,
-        source=file.source,
-        lacking=file.lacking,
-        read=lambda root: records(file.arrays(root)),
+        summary=summary, source=file.source, lacking=file.lacking, read=lambda root: records(file.arrays(root))
     )
 
 

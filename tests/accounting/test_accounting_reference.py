@@ -295,10 +295,7 @@ def test_replace_one_sampling_against_dp_accounting():
 
     event = Sampled(rate=0.1, queries=(Gaussian(noise=0.8, relation="replace_one"),), relation="replace_one")
     reference = theirs.from_gaussian_mechanism(
-        0.8,
-        sampling_prob=0.1,
-        value_discretization_interval=1e-3,
-        neighboring_relation=NeighboringRelation.REPLACE_ONE,
+        0.8, sampling_prob=0.1, value_discretization_interval=1e-3, neighboring_relation=NeighboringRelation.REPLACE_ONE
     )
     one = reference.get_epsilon_for_delta(1e-5)
     assert epsilon([Entry(event)], 1e-5) == pytest.approx(one, rel=1e-4)

@@ -10,14 +10,7 @@ from plans import choice, gaussian, known_to, laplace, sampled, threshold
 from sweeps import heavy, sweep
 
 from synthdp import Budget
-from synthdp.accounting import (
-    ACCOUNTANTS,
-    calibrate,
-    calibrate_rate,
-    calibrate_steps,
-    combined,
-    epsilon,
-)
+from synthdp.accounting import ACCOUNTANTS, calibrate, calibrate_rate, calibrate_steps, combined, epsilon
 from synthdp.errors import BadInput
 
 PLANS = {
@@ -50,8 +43,7 @@ def test_extreme_targets():
 def test_replace_one_needs_twice_the_noise():
     add = calibrate(lambda noise: gaussian(noise), Budget(epsilon=1.0, delta=1e-6))
     replace = calibrate(
-        lambda noise: gaussian(noise, relation="replace_one"),
-        Budget(epsilon=1.0, delta=1e-6, relation="replace_one"),
+        lambda noise: gaussian(noise, relation="replace_one"), Budget(epsilon=1.0, delta=1e-6, relation="replace_one")
     )
     assert replace == pytest.approx(2 * add, rel=1e-3)
     with pytest.raises(BadInput, match="replace_one"):

@@ -15,9 +15,10 @@ from published_figures import as_published
 from scipy import stats
 
 from synthdp.accounting import epsilon, pate
-from synthdp.accounting.pate import binary, confident, gnmax, lnmax
+from synthdp.accounting.pate import confident, gnmax, lnmax
 from synthdp.errors import BadInput
 
+HUNDRED = tuple(float(order) for order in range(1, 101))  # of the moments of PATE-GAN
 ROWS = list(csv.DictReader((Path(__file__).parent / "pate_reference.csv").read_text(encoding="utf-8").splitlines()))
 
 
@@ -52,7 +53,7 @@ def figure(row):
         case "PATE-GAN binary LNMax (two noises) l=1..100":
             teachers = int(re.search(r"N=(\d+)", row["votes"])[1])
             away = np.arange(640) % (teachers // 2 + 1)
-            return binary.dependent(np.stack([teachers - away, away], 1), p["lambda"], delta)
+            return lnmax.dependent(np.stack([teachers - away, away], 1), p["lambda"], delta, HUNDRED)
     raise AssertionError(row["mechanism"])
 
 
@@ -69,10 +70,10 @@ def test_published_figures_of_one_hundred_queries():
     assert lnmax.independent(0.05, 100, 1e-5).epsilon == pytest.approx(3 + math.log(1e5) / 5, rel=1e-12)
     assert as_published(2 * 0.05, 100, 1e-5) == pytest.approx(5.7985, abs=5e-5)
     # What epsilon 1 buys, whatever is voted: 10 queries at gamma 0.05 and 104 at 0.01. (The greatest order is pure privacy.)
-    orders = (*binary.ORDERS, 1e9)
+    orders = (*HUNDRED, 1e9)
     for gamma, queries in ((0.05, 10), (0.01, 104)):
-        assert binary.independent(gamma, queries, 1e-5, orders).epsilon <= 1 + 1e-7
-        assert binary.independent(gamma, queries + 1, 1e-5, orders).epsilon > 1
+        assert lnmax.independent(gamma, queries, 1e-5, orders).epsilon <= 1 + 1e-7
+        assert lnmax.independent(gamma, queries + 1, 1e-5, orders).epsilon > 1
 
 
 # The mechanisms themselves
@@ -192,7 +193,7 @@ def exact_binary(queries, q, other, delta):
 def test_the_bound_for_two_noises_does_not_hold_for_one():
     """Law 9: ten teachers agree, gamma 1, 10^4 queries: 28.9 is claimed. One noise on one count, compared with half of the
     teachers, errs with probability e^-5 / 2 (e^-4 / 2 with one teacher less): 45.4. With two noises the claim holds."""
-    claimed = binary.dependent(np.tile([10, 0], (10_000, 1)), 1.0, 1e-5)
+    claimed = lnmax.dependent(np.tile([10, 0], (10_000, 1)), 1.0, 1e-5, HUNDRED)
     assert claimed.epsilon == pytest.approx(28.909, abs=1e-3)
     assert exact_binary(10_000, math.exp(-5) / 2, math.exp(-4) / 2, 1e-5) == pytest.approx(45.423, abs=1e-3)
     two = [math.exp(lnmax.log_error_bound([row], 1.0)[0]) for row in ((10, 0), (9, 1))]
@@ -279,7 +280,7 @@ def test_a_ledger_s_vote_is_the_mechanism_that_is_analysed():
     )
 
 
-# Confident and interactive
+# Confident
 
 
 def test_the_threshold_s_probability_and_cost():
@@ -311,21 +312,6 @@ def test_each_answer_counts_with_its_probability():
     assert 0 < found.answered < 40
 
 
-def test_an_interactive_query_is_about_what_the_student_does_not_know():
-    counts = votes(20)
-    empty = np.zeros(counts.shape)
-    plain = confident.expected(counts, 100, 30.0, 40.0, 1e-5)
-    assert confident.expected(counts, 100, 30.0, 40.0, 1e-5, student=empty) == plain
-    knows = confident.expected(counts, 100, 30.0, 40.0, 1e-5, student=counts / 250)
-    assert knows.answered == pytest.approx(20 * stats.norm.sf(100 / 30.0), rel=1e-9)
-    assert knows.epsilon < plain.epsilon
-    student = np.array([[0.2, 0.5, 0.3]])
-    for row in SMALL:
-        if len(row) == 3:
-            here = confident.largest([row], student)[0]
-            assert all(abs(confident.largest([other], student)[0] - here) <= 1 + 1e-12 for other in neighbours(row))
-
-
 # Bad input
 
 
@@ -352,8 +338,6 @@ def test_an_interactive_query_is_about_what_the_student_does_not_know():
         (lambda: gnmax.independent(1.0, 3, 1.0), "delta"),
         (lambda: confident.expected([[3, 1]], math.inf, 1.0, 1.0, 1e-5), "threshold"),
         (lambda: confident.expected([[3, 1]], 2, 0.0, 1.0, 1e-5), "sigma1"),
-        (lambda: confident.expected([[3, 1]], 2, 1.0, 1.0, 1e-5, student=[[0.5]]), "student"),
-        (lambda: binary.dependent([[3, 1, 0]], 1.0, 1e-5), "2 columns"),
     ],
 )
 def test_bad_input_is_named(call, named):

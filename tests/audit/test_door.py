@@ -22,21 +22,12 @@ from synthdp.seal import records as store
 from synthdp.seal.choice import Chosen
 from synthdp.seal.clipping import clipped
 from synthdp.seal.door import Sensitive
-from synthdp.seal.gradients.question import Gradient, Together
+from synthdp.seal.gradients.question import Gradient
 from synthdp.seal.learn import Domain
 from synthdp.seal.marginals import Marginals
-from synthdp.seal.vectors import GroupMoments, GroupSums, Joint, Sums
+from synthdp.seal.vectors import GroupMoments
 
 RUNS, TUNING = 2500, 500
-QUESTIONS = {
-    "gradient": Gradient,
-    "sums": Sums,
-    "joint": Joint,
-    "together": Together,
-    "tables": Marginals,
-    "group sums": GroupSums,
-    "group moments": GroupMoments,
-}
 SAMPLED = {"rate": 0.3, "steps": 3, "noise": 0.8}
 PHASES = {"question": "tables", "rate": 0.05, "phases": 49, "alone": 1, "noise": 1.3}
 STOPPED = {"rate": 0.5, "steps": 4, "noise": 2.0, "stopped": 1}

@@ -1,6 +1,5 @@
 """An account that is empty, cut, stripped, or carries what synthdp did not put there is damaged, never new (law 44)."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -9,13 +8,13 @@ import time
 from contextlib import closing
 
 import pytest
+from clinic import rewrite
 from sweeps import sweep
 
 from synthdp.budgets import AccountFile, Cap, chain
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian
-from synthdp.ledger.ledger import GENESIS
 
 ONE = Budget(1.0, 1e-6)
 PLAN = (Entry(Gaussian(5.0), 3),)
@@ -54,19 +53,6 @@ def edit(path, *statements):
 def texts(path, table):
     with closing(sqlite3.connect(path)) as connection:
         return [text for (text,) in connection.execute(f"SELECT body FROM {table} ORDER BY number")]  # noqa: S608
-
-
-def rewrite(path, table, bodies):
-    """Write a chain anew, with hashes that follow from one another: what only somebody who means it can do."""
-    head, rows = GENESIS, []
-    for number, text in enumerate(bodies, 1):
-        raw = text.encode(errors="surrogateescape")
-        digest = hashlib.sha256(head.encode() + raw).hexdigest()
-        rows.append((number, raw, head, digest))
-        head = digest
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute(f"DELETE FROM {table}")  # noqa: S608
-        connection.executemany(f"INSERT INTO {table} VALUES (?, CAST(? AS TEXT), ?, ?)", rows)  # noqa: S608
 
 
 def refused(account, says="is damaged"):

@@ -9,7 +9,7 @@ import warnings
 from contextlib import closing
 
 import pytest
-from clinic import make_frame, make_schema
+from clinic import make_frame, make_schema, refused
 
 from synthdp import load
 from synthdp.budgets.registry import home
@@ -39,14 +39,6 @@ def fit(files, tmp_path):
     return words
 
 
-def refused(capsys, words):
-    capsys.readouterr()
-    assert run(words) == 2
-    error = capsys.readouterr().err.strip()
-    assert len(error.splitlines()) == 1, error
-    return error
-
-
 def shown(capsys, *words):
     capsys.readouterr()
     assert run(["budget", *map(str, words), "format=json"]) == 0
@@ -57,7 +49,7 @@ def test_the_account_is_beside_the_data_and_outlives_every_output_folder(files, 
     assert run(fit("one", *CAP)) == 0
     assert "epsilon 1 of 2" in capsys.readouterr().out
     assert run(fit("two", "seed=1", "account.by=Ada")) == 0
-    error = refused(capsys, fit("three"))
+    error = refused(capsys, *fit("three"))
     assert "epsilon 0" in error
     assert "is left" in error
     assert not (tmp_path / "three").exists()
@@ -96,7 +88,7 @@ def test_the_text_says_what_was_spent_by_whom_and_when(fit, files, capsys):
 def test_another_table_is_refused_and_a_newer_version_recorded(files, fit, capsys):
     assert run(fit("one")) == 0
     make_frame(60, seed=5).to_csv(files / "a=b (1).csv", index=False)
-    assert "account.add_version=true" in refused(capsys, fit("two"))
+    assert "account.add_version=true" in refused(capsys, *fit("two"))
     assert run(fit("two", "account.add_version=true")) == 0
     assert shown(capsys, f"data.path={files / 'a=b (1).csv'}")["versions"] == 2
 
@@ -108,7 +100,7 @@ def test_a_head_that_was_kept_is_checked_and_the_statement_says_so(files, fit, c
     assert run(fit("two", f"account.head={head}")) == 0
     assert [load(tmp_path / out / "release").statement.account.head_checked for out in ("one", "two")] == [False, True]
     account.unlink()
-    assert "rolled back" in refused(capsys, fit("three", f"account.head={head}"))
+    assert "rolled back" in refused(capsys, *fit("three", f"account.head={head}"))
     assert not account.exists()
 
 
@@ -117,7 +109,7 @@ def test_none_is_said_in_the_statement(fit, files, capsys, tmp_path):
     assert "this fit is entered in no account" in capsys.readouterr().err
     assert load(tmp_path / "one" / "release").statement.account is None
     assert not (files / "a=b (1).csv.account").exists()
-    assert "contradict" in refused(capsys, fit("two", "account=none", "account.head=abc"))
+    assert "contradict" in refused(capsys, *fit("two", "account=none", "account.head=abc"))
 
 
 def test_none_names_the_account_beside_the_data_whose_cap_it_passes_over(fit, files, capsys):
@@ -160,7 +152,7 @@ def test_a_named_file_with_any_name(fit, capsys, tmp_path):
 )
 def test_bad_input_gets_one_line_and_leaves_nothing(files, fit, capsys, tmp_path, words, says):
     before = sorted(files.iterdir())
-    assert says in refused(capsys, fit("x", *(word.replace("{data}", str(files / "a=b (1).csv")) for word in words)))
+    assert says in refused(capsys, *fit("x", *(word.replace("{data}", str(files / "a=b (1).csv")) for word in words)))
     assert sorted(files.iterdir()) == before
     assert not (tmp_path / "x").exists()
 
@@ -177,7 +169,7 @@ def test_a_damaged_account_is_refused_in_a_line_and_never_new(files, fit, capsys
             connection.execute(f"UPDATE charges SET body = {body} WHERE number = 3")  # noqa: S608
     before = account.read_bytes()
     for words in (["budget", f"account={account}"], fit("two"), fit("two", *CAP)):
-        error = refused(capsys, words)
+        error = refused(capsys, *words)
         assert f"the account {account} is damaged" in error
         assert "a new account would not know it" in error
     assert account.read_bytes() == before
@@ -185,7 +177,7 @@ def test_a_damaged_account_is_refused_in_a_line_and_never_new(files, fit, capsys
 
 
 def test_a_missing_file_is_what_is_complained_of(fit, capsys):
-    assert "no such file" in refused(capsys, fit("x", data="none.csv"))
+    assert "no such file" in refused(capsys, *fit("x", data="none.csv"))
 
 
 def test_a_refused_budget_reads_no_record(files, fit, capsys, monkeypatch):
@@ -193,15 +185,15 @@ def test_a_refused_budget_reads_no_record(files, fit, capsys, monkeypatch):
     from synthdp.sets import record_files
 
     monkeypatch.setattr(record_files, "read", lambda *_, **__: pytest.fail("a record was read"))
-    assert "is left" in refused(capsys, fit("two"))
+    assert "is left" in refused(capsys, *fit("two"))
 
 
 def test_budget_makes_an_account_and_changes_its_cap_only_when_told_to(capsys, tmp_path):
     account = f"account={tmp_path / 'a'}"
-    assert "nothing has been fitted yet" in refused(capsys, ["budget", account])
+    assert "nothing has been fitted yet" in refused(capsys, *["budget", account])
     assert shown(capsys, account, *CAP)["left"] == {"epsilon": 2.0, "delta": 1e-5}
     other = ["account.cap.epsilon=3", "account.cap.delta=1e-5"]
-    assert "account.change_cap=true" in refused(capsys, ["budget", account, *other])
+    assert "account.change_cap=true" in refused(capsys, *["budget", account, *other])
     said = shown(capsys, account, *other, "account.change_cap=true", "account.by=the board")
     assert said["cap"]["epsilon"] == 3.0
     assert (said["changes"][-1]["kind"], said["changes"][-1]["by"]) == ("cap", "the board")
@@ -274,7 +266,7 @@ def test_a_renamed_copy_does_not_pass_by_a_cap(files, fit, capsys, tmp_path):
     capped = files / "a=b (1).csv.account"
     for words in ([], [f"account={tmp_path / 'mine.account'}"]):
         assert f"{capped} is kept for the same table and has a cap" in refused(
-            capsys, fit("two", *words, data="copy.csv")
+            capsys, *fit("two", *words, data="copy.csv")
         )
     assert not (files / "copy.csv.account").exists()
     assert not (tmp_path / "mine.account").exists()
@@ -284,7 +276,7 @@ def test_a_renamed_copy_does_not_pass_by_a_cap(files, fit, capsys, tmp_path):
 
 def test_a_refusal_reads_as_a_sentence(files, fit, capsys):
     assert run(fit("one", *CAP)) == 0
-    error = refused(capsys, fit("two", "budget.epsilon=1.5"))
+    error = refused(capsys, *fit("two", "budget.epsilon=1.5"))
     assert "the fit asks for epsilon 1.5, delta 1e-06, but only" in error
     assert "only epsilon 1, delta 9e-06 is left" in error
     assert "Its limit is epsilon 2, delta 1e-05; epsilon 1, delta 1e-06 is spent" in error
@@ -325,9 +317,9 @@ def test_a_stopped_fit_stays_charged_and_goes_on_at_no_further_price(
         assert run(words) == 130
     data = f"data.path={files / 'a=b (1).csv'}"
     assert shown(capsys, data)["fits"][0]["state"] == "interrupted"
-    assert "is left" in refused(capsys, fit("two"))
+    assert "is left" in refused(capsys, *fit("two"))
     assert run([*words, "resume=true"]) == 0
     said = shown(capsys, data)
     assert [item["state"] for item in said["fits"]] == ["finished"]
     assert said["spent"]["epsilon"] == 1.0
-    assert "is left" in refused(capsys, [*words, "force=true"])
+    assert "is left" in refused(capsys, *[*words, "force=true"])

@@ -13,7 +13,7 @@ import linked_clinic
 import numpy as np
 import pandas as pd
 import pytest
-from clinic import make_frame, make_schema
+from clinic import make_frame, make_schema, refused
 
 from synthdp import Schema, load
 from synthdp.cli import COMMANDS, evaluations, output_paths, run
@@ -53,16 +53,6 @@ def fitted(files, tmp_path_factory):
     out = tmp_path_factory.mktemp("fit") / "run"
     assert run(["fit", *map(str, of(files)), *FAST, f"out={out}"]) == 0
     return out
-
-
-def refused(capsys, *arguments):
-    """The one line that a bad input gets, in process (fast)."""
-    status = run([str(argument) for argument in arguments])
-    error = capsys.readouterr().err.strip()
-    assert status == 2
-    assert len(error.splitlines()) == 1, error
-    assert "Traceback" not in error
-    return error
 
 
 def test_a_fit_without_memory_does_not_say_how_many_records_there_are(files, tmp_path, monkeypatch, capsys):

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from clinic import make_frame, make_schema
+from clinic import in_files, make_frame, make_schema, refused
 
 from synthdp import accounting, load
 from synthdp.cli import run
@@ -23,10 +23,8 @@ GOOD, REHEARSED = "budget.epsilon=2", "rehearsed"
 def clinic(tmp_path_factory):
     """Tables, and a sweep of a fit, a rehearsal, a broken release and a fit that was stopped."""
     folder = tmp_path_factory.mktemp("clinic")
-    make_frame(200).to_csv(folder / "train.csv", index=False)
     make_frame(120, seed=7).to_csv(folder / "test.csv", index=False)
-    make_schema().save(folder / "schema.yaml")
-    words = [f"data.path={folder / 'train.csv'}", f"data.schema={folder / 'schema.yaml'}", "generator=independent"]
+    words = [*in_files(folder, 200), "generator=independent"]
     words += ["budget.delta=1e-5", "budget.epsilon=2", "account=none"]
     sweep = folder / "sweep"
     assert run(["fit", *words, f"out={sweep / GOOD}"]) == 0
@@ -137,20 +135,9 @@ def test_the_figures_are_those_of_evaluate(stopped_and_finished, clinic):
     points = {point["epsilon"]: point for point in utility["lines"][0]["points"]}
     assert points[2.0]["values"] == values
     assert points[2.0]["mean"] == pytest.approx(sum(values) / 2)
-    assert {row["run"]: row["rehearsal"] for row in found["runs"]} == {
-        GOOD: False,
-        REHEARSED: True,
-    }
+    assert {row["run"]: row["rehearsal"] for row in found["runs"]} == {GOOD: False, REHEARSED: True}
     page = (clinic / "compared" / "compare.html").read_text()
     assert "contains statistics of real records. Do not release" in page
-
-
-def refused(capsys, *words):
-    status = run([str(word) for word in words])
-    error = capsys.readouterr().err.strip()
-    assert status == 2
-    assert len(error.splitlines()) == 1, error
-    return error
 
 
 @pytest.mark.heavy

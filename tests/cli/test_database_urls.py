@@ -185,12 +185,6 @@ def test_without_an_account_it_asks_for_one(clinic, run):
     assert "account=FILE" in run(*FIT, f"data.path={URL}#visits", "out=x", status=2)
 
 
-@pytest.fixture(scope="module")
-def server():
-    with databases.postgres() as folder:
-        yield folder
-
-
 @pytest.mark.heavy
 def test_postgresql(server, clinic, run, monkeypatch):
     import psycopg

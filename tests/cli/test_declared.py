@@ -85,11 +85,7 @@ def test_what_was_seen_before_is_not_written_over_unasked(patients, draft, capsy
 @pytest.mark.parametrize(
     ("done", "says", "silent"),
     [
-        (
-            {"reviewed": False, "declared": False},
-            ["'patient', 'age'", "declared_by"],
-            "Traceback",
-        ),
+        ({"reviewed": False, "declared": False}, ["'patient', 'age'", "declared_by"], "Traceback"),
         ({"declared": False}, ["nobody declares it", 'declared_by: "A. Meier'], "review"),
         ({"reviewed": False}, ["delete its line `review: true`"], "declared_by"),
     ],

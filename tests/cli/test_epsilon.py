@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from clinic import refused
 
 from synthdp.accounting import ACCOUNTANTS, epsilon, group_epsilon
 from synthdp.cli import run
@@ -16,13 +17,6 @@ from synthdp.ledger.ledger import Ledger
 def answer(capsys, *words):
     assert run(list(words)) == 0
     return json.loads(capsys.readouterr().out)
-
-
-def refused(capsys, *words):
-    assert run(list(words)) == 2
-    error = capsys.readouterr().err.strip()
-    assert len(error.splitlines()) == 1
-    return error
 
 
 def sgd(rate, noise, steps):

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from clinic import refused
 
 from synthdp.accounting import best
 from synthdp.cli import run
@@ -34,14 +35,6 @@ def file(tmp_path):
 def answer(capsys, *words):
     assert run(["epsilon", *words, "format=json"]) == 0
     return json.loads(capsys.readouterr().out)
-
-
-def refused(capsys, *words):
-    assert run(["epsilon", *words]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert len(captured.err.strip().splitlines()) == 1
-    return captured.err
 
 
 def test_both_figures_side_by_side_and_the_private_one_is_marked(file, capsys):
@@ -129,7 +122,7 @@ def test_some_rows_some_orders_and_csv(file, tmp_path, capsys):
     ],
 )
 def test_options_that_cannot_be(words, named, file, capsys):
-    assert named in refused(capsys, file, *words)
+    assert named in refused(capsys, "epsilon", file, *words)
 
 
 @pytest.mark.heavy
@@ -149,7 +142,7 @@ def test_options_that_cannot_be(words, named, file, capsys):
 )
 def test_matrices_that_are_none(matrix, named, tmp_path, capsys):
     np.save(tmp_path / "votes.npy", matrix)
-    error = refused(capsys, f"votes={tmp_path / 'votes.npy'}", "aggregator=lnmax", "gamma=0.1")
+    error = refused(capsys, "epsilon", f"votes={tmp_path / 'votes.npy'}", "aggregator=lnmax", "gamma=0.1")
     assert named in error
 
 
@@ -168,10 +161,10 @@ def test_files_that_are_none(tmp_path, capsys):
     (tmp_path / "votes.txt").write_text("1,2\n", encoding="utf-8")
     (tmp_path / "folder.npy").mkdir()
     for path in sorted(tmp_path.iterdir()):
-        error = refused(capsys, f"votes={path}", *words)
+        error = refused(capsys, "epsilon", f"votes={path}", *words)
         assert "secret" not in error
-    assert "no file" in refused(capsys, f"votes={tmp_path / 'absent.npy'}", *words)
-    assert "gamma" in refused(capsys, "gamma=0.1", "noise=1")
+    assert "no file" in refused(capsys, "epsilon", f"votes={tmp_path / 'absent.npy'}", *words)
+    assert "gamma" in refused(capsys, "epsilon", "gamma=0.1", "noise=1")
 
 
 def test_help_names_the_options(capsys):

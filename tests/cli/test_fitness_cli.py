@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from clinic import make_frame, make_schema
+from clinic import in_files
 
 from synthdp import load
 from synthdp.cli import run
@@ -14,9 +14,7 @@ FIT = ["generator=independent", "budget.epsilon=2", "budget.delta=1e-5", "seed=1
 
 @pytest.fixture
 def data(tmp_path):
-    make_frame(2000).to_csv(tmp_path / "train.csv", index=False)
-    make_schema().save(tmp_path / "schema.yaml")
-    return [f"data.path={tmp_path / 'train.csv'}", f"data.schema={tmp_path / 'schema.yaml'}", f"out={tmp_path / 'run'}"]
+    return [*in_files(tmp_path, 2000), f"out={tmp_path / 'run'}"]
 
 
 def test_figures_are_bought_told_and_accounted_for(data, tmp_path, capsys):

@@ -1,6 +1,5 @@
 """What a fit leaves beside its release is its owner's alone, also where the umask forbids nothing."""
 
-import os
 import stat
 
 import numpy as np
@@ -11,12 +10,7 @@ from synthdp.budgets import chain, registry
 from synthdp.cli import run
 from synthdp.seal.resume import Answers, Checkpoint
 
-
-@pytest.fixture(autouse=True)
-def no_umask():
-    before = os.umask(0)
-    yield
-    os.umask(before)
+pytestmark = pytest.mark.usefixtures("no_umask")
 
 
 def mode(path):
@@ -30,12 +24,7 @@ def open_to_others(*places):
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ("data.path=train.csv", "audit.canaries=5"),
-        ("data.train=parts",),
-    ],
-    ids=["memory", "duckdb"],
+    "words", [("data.path=train.csv", "audit.canaries=5"), ("data.train=parts",)], ids=["memory", "duckdb"]
 )
 def test_internal_account_and_list_of_accounts_are_nobody_elses(tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)

@@ -8,7 +8,7 @@ import subprocess
 import typing
 
 import pytest
-from clinic import make_frame, make_schema
+from clinic import in_files
 from sweeps import sweep
 
 from synthdp.cli import COMMANDS, compose, option_values, run, settings
@@ -122,9 +122,7 @@ VECTORS = {  # how McMahan & Andrew 2018 bound vectors, as words; questions of a
 @pytest.mark.heavy
 @pytest.mark.parametrize("way", VECTORS)
 def test_groups_of_vectors_are_clipped_and_asked_for_from_the_command_line(way, tmp_path, capsys):
-    make_frame(60).to_csv(tmp_path / "records.csv", index=False)
-    make_schema().save(tmp_path / "schema.yaml")
-    data = (f"data.path={tmp_path / 'records.csv'}", f"data.schema={tmp_path / 'schema.yaml'}", "account=none")
+    data = (*in_files(tmp_path, 60), "account=none")
     small = ("generator=dpgan", "generator.steps=2", "generator.batch=32", "generator.hidden=[4]", "seed=1")
     words, asked = VECTORS[way]
     assert run(["fit", *data, *small, *(f"generator.{each}" for each in words), f"out={tmp_path / 'out'}"]) == 0

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from clinic import make_frame, make_schema
+from clinic import in_files
 
 from synthdp import load
 from synthdp.cli import run
@@ -15,9 +15,7 @@ CHOICE = ["select=private", "candidates=[independent,{name:classgauss}]", "mean_
 
 @pytest.fixture
 def data(tmp_path):
-    make_frame(300).to_csv(tmp_path / "train.csv", index=False)
-    make_schema().save(tmp_path / "schema.yaml")
-    return [f"data.path={tmp_path / 'train.csv'}", f"data.schema={tmp_path / 'schema.yaml'}", f"out={tmp_path / 'run'}"]
+    return [*in_files(tmp_path), f"out={tmp_path / 'run'}"]
 
 
 @pytest.mark.heavy

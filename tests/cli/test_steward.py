@@ -5,7 +5,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 import yaml
-from clinic import make_frame, make_schema
+from clinic import make_frame, make_schema, refused
 
 from synthdp import BadInput, Budget, Schema, load
 from synthdp.cli import compose, fits, run
@@ -21,14 +21,6 @@ def files(tmp_path):
 def words(files, command="fit", *more):
     source = [f"data.path={files / 'clinic.csv'}", f"data.schema={files / 'schema.yaml'}"]
     return [command, *source, "generator=independent", f"out={files / 'run'}", *more]
-
-
-def refused(capsys, words):
-    capsys.readouterr()
-    assert run(list(map(str, words))) == 2
-    said = capsys.readouterr()
-    assert len(said.err.strip().splitlines()) == 1, said.err
-    return said.err
 
 
 @pytest.mark.parametrize(
@@ -52,7 +44,7 @@ def refused(capsys, words):
 def test_no_data_set_is_fitted_that_nobody_named(words, said, files, capsys, monkeypatch):
     monkeypatch.chdir(files)
     known = {"csv": files / "clinic.csv", "schema": files / "schema.yaml"}
-    error = refused(capsys, [word.format(**known) for word in words])
+    error = refused(capsys, *[word.format(**known) for word in words])
     assert said in error
     assert "meps" not in error
     assert not (files / "x").exists()
@@ -63,7 +55,7 @@ def test_how_many_records_of_a_patient_count_is_asked_for_not_taken_as_one(files
     del declared["max_records_per_unit"]
     (files / "schema.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
     for command in ("fit", "plan"):
-        error = refused(capsys, words(files, command))
+        error = refused(capsys, *words(files, command))
         assert "max_records_per_unit is missing" in error
         assert "1 keeps one record of each patient" in error
     assert not (files / "clinic.csv.account").exists()
@@ -73,7 +65,7 @@ def test_clamp_is_offered_for_what_it_mends_and_says_what_it_does(files, capsys)
     frame = make_frame(60)
     frame.loc[0, "age"] = 444
     frame.to_csv(files / "clinic.csv", index=False)
-    error = refused(capsys, words(files))
+    error = refused(capsys, *words(files))
     assert "column 'age': some values are outside the declared bounds" in error
     assert "invalid=clamp" in error
     assert "becomes the nearest bound" in error
@@ -81,7 +73,7 @@ def test_clamp_is_offered_for_what_it_mends_and_says_what_it_does(files, capsys)
     frame["dose"] = frame["dose"].map(lambda dose: f"{dose:.2f}".replace(".", ","))
     frame["ill"] = frame["ill"].map({True: "ja", False: "nein"})
     frame.to_csv(files / "clinic.csv", index=False, sep=",")
-    error = refused(capsys, words(files))
+    error = refused(capsys, *words(files))
     assert "clamp" not in error  # it would make every dose the lower bound
     assert "1234.5" in error
     assert "yes/no" in error
@@ -116,12 +108,12 @@ def test_learning_that_noise_would_hide_is_refused_before_the_charge(files, caps
     (files / "clinic.csv").unlink()
     learning(files, units=700)
     for command in ("fit", "plan"):
-        error = refused(capsys, words(files, command))
+        error = refused(capsys, *words(files, command))
         assert "noise would hide what is to be learned of 'code0'" in error
         assert "of the 700 units" in error
-    assert "'code0'" not in refused(capsys, words(files, "fit", "budget.epsilon=10"))
+    assert "'code0'" not in refused(capsys, *words(files, "fit", "budget.epsilon=10"))
     learning(files, units=70_000)
-    assert "'code0'" not in refused(capsys, words(files))
+    assert "'code0'" not in refused(capsys, *words(files))
 
 
 def test_how_many_records_learning_needs_is_told_by_plan_and_by_check(files, capsys):
@@ -136,7 +128,7 @@ def test_how_many_records_learning_needs_is_told_by_plan_and_by_check(files, cap
     (files / "clinic.csv").unlink()
     fewer = most - 100  # buying the number of units costs as well
     learning(files, units=fewer)
-    assert f"of the {fewer:,} units share it" in refused(capsys, words(files, "plan", "account=none"))
+    assert f"of the {fewer:,} units share it" in refused(capsys, *words(files, "plan", "account=none"))
     learning(files, units=most + 10)
     assert run(words(files, "plan", "account=none")) == 0
     said = capsys.readouterr().out
@@ -190,7 +182,7 @@ def test_records_that_were_fitted_are_not_held_out(files, capsys):
     judge = ["evaluate", f"synthetic={files / 'clinic.csv'}", *source, f"out={files / 'judged'}"]
     (files / "link.csv").symlink_to(files / "clinic.csv")
     for test in ("clinic.csv", "link.csv"):
-        assert "data.test is the same file as data.train" in refused(capsys, [*judge, f"data.test={files / test}"])
+        assert "data.test is the same file as data.train" in refused(capsys, *[*judge, f"data.test={files / test}"])
 
 
 def test_misspelt_columns_to_judge_by_are_refused_at_once(files, capsys):
@@ -201,8 +193,8 @@ def test_misspelt_columns_to_judge_by_are_refused_at_once(files, capsys):
         f"data.schema={files / 'schema.yaml'}",
     ]
     judge = ["evaluate", f"synthetic={files / 'clinic.csv'}", *known, f"out={files / 'judged'}"]
-    assert "did you mean 'sex'" in refused(capsys, [*judge, "evaluate.subgroups=[Sex]"])
-    assert "evaluate.targets 'il'" in refused(capsys, [*judge, "evaluate.targets=[il]"])
+    assert "did you mean 'sex'" in refused(capsys, *[*judge, "evaluate.subgroups=[Sex]"])
+    assert "evaluate.targets 'il'" in refused(capsys, *[*judge, "evaluate.targets=[il]"])
     assert not (files / "judged").exists()
 
 
@@ -262,7 +254,7 @@ def test_split_says_what_declared_units_are_meant_for_and_not_what_the_table_hol
 def test_a_folder_of_tables_among_other_files_is_told_from_pictures(tmp_path, capsys):
     for name in ("a.csv", "b.csv", "notes.txt"):
         (tmp_path / name).write_text("x,y\n1,2\n")
-    assert "A folder of linked tables must hold nothing else" in refused(capsys, ["schema", f"path={tmp_path}"])
+    assert "A folder of linked tables must hold nothing else" in refused(capsys, *["schema", f"path={tmp_path}"])
 
 
 def test_a_large_epsilon_is_told_before_the_fit(files, capsys):

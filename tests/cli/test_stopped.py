@@ -10,7 +10,7 @@ import time
 import warnings
 
 import pytest
-from clinic import make_frame, make_schema
+from clinic import in_files, make_frame, make_schema
 from hydra.errors import HydraException
 
 from synthdp import NotEntered, Release, Schema, load
@@ -37,8 +37,7 @@ def command(folder, *more):
 
 def test_warnings_that_are_errors_end_no_fit_that_is_charged(tmp_path, monkeypatch, capsys):
     """Under `python -W error`, a library's warning lost a model that was paid for."""
-    make_frame(300).to_csv(tmp_path / "train.csv", index=False)
-    make_schema().save(tmp_path / "schema.yaml")
+    words = ["fit", *in_files(tmp_path)]
     monkeypatch.setattr("synthdp.errors.ENDING", ("error",))
 
     def warning(done):
@@ -51,7 +50,6 @@ def test_warnings_that_are_errors_end_no_fit_that_is_charged(tmp_path, monkeypat
 
     monkeypatch.setattr(Independent, "fit", warning(Independent.fit))
     monkeypatch.setattr(Release, "save", warning(Release.save))
-    words = ["fit", f"data.path={tmp_path / 'train.csv'}", f"data.schema={tmp_path / 'schema.yaml'}"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", category=NotEntered)
@@ -89,8 +87,7 @@ def test_an_interrupt_while_options_are_composed_ends_like_any_other(number, tim
 
 @pytest.mark.heavy
 def test_kill_9_and_resume(tmp_path, capsys):
-    make_frame(300).to_csv(tmp_path / "train.csv", index=False)
-    make_schema().save(tmp_path / "schema.yaml")
+    in_files(tmp_path)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     internal = tmp_path / "run" / "internal"
     words = [sys.executable, "-m", "synthdp", *command(tmp_path)]
@@ -202,9 +199,7 @@ def test_what_a_fit_without_a_ledger_left_stands_in_nobody_s_way(tmp_path):
 
 @pytest.mark.heavy
 def test_canaries_of_another_fit_are_refused_and_the_account_knows_the_table(tmp_path, capsys):
-    make_frame(120).to_csv(tmp_path / "train.csv", index=False)
-    make_schema().save(tmp_path / "schema.yaml")
-    words = [f"data.path={tmp_path / 'train.csv'}", f"data.schema={tmp_path / 'schema.yaml'}", "generator=independent"]
+    words = [*in_files(tmp_path, 120), "generator=independent"]
     for name in ("a", "b"):
         assert run(["fit", *words, "audit.canaries=20", f"out={tmp_path / name}"]) == 0
     assert run(["fit", *words, f"out={tmp_path / 'plain'}"]) == 0
@@ -227,9 +222,7 @@ def test_canaries_of_another_fit_are_refused_and_the_account_knows_the_table(tmp
 def test_a_signal_that_asks_for_the_end_is_as_ctrl_c_and_the_fit_goes_on_from_its_answers(
     tmp_path, capsys, monkeypatch, number
 ):
-    make_frame(300).to_csv(tmp_path / "train.csv", index=False)
-    make_schema().save(tmp_path / "schema.yaml")
-    words = ["fit", f"data.path={tmp_path / 'train.csv'}", f"data.schema={tmp_path / 'schema.yaml'}"]
+    words = ["fit", *in_files(tmp_path)]
     words += ["generator=mixture", "generator.components=5", "generator.iterations=20", f"out={tmp_path / 'run'}"]
     plain, before = (
         Answers.keep,
@@ -299,9 +292,7 @@ def test_a_fit_that_cannot_go_on_says_what_it_lost_and_not_to_go_on(tmp_path, ca
 @pytest.mark.parametrize("read", [True, False])
 def test_a_fit_that_is_refused_right_after_its_charge_says_what_its_account_holds(tmp_path, capsys, monkeypatch, read):
     """Its ledger holds no charge yet; the account holds the whole plan."""
-    make_frame(300).to_csv(tmp_path / "train.csv", index=False)
-    make_schema().save(tmp_path / "schema.yaml")
-    words = ["fit", f"data.path={tmp_path / 'train.csv'}", f"data.schema={tmp_path / 'schema.yaml'}"]
+    words = ["fit", *in_files(tmp_path)]
     words += ["generator=independent", "budget.epsilon=0.5", "budget.delta=1e-5", f"out={tmp_path / 'run'}"]
 
     def refuses(*_):

@@ -30,7 +30,7 @@ def test_binary_draws_are_the_scores_of_the_drawn_rows():
     again = scores.resamples(len(truth), 20, 2, None)
     found = scores.class_draws(truth, chances, 1, again)
     assert set(found) == set(scores.METRICS)
-    for b in range(again.draws):
+    for b in range(again.weights.shape[1]):
         rows = rows_of(again.weights[:, b])
         assert len(rows) == len(truth)
         y, p = truth[rows], chances[rows]
@@ -45,7 +45,7 @@ def test_many_classes_draws_are_the_macro_scores_of_the_drawn_rows():
     truth, chances = drawn(4)
     again = scores.resamples(len(truth), 10, 4, None)
     found = scores.class_draws(truth, chances, None, again)
-    for b in range(again.draws):
+    for b in range(again.weights.shape[1]):
         rows = rows_of(again.weights[:, b])
         for metric, value in scores.score(truth[rows], chances[rows], None).items():
             assert found[metric][b] == pytest.approx(value, rel=1e-5, abs=1e-6)

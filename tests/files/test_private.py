@@ -21,13 +21,6 @@ with private.private_folder(Path(sys.argv[1])) as folder:
 """
 
 
-@pytest.fixture
-def no_umask():
-    before = os.umask(0)
-    yield
-    os.umask(before)
-
-
 def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 

@@ -1,6 +1,5 @@
 """Accounts: bytes flipped, rows edited with their chains made anew, tables and triggers added."""
 
-import hashlib
 import json
 import shutil
 import sqlite3
@@ -8,12 +7,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from clinic import rewrite
 from fuzzing import edited, flipped, fuzz
 from hypothesis import strategies as st
 
 from synthdp.budgets import AccountFile
 from synthdp.cli import budgets
-from synthdp.ledger.ledger import GENESIS
 
 KEPT = sorted((Path(__file__).parents[1] / "compat" / "format1" / "accounts").glob("*.account"))
 pytestmark = pytest.mark.fuzz
@@ -47,15 +46,7 @@ def test_edited_rows(tmp_path):
         (kept, table), rows = drawn
         path = tmp_path / "b.account"
         shutil.copy(kept, path)
-        head, written = GENESIS, []
-        for number, body in enumerate(rows if isinstance(rows, list) else [rows], 1):
-            text = json.dumps(body, sort_keys=True, separators=(",", ":"))
-            digest = hashlib.sha256((head + text).encode()).hexdigest()
-            written.append((number, text, head, digest))
-            head = digest
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            connection.execute(f"DELETE FROM {table}")  # noqa: S608
-            connection.executemany(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", written)  # noqa: S608
+        rewrite(path, table, [json.dumps(body) for body in (rows if isinstance(rows, list) else [rows])])
         use(path)
 
     places = st.sampled_from(sorted(held))

@@ -6,33 +6,18 @@ import json
 from pathlib import Path
 
 import pytest
+from clinic import chained
 from fuzzing import NUMBERS, WRONG, edited, flipped, fuzz
 from hypothesis import strategies as st
 
 from synthdp import accounting
-from synthdp.ledger.ledger import GENESIS, Ledger
+from synthdp.ledger.ledger import Ledger
 from synthdp.seal.resume import Answers, Checkpoint
 
 COMPAT = Path(__file__).parents[1] / "compat" / "format1"
 KEPT = sorted(COMPAT.glob("**/*.jsonl"))
 STOPPED = sorted((COMPAT / "checkpoints").glob("**/*.safetensors*"))
 pytestmark = pytest.mark.fuzz
-
-
-def chained(rows):
-    head, lines = GENESIS, []
-    for row in rows if isinstance(rows, list) else [rows]:
-        body = (
-            {name: value for name, value in row.items() if name not in ("previous", "hash")}
-            if isinstance(row, dict)
-            else row
-        )
-        text = json.dumps(body, sort_keys=True, separators=(",", ":"))
-        following = hashlib.sha256((head + text).encode()).hexdigest()
-        row = {**body, "previous": head, "hash": following} if isinstance(body, dict) else body
-        lines.append(json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n")
-        head = following
-    return "".join(lines)
 
 
 def use(path, delta=1e-6):

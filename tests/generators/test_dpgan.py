@@ -173,24 +173,6 @@ def test_learned_units_need_a_rate():
     Synthesizer("dpgan", schema=undeclared, budget=Budget(1.0, 1e-5), **quick).fit(make_frame(300), seed=0)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"steps": 0},
-        {"clip": 0.0},
-        {"tables": 1.0},
-        {"tables": 0.0},
-        {"rate": 1.5},
-        {"hidden": ()},
-        {"start": "x"},
-        {"average": 1.0},
-    ],
-)
-def test_settings_that_make_no_sense_are_refused_by_name(bad):
-    with pytest.raises(BadInput, match=f"generator.{next(iter(bad))}"):
-        DPGAN(**bad)
-
-
 def test_a_condition_that_is_no_column_is_refused():
     with pytest.raises(BadInput, match="nowhere"):
         Synthesizer("dpgan", schema=make_schema(), budget=Budget(1.0, 1e-5), condition="nowhere", steps=2).fit(

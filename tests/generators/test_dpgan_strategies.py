@@ -454,28 +454,6 @@ def test_a_setting_that_the_choice_would_ignore_is_refused(name):
                 DPGAN(**kept)
 
 
-@pytest.mark.parametrize(
-    "bad",
-    [
-        {"clipping": "x"},
-        {"clip": math.inf},
-        {"clip_quantile": 1.0, "clipping": "adaptive"},
-        {"clip_speed": 0.0, "clipping": "adaptive"},
-        {"clip_count_noise": 0.0, "clipping": "adaptive"},
-        {"clip_decay": 0.0, "clipping": "decay"},
-        {"clip_gamma": -1.0, "clipping": "automatic"},
-        {"clip_shares": (1.0,), "clipping": "per_group"},
-        {"clip_shares": (1.0, 0.0, 1.0), "clipping": "per_group"},
-        {"clip_allocation": "x", "clipping": "per_group"},
-        {"optimizer": "x"},
-        {"momentum": 1.0, "optimizer": "momentum"},
-    ],
-)
-def test_settings_that_make_no_sense_are_refused_by_name(bad):
-    with pytest.raises(BadInput, match=f"generator.{next(iter(bad))}"):
-        DPGAN(**bad)
-
-
 def test_an_adaptive_clip_without_an_expected_batch_asks_for_its_noise():
     generator = DPGAN(rate=0.1, clipping="adaptive")
     with pytest.raises(BadInput, match=r"generator\.clip_count_noise"):

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from clinic import make_frame, make_pictures, make_schema, picture_schema
+from clinic import make_pictures, make_schema, picture_schema
 
-from synthdp import BadInput, Budget, Synthesizer
+from synthdp import Budget, Synthesizer
 from synthdp.generators.dpmerf import DPMERF, Features
 from synthdp.generators.parts.record_vectors import Vectors
 from synthdp.schema.codec import Codec
@@ -49,19 +49,3 @@ def test_training_brings_the_mean_features_together():
         made.fit(make_pictures(300), seed=1, progress=lambda *shown, said=said: said.append(shown[2]["distance"]))
         ends.append(said[-1])
     assert ends[1] < 0.5 * ends[0]
-
-
-def test_settings_that_make_no_sense_are_named():
-    for name, value in (
-        ("features", 7),
-        ("steps", 0),
-        ("sigma", -1.0),
-        ("counts", 1.0),
-        ("hidden", ()),
-        ("learning_rate", math.inf),
-        ("condition", "nowhere"),
-    ):
-        with pytest.raises(BadInput, match=f"{name}.*{'even' if name == 'features' else ''}"):
-            Synthesizer(DPMERF(**{name: value}), schema=make_schema(), budget=Budget(1.0, 1e-5)).fit(
-                make_frame(4), seed=1
-            )

@@ -201,24 +201,6 @@ def test_too_many_tables_are_refused_before_any_charge(tmp_path):
     assert not (tmp_path / "l").exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "said"),
-    [
-        ("aim", {"workload": "some"}, "workload"),
-        ("aim", {"rounds": 0}, "rounds"),
-        ("aim", {"model_size": -1.0}, "model_size"),
-        ("aim", {"share": 1.0}, "share"),
-        ("mst", {"share": 0.6, "structure": 0.5}, "the sum of .* must be below 1"),
-        ("mst", {"iterations": 0}, "iterations"),
-        ("privbayes", {"structure": 0.0}, "structure"),
-        ("privbayes", {"usefulness": -1.0}, "usefulness"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(name, settings, said):
-    with pytest.raises(BadInput, match=said):
-        make(name, settings)
-
-
 def test_the_size_of_a_tree_is_that_of_its_largest_scopes():
     rng = np.random.default_rng(3)
     for _ in range(200):

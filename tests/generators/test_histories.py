@@ -2,7 +2,6 @@
 
 import math
 import runpy
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from scipy.optimize import check_grad
 from sweeps import sweep
 
-from synthdp import Budget, NotEntered, Schema, Synthesizer, testing
+from synthdp import Budget, Schema, Synthesizer, testing
 from synthdp.errors import BadInput
 from synthdp.generators.histories import GENERATOR, HistoriesSettings, _pairs
 from synthdp.generators.marginals import conditional_fit, history_fit, mixed_model_fit
@@ -51,9 +50,7 @@ def fitted():
     """Without noise: what is lost then, no budget buys."""
     stays = MADE_UP["stays"](1500, 1)
     generator = HistoriesSettings(rounds=2, iterations=60)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotEntered)
-        release = Synthesizer(generator, schema=schema(1500), budget=Budget(math.inf, 1e-6)).fit(stays, seed=0)
+    release = Synthesizer(generator, schema=schema(1500), budget=Budget(math.inf, 1e-6)).fit(stays, seed=0)
     return stays, release, release.sample(len(stays), seed=0)
 
 
@@ -67,12 +64,10 @@ def of_next(frame):
 def test_progress_counts_the_work_of_each_column_and_not_columns():
     """The target's mixed model takes most of the time, so the time left was underestimated until it began."""
     seen = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotEntered)
-        synthesizer = Synthesizer(
-            HistoriesSettings(rounds=2, iterations=5, pairs=6), schema=schema(300), budget=Budget(3.0, 1e-6)
-        )
-        synthesizer.fit(MADE_UP["stays"](300, 1), seed=0, progress=lambda step, steps, _: seen.append((step, steps)))
+    synthesizer = Synthesizer(
+        HistoriesSettings(rounds=2, iterations=5, pairs=6), schema=schema(300), budget=Budget(3.0, 1e-6)
+    )
+    synthesizer.fit(MADE_UP["stays"](300, 1), seed=0, progress=lambda step, steps, _: seen.append((step, steps)))
     steps = [step for step, _ in seen]
     assert steps == sorted(steps)
     assert seen[-1] == (history_fit.STEPS, history_fit.STEPS)
@@ -132,9 +127,7 @@ def test_whether_another_record_follows_is_kept():
     stays = MADE_UP["stays"](1500, 1)
     stays["readmitted"] = stays["patient"].eq(stays["patient"].shift(-1))
     generator = HistoriesSettings(rounds=1, iterations=60)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotEntered)
-        release = Synthesizer(generator, schema=schema(1500), budget=Budget(math.inf, 1e-6)).fit(stays, seed=0)
+    release = Synthesizer(generator, schema=schema(1500), budget=Budget(math.inf, 1e-6)).fit(stays, seed=0)
     sample = release.sample(len(stays), seed=0).iloc[:-20]  # the last patient's stays end where the rows do
     follows = sample["patient"].eq(sample["patient"].shift(-1))
     assert (follows == sample["readmitted"]).mean() > 0.93, "0.84 where only place and number of stays tell it"
@@ -150,12 +143,8 @@ def test_columns_that_stay_as_they_were_and_days_without_records_are_kept():
         start = (~(later & stay)).cumsum()
         stays[name] = stays.groupby(start)[name].transform("first")
     stays["admitted"] -= pd.to_timedelta((stays["admitted"].dt.day_of_week - 4).clip(lower=0), unit="D")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotEntered)
-        made = Synthesizer(
-            HistoriesSettings(rounds=2, iterations=40), schema=schema(1500), budget=Budget(math.inf, 1e-6)
-        )
-        sample = made.fit(stays, seed=0).sample(3 * len(stays), seed=0)
+    made = Synthesizer(HistoriesSettings(rounds=2, iterations=40), schema=schema(1500), budget=Budget(math.inf, 1e-6))
+    sample = made.fit(stays, seed=0).sample(3 * len(stays), seed=0)
 
     def as_before(frame):
         same = frame["patient"].eq(frame["patient"].shift())
@@ -188,15 +177,13 @@ def test_a_column_that_stays_for_long_has_its_share():
         "y": {"kind": "boolean"},
     }
     declared = {"unit": "p", "order": "day", "max_records_per_unit": 12, "units": 1500, "declared_by": "the test"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotEntered)
-        generator = HistoriesSettings(rounds=2, iterations=60)
-        made = Synthesizer(
-            generator,
-            schema=Schema.from_dict({**declared, "targets": ["y"], "columns": columns}),
-            budget=Budget(math.inf, 1e-6),
-        )
-        sample = made.fit(records, seed=0).sample(20_000, seed=0)
+    generator = HistoriesSettings(rounds=2, iterations=60)
+    made = Synthesizer(
+        generator,
+        schema=Schema.from_dict({**declared, "targets": ["y"], "columns": columns}),
+        budget=Budget(math.inf, 1e-6),
+    )
+    sample = made.fit(records, seed=0).sample(20_000, seed=0)
 
     def shares(frame):
         long = frame[frame.groupby("p")["y"].transform("size") > 10]
@@ -231,9 +218,7 @@ def test_days_are_told_by_all_tables_of_records_together(monkeypatch):
     )
     stays = MADE_UP["stays"](200, 1)
     generator = HistoriesSettings(rounds=1, iterations=5)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotEntered)
-        Synthesizer(generator, schema=schema(200), budget=Budget(1.0, 1e-6)).fit(stays, seed=0)
+    Synthesizer(generator, schema=schema(200), budget=Budget(1.0, 1e-6)).fit(stays, seed=0)
     assert {("admitted",), ("weekday",)} <= set(asked[1].tables)
     alone = [_counts([each], "weekday")[1] for each in asked if any("weekday" in clique for clique in each.tables)]
     assert len(alone) > 1
@@ -283,11 +268,9 @@ def test_records_of_units_with_many_of_them_do_not_pile_up_at_the_end():
             },
         }
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotEntered)
-        generator = HistoriesSettings(rounds=2, iterations=40)
-        made = Synthesizer(generator, schema=declared, budget=Budget(math.inf, 1e-6)).fit(visits, seed=0)
-        sample = made.sample(len(visits), seed=0)
+    generator = HistoriesSettings(rounds=2, iterations=40)
+    made = Synthesizer(generator, schema=declared, budget=Budget(math.inf, 1e-6)).fit(visits, seed=0)
+    sample = made.sample(len(visits), seed=0)
 
     def late(frame):
         many = frame.groupby("patient")["day"].transform("size") >= 9
@@ -305,13 +288,11 @@ def test_a_column_may_have_any_name(name):
     """A fit kept places and dates beside the columns, under names of its own, and failed where a column had one of these."""
     declared = {name if each == "admitted" else each: column for each, column in MADE_UP["DECLARED"]["columns"].items()}
     stays = MADE_UP["stays"](150, 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotEntered)
-        release = Synthesizer(
-            HistoriesSettings(rounds=1, iterations=3, pairs=1),
-            schema=schema(150, columns=declared, order=name),
-            budget=Budget(math.inf, 1e-6),
-        ).fit(stays.rename(columns={"admitted": name}), seed=0)
+    release = Synthesizer(
+        HistoriesSettings(rounds=1, iterations=3, pairs=1),
+        schema=schema(150, columns=declared, order=name),
+        budget=Budget(math.inf, 1e-6),
+    ).fit(stays.rename(columns={"admitted": name}), seed=0)
     sample = release.sample(100, seed=0)
     assert sample[name].between("2021-01-01", "2024-01-01").all()
     assert sample.groupby("patient")[name].is_monotonic_increasing.all()
@@ -761,10 +742,8 @@ def test_a_column_that_mostly_stays_as_it_was_keeps_its_shares():
     }
     keys = {"unit": "patient", "order": "day", "max_records_per_unit": 12, "units": 1500, "per_unit": ["age"]}
     real["age"] = rng.integers(0, 100, 1500)[owner]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotEntered)
-        declared = Schema.from_dict({"name": "stages", "declared_by": "tests", "columns": columns, **keys})
-        made = Synthesizer("histories", schema=declared, budget=Budget(2.0, 1e-6)).fit(real, seed=0)
+    declared = Schema.from_dict({"name": "stages", "declared_by": "tests", "columns": columns, **keys})
+    made = Synthesizer("histories", schema=declared, budget=Budget(2.0, 1e-6)).fit(real, seed=0)
     shares = [
         each["stage"].value_counts(normalize=True).reindex(names) for each in (made.sample(len(real), seed=0), real)
     ]
@@ -800,13 +779,11 @@ def test_values_go_with_one_another_and_with_the_last_ones():
     }
     declared = {"unit": "patient", "order": "day", "max_records_per_unit": 4, "units": 4000, "columns": columns}
     real = readings(4000, 0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotEntered)
-        made = Synthesizer(
-            HistoriesSettings(rounds=2, iterations=60),
-            schema=Schema.from_dict({"name": "blood", "declared_by": "tests", **declared}),
-            budget=Budget(3.0, 1e-6),
-        ).fit(real, seed=0)
+    made = Synthesizer(
+        HistoriesSettings(rounds=2, iterations=60),
+        schema=Schema.from_dict({"name": "blood", "declared_by": "tests", **declared}),
+        budget=Budget(3.0, 1e-6),
+    ).fit(real, seed=0)
 
     def together(frame, one, other):
         last = frame.groupby("patient", sort=False)[other].shift() if one == other else frame[other]
@@ -837,9 +814,7 @@ def test_what_mostly_stays_as_it_was_does_so_at_a_small_budget():
         columns[name] = {"kind": kind, "categories": [f"{name} {each}" for each in range(codes)]}
     keys = {"unit": "patient", "order": "day", "max_records_per_unit": 6, "units": 2500}
     declared = Schema.from_dict({"name": "stays", "declared_by": "tests", "columns": columns, **keys})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotEntered)
-        made = Synthesizer("histories", schema=declared, budget=Budget(2.0, 1e-6)).fit(real, seed=0)
+    made = Synthesizer("histories", schema=declared, budget=Budget(2.0, 1e-6)).fit(real, seed=0)
     sample = made.sample(len(real), seed=0)
 
     def kept(frame, name):

@@ -5,6 +5,7 @@ import pytest
 import torch
 from clinic import make_frame, make_schema, quick
 from stopping import files, same, stopped_after_saving, stopped_before_step
+from sweeps import heavy
 
 from synthdp import BadInput, Budget, Schema, Synthesizer, api, generators
 from synthdp.api import settings_of as api_settings
@@ -12,6 +13,7 @@ from synthdp.generators.adversarial.pair_kernel import interactions, learnt
 from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
 from synthdp.generators.kernel_teachers import KernelTeachers
 from synthdp.generators.parts.table_networks import Blocks
+from synthdp.generators.pategan import PATEGAN
 from synthdp.ledger.events import Entry, Gaussian, Vote
 from synthdp.ledger.ledger import Ledger
 from synthdp.schema.codec import Codec
@@ -155,11 +157,12 @@ def test_a_fit_stopped_while_it_learns_loses_no_answer_and_no_step(tmp_path):
 
 
 @pytest.mark.heavy
-def test_a_stopped_fit_goes_on_as_if_it_had_not_been(tmp_path):
+@pytest.mark.parametrize("generator", [NAME, "pategan_original"])
+def test_a_stopped_fit_goes_on_as_if_it_had_not_been(generator, tmp_path):
     """Law 23 in a rehearsal, teachers included: same parts, same states, same model."""
 
     def fit(folder, *, resume=False):
-        synth = Synthesizer(quick(NAME, start="columns"), schema=make_schema(), budget=BUDGET)
+        synth = Synthesizer(quick(generator, start="columns"), schema=make_schema(), budget=BUDGET)
         return synth.fit(make_frame(150), seed=3, resume=resume, **files(folder))
 
     with stopped_after_saving(2):
@@ -167,33 +170,14 @@ def test_a_stopped_fit_goes_on_as_if_it_had_not_been(tmp_path):
     same(fit(tmp_path / "stopped", resume=True), fit(tmp_path / "whole"))
 
 
-@pytest.mark.parametrize(
-    ("bad", "named"),
-    [
-        ({"teachers": 0}, "teachers"),
-        ({"queries": 0}, "queries"),
-        ({"rounds": True}, "rounds"),
-        ({"degree": 11}, "degree"),
-        ({"tables": 1.0}, "tables"),
-        ({"tables": 0.2, "start": "none"}, "tables"),
-        ({"rounds": 30, "queries": 1000}, "rounds"),
-        ({"hidden": ()}, "hidden"),
-        ({"average": 1.0}, "average"),
-        ({"start": "x"}, "start"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused_by_name(bad, named):
-    with pytest.raises(BadInput, match=f"generator.{named}"):
-        KernelTeachers(**bad)
-
-
-def test_the_number_of_teachers_follows_from_public_numbers():
-    assert KernelTeachers().teachers_of(4000) == 500
-    assert KernelTeachers().teachers_of(3) == 2
-    assert KernelTeachers(teachers=7).teachers_of(4000) == 7
+@pytest.mark.parametrize(("kind", "records"), [(KernelTeachers, 8), (PATEGAN, 4)])
+def test_the_number_of_teachers_follows_from_public_numbers(kind, records):
+    assert kind().teachers_of(4000) == 4000 / records
+    assert kind().teachers_of(3) == 2
+    assert kind(teachers=7).teachers_of(4000) == 7
     with pytest.raises(BadInput, match="units"):
-        KernelTeachers(start="none").validate(make_schema(units=None), BUDGET)
-    KernelTeachers().validate(make_schema(units=None), BUDGET)  # the tables tell a noisy total
+        kind(start="none").validate(make_schema(units=None), BUDGET)
+    kind().validate(make_schema(units=None), BUDGET)  # the tables tell a noisy total
 
 
 @pytest.mark.parametrize("generator", [NAME, "pategan", "pategan_original"])
@@ -205,9 +189,17 @@ def test_more_teachers_than_declared_units_are_refused_before_the_charge(generat
 
 
 @pytest.mark.parametrize("targets", [["ill"], []])
-def test_with_and_without_a_target(targets):
+@pytest.mark.parametrize(
+    ("generator", "settings"),
+    [
+        (NAME, {"start": "columns"}),
+        ("pategan_original", {"start": "columns"}),
+        *(heavy(("pategan", changes)) for changes in ({"start": "columns"}, {"units": 0}, {"replay": 1})),
+    ],
+)
+def test_with_and_without_a_target(generator, settings, targets):
     schema = make_schema(targets=targets)
-    release = Synthesizer(quick(NAME, start="columns"), schema=schema, budget=BUDGET).fit(make_frame(200), seed=1)
+    release = Synthesizer(quick(generator, **settings), schema=schema, budget=BUDGET).fit(make_frame(200), seed=1)
     schema.validate(release.sample(50, seed=1), "error")
 
 

@@ -27,7 +27,7 @@ from linked_clinic import (
 )
 from sweeps import sweep
 
-from synthdp import Budget, NotEntered, Schema, Synthesizer, generators, load, verify
+from synthdp import Budget, Schema, Synthesizer, generators, load, verify
 from synthdp.errors import BadInput
 from synthdp.generators import histories
 from synthdp.generators.histories import GENERATOR, HistoriesSettings
@@ -50,9 +50,7 @@ BUDGET = Budget(3.0, 1e-5)
 
 def fitted(budget, frames, settings=SMALL, declared=None, **more):
     declared = declared or (with_labs if "lab" in frames else schema)(units=len(frames["person"]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotEntered)
-        return Synthesizer(settings, schema=declared, budget=budget).fit(frames, **more)
+    return Synthesizer(settings, schema=declared, budget=budget).fit(frames, **more)
 
 
 def hospital(people, seed):
@@ -122,11 +120,9 @@ def test_rare_codes_below_visits_are_kept_under_their_parents_and_may_be_drawn_a
             units=800, tables={"diagnosis": {"columns": {"code": {**TREE, "tree": {**TREE["tree"], "leaves": leaves}}}}}
         )
         made = Synthesizer(SMALL, schema=declared, budget=Budget(1.0, 1e-5))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotEntered)
-            release[leaves] = made.fit(frames, seed=1)
-            if not leaves:
-                whole = made
+        release[leaves] = made.fit(frames, seed=1)
+        if not leaves:
+            whole = made
     kept = set(release[False].schema.column("diagnosis.code 1").categories)
     assert kept == set(release[False].schema.column("diagnosis.code 2").categories)
     assert {"E11.0", "I10.0", "J45.0", "K21.0"} <= kept, "the frequent ones"
@@ -138,9 +134,7 @@ def test_rare_codes_below_visits_are_kept_under_their_parents_and_may_be_drawn_a
     assert set(drawn) <= {*TREE["categories"], "other"}
     assert set(drawn) - kept, "leaves of what was kept"
     share = frames["diagnosis"]["code"].isin(["E11.0", "I10.0", "J45.0", "K21.0"]).mean()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotEntered)
-        others = [whole.fit(frames, seed=seed).sample_tables(400, seed=0)["diagnosis"]["code"] for seed in (2, 3, 4, 5)]
+    others = [whole.fit(frames, seed=seed).sample_tables(400, seed=0)["diagnosis"]["code"] for seed in (2, 3, 4, 5)]
     shares = [codes.isin(["E11.0", "I10.0", "J45.0", "K21.0"]).mean() for codes in (sampled, *others)]
     assert np.mean(shares) == pytest.approx(share, abs=0.1), "of one fit it has a deviation of 0.07"
     loaded = load(release[True].save(tmp_path / "release"))
@@ -477,9 +471,7 @@ def test_many_codes_are_fitted_round_after_round(monkeypatch):
 def test_nobody_and_one_person_fit_like_any_other_number(people):
     frames = hospital(1, seed=6)
     frames = frames if people else {name: frame.iloc[:0] for name, frame in frames.items()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotEntered)
-        release = Synthesizer(SMALL, schema=with_labs(units=300), budget=BUDGET).fit(frames, seed=0)
+    release = Synthesizer(SMALL, schema=with_labs(units=300), budget=BUDGET).fit(frames, seed=0)
     release.schema.validate_tables(release.sample_tables(20, seed=0), "error")
 
 
@@ -795,11 +787,9 @@ def test_several_dates_of_a_row_and_dates_before_a_visit_keep_their_orders():
         ),
         (with_labs(units=200, rules=["lab.taken <= visit.start"]), {}),
     ):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", NotEntered)
-            made = Synthesizer(SMALL, schema=declared, budget=BUDGET).fit(
-                {**frames, "lab": frames["lab"].assign(**lab)}, seed=1
-            )
+        made = Synthesizer(SMALL, schema=declared, budget=BUDGET).fit(
+            {**frames, "lab": frames["lab"].assign(**lab)}, seed=1
+        )
         sample = made.sample_tables(200, seed=0)
         made.schema.validate_tables(sample, "error")
         rows = sample["lab"].merge(sample["visit"], on="visit_id").merge(sample["person"], on="person_id")

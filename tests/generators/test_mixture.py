@@ -15,16 +15,7 @@ from sweeps import sweep
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.generators.marginals.evidence import VAGUE, Look, blocks, clear_triples, denoised
 from synthdp.generators.marginals.grouping import Counts, Groups, agreed, broad, grouped, halves
-from synthdp.generators.marginals.product_mixture import (
-    BETAS,
-    Broad,
-    Evidence,
-    Products,
-    Triples,
-    _adam,
-    allotted,
-    fit,
-)
+from synthdp.generators.marginals.product_mixture import BETAS, Broad, Evidence, Products, Triples, _adam, allotted, fit
 from synthdp.generators.mixture import Mixture
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Boolean, Categorical

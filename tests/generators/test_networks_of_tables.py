@@ -16,11 +16,7 @@ def known(rng):
     return Network(
         order=(2, 0, 1),
         parents=((2,), (0, 2), ()),
-        tables=(
-            rng.dirichlet(np.ones(3), 2),
-            rng.dirichlet(np.ones(4), (3, 2)),
-            np.array([0.3, 0.7]),
-        ),
+        tables=(rng.dirichlet(np.ones(3), 2), rng.dirichlet(np.ones(4), (3, 2)), np.array([0.3, 0.7])),
     )
 
 

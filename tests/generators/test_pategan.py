@@ -10,12 +10,12 @@ from clinic import booleans, make_frame, make_schema, quick
 from stopping import files, same, stopped_before_step
 from sweeps import heavy
 
-from synthdp import BadInput, Budget, Schema, Synthesizer
+from synthdp import Budget, Schema, Synthesizer
 from synthdp.generators.adversarial.pair_kernel import interactions
 from synthdp.generators.adversarial.pair_units import pair_units
 from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
 from synthdp.generators.parts.table_networks import Blocks
-from synthdp.generators.pategan import PATEGAN, student
+from synthdp.generators.pategan import student
 from synthdp.ledger.events import Entry, Gaussian, Vote
 from synthdp.schema.codec import Codec
 
@@ -113,43 +113,6 @@ def test_a_fit_stopped_while_it_learns_loses_neither_answers_nor_steps(tmp_path)
         with stopped_before_step(TableGeneratorNetwork, number):
             fit(tmp_path / str(number))
         same(fit(tmp_path / str(number), resume=True), whole)
-
-
-@pytest.mark.parametrize(
-    ("bad", "named"),
-    [
-        ({"teachers": 0}, "teachers"),
-        ({"queries": 0}, "queries"),
-        ({"answers": "labels"}, "answers"),
-        ({"answers": "ranks", "clip_quantile": 0.9}, "clip_quantile"),
-        ({"tables": 1.0}, "tables"),
-        ({"tables": 0.2, "start": "none"}, "tables"),
-        ({"units": -1}, "units"),
-        ({"replay": 0}, "replay"),
-        ({"start": "gauss"}, "start"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused_by_name(bad, named):
-    with pytest.raises(BadInput, match=f"generator.{named}"):
-        PATEGAN(**bad)
-
-
-def test_the_number_of_teachers_follows_from_public_numbers():
-    assert PATEGAN().teachers_of(4000) == 1000
-    assert PATEGAN().teachers_of(3) == 2
-    assert PATEGAN(teachers=7).teachers_of(4000) == 7
-    with pytest.raises(BadInput, match="units"):
-        PATEGAN(start="none").validate(make_schema(units=None), BUDGET)
-    PATEGAN().validate(make_schema(units=None), BUDGET)  # the tables tell a noisy total
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("targets", [["ill"], []])
-@pytest.mark.parametrize("changes", [{"start": "columns"}, {"units": 0}, {"replay": 1}])
-def test_with_and_without_a_target(targets, changes):
-    schema = make_schema(targets=targets)
-    release = Synthesizer(quick(NAME, **changes), schema=schema, budget=BUDGET).fit(make_frame(200), seed=1)
-    schema.validate(release.sample(50, seed=1), "error")
 
 
 @pytest.mark.parametrize("start", ["label", heavy("mixture")])

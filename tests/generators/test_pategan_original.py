@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from clinic import booleans, make_frame, make_schema, quick
-from stopping import files, same, stopped_after_saving
 
 from synthdp import BadInput, Budget, Schema, Synthesizer, accounting
 from synthdp.accounting.caps import Filter
@@ -111,19 +110,6 @@ def test_plans_hold_one_event_a_labelled_row(start):
 
 
 @pytest.mark.heavy
-def test_a_stopped_fit_goes_on_as_if_it_had_not_been(tmp_path):
-    """Law 23 in a rehearsal, teachers included: same parts, same states, same model."""
-
-    def fit(folder, *, resume=False):
-        synth = Synthesizer(quick(NAME, start="columns"), schema=make_schema(), budget=BUDGET)
-        return synth.fit(make_frame(150), seed=3, resume=resume, **files(folder))
-
-    with stopped_after_saving(2):
-        fit(tmp_path / "stopped")
-    same(fit(tmp_path / "stopped", resume=True), fit(tmp_path / "whole"))
-
-
-@pytest.mark.heavy
 @pytest.mark.parametrize("lost", [0, 1, 3])
 def test_answers_lost_before_a_checkpoint_count_when_gamma_is_given(lost, tmp_path):
     """Law 23: what was bought and lost is stated, takes rounds away, and is charged to the account as well."""
@@ -193,28 +179,3 @@ def test_a_given_gamma_buys_as_many_rounds_as_the_budget_does(tmp_path):
         Synthesizer(dear, schema=make_schema(), budget=Budget(1.0, 1e-5)).fit(make_frame(60), seed=0)
     with pytest.raises(BadInput, match=r"generator\.rounds"):
         Synthesizer(dear, schema=make_schema(), budget=Budget(math.inf, 1e-5)).fit(make_frame(60), seed=0)
-
-
-@pytest.mark.parametrize(
-    ("bad", "named"),
-    [
-        ({"teachers": 0}, "teachers"),
-        ({"queries": 0}, "queries"),
-        ({"rounds": True}, "rounds"),
-        ({"gamma": 0.0}, "gamma"),
-        ({"gamma": 0.1, "start": "label"}, "gamma"),
-        ({"tables": 0.2, "start": "none"}, "tables"),
-        ({"hidden": ()}, "hidden"),
-        ({"start": "gauss"}, "start"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused_by_name(bad, named):
-    with pytest.raises(BadInput, match=f"generator.{named}"):
-        PATEGANOriginal(**bad)
-
-
-@pytest.mark.parametrize("targets", [["ill"], []])
-def test_with_and_without_a_target(targets):
-    schema = make_schema(targets=targets)
-    release = Synthesizer(quick(NAME, start="columns"), schema=schema, budget=BUDGET).fit(make_frame(200), seed=1)
-    schema.validate(release.sample(50, seed=1), "error")

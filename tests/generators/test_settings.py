@@ -186,6 +186,14 @@ def test_whatever_is_learned_is_fitted(data, name):
     ("data", "name", "settings", "schema", "said"),
     [
         ("table", "dpgan", {"condition": "patient"}, {}, "generator.condition"),
+        (
+            "table",
+            "classgauss",
+            {"condition": "nowhere"},
+            {},
+            "generator.condition: no modelled column named 'nowhere'",
+        ),
+        ("table", "dpmerf", {"condition": "nowhere"}, {}, "generator.condition"),
         ("images", "dpgan_images:mlp", {"start": "label"}, {"targets": []}, "generator.start"),
         ("images", "dpgan_images:conv", {"channels": (4,) * (SIDE.bit_length() + 1)}, {}, "generator.channels"),
         ("images", "dpdm", {"architecture": "unet", "depth": 20}, {}, "generator.depth"),
@@ -205,6 +213,71 @@ def test_settings_that_do_not_fit_schema_or_budget_are_refused_by_name(data, nam
     found = refusal(lambda: quick(name, data, **settings), Schema.from_dict(declared), tmp_path)
     assert found is not None
     assert said in found
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("aim", {"rounds": 0}),
+        ("aim", {"model_size": -1.0}),
+        ("aim", {"share": 1.0}),
+        ("classgauss", {"dimensions": 0}),
+        ("classgauss", {"components": 1.5}),
+        ("classgauss", {"quantile": 1.0}),
+        ("classgauss", {"basis": 0.0}),
+        ("classgauss", {"middle": 0.9}),
+        ("dpgan", {"steps": 0}),
+        ("dpgan", {"clip": 0.0}),
+        ("dpgan", {"tables": 1.0}),
+        ("dpgan", {"tables": 0.0}),
+        ("dpgan", {"rate": 1.5}),
+        ("dpgan", {"hidden": ()}),
+        ("dpgan", {"average": 1.0}),
+        ("dpgan", {"clip_quantile": 1.0, "clipping": "adaptive"}),
+        ("dpgan", {"clip_speed": 0.0, "clipping": "adaptive"}),
+        ("dpgan", {"clip_count_noise": 0.0, "clipping": "adaptive"}),
+        ("dpgan", {"clip_decay": 0.0, "clipping": "decay"}),
+        ("dpgan", {"clip_gamma": -1.0, "clipping": "automatic"}),
+        ("dpgan", {"clip_shares": (1.0,), "clipping": "per_group"}),
+        ("dpgan", {"clip_shares": (1.0, 0.0, 1.0), "clipping": "per_group"}),
+        ("dpgan", {"clip_allocation": "x", "clipping": "per_group"}),
+        ("dpgan", {"momentum": 1.0, "optimizer": "momentum"}),
+        ("dpmerf", {"features": 7}),
+        ("dpmerf", {"steps": 0}),
+        ("dpmerf", {"sigma": -1.0}),
+        ("dpmerf", {"counts": 1.0}),
+        ("dpmerf", {"hidden": ()}),
+        ("kernel_teachers", {"teachers": 0}),
+        ("kernel_teachers", {"queries": 0}),
+        ("kernel_teachers", {"degree": 11}),
+        ("kernel_teachers", {"tables": 1.0}),
+        ("kernel_teachers", {"tables": 0.2, "start": "none"}),
+        ("kernel_teachers", {"rounds": 30, "queries": 1000}),
+        ("kernel_teachers", {"hidden": ()}),
+        ("kernel_teachers", {"average": 1.0}),
+        ("mst", {"share": 0.6, "structure": 0.5}),
+        ("mst", {"iterations": 0}),
+        ("pategan", {"teachers": 0}),
+        ("pategan", {"queries": 0}),
+        ("pategan", {"clip_quantile": 0.9, "answers": "ranks"}),
+        ("pategan", {"tables": 1.0}),
+        ("pategan", {"tables": 0.2, "start": "none"}),
+        ("pategan", {"units": -1}),
+        ("pategan", {"replay": 0}),
+        ("pategan_original", {"teachers": 0}),
+        ("pategan_original", {"queries": 0}),
+        ("pategan_original", {"gamma": 0.0}),
+        ("pategan_original", {"gamma": 0.1, "start": "label"}),
+        ("pategan_original", {"tables": 0.2, "start": "none"}),
+        ("pategan_original", {"hidden": ()}),
+        ("privbayes", {"structure": 0.0}),
+        ("privbayes", {"usefulness": -1.0}),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_by_name(name, settings):
+    """At the ends of their ranges, and such as contradict others: the first one is named."""
+    with pytest.raises(BadInput, match=rf"generator\.{next(iter(settings))}\b"):
+        kind_of(name)(**settings)
 
 
 def test_a_budget_that_does_not_suffice_is_refused_before_anything_is_opened(tmp_path, schema):

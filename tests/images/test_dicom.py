@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from clinic import said
 
 from synthdp import Budget, Synthesizer
 from synthdp.errors import BadInput
@@ -72,14 +73,6 @@ def stored(number):
 
 def windowed(number):
     return np.rint(np.clip((stored(number) * 2.0 - 1024 + 100) / 400, 0, 1) * 255).astype(np.uint8)
-
-
-def said(call, *arguments):
-    with pytest.raises(BadInput) as caught:
-        call(*arguments)
-    assert "\n" not in str(caught.value)
-    assert CANARY not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("syntax", [EXPLICIT, RLE])

@@ -8,6 +8,7 @@ import zlib
 import numpy as np
 import pandas as pd
 import pytest
+from clinic import said
 from PIL import Image as Pillow
 
 from synthdp.budgets import fingerprint
@@ -44,15 +45,6 @@ def frame_of(pictures, **labels):
 
 def noise(*shape, seed=0):
     return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
-
-
-def said(call, *arguments):
-    """The one line that a bad input gets; no other warning or error escapes."""
-    with pytest.raises(BadInput) as caught:
-        call(*arguments)
-    assert "\n" not in str(caught.value)
-    assert "CANARY" not in str(caught.value)
-    return str(caught.value)
 
 
 def test_floats_in_an_archive_name_nobody(tmp_path):

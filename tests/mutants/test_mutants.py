@@ -123,8 +123,7 @@ def test_every_mutant_is_caught(mutant):
 
 
 @pytest.mark.parametrize(
-    "mutants",
-    [pytest.param(FEW, id="a few"), pytest.param(MUTANTS, id="all", marks=pytest.mark.heavy)],
+    "mutants", [pytest.param(FEW, id="a few"), pytest.param(MUTANTS, id="all", marks=pytest.mark.heavy)]
 )
 def test_the_same_tests_pass_on_a_copy_that_was_not_changed(mutants):
     done = run_against_copy(sorted({test for mutant in mutants for test in mutant.tests}))

@@ -6,7 +6,6 @@ import math
 import re
 import shlex
 import shutil
-import warnings
 from datetime import date
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from synthdp import Budget, NotEntered, Schema, Synthesizer
+from synthdp import Budget, Schema, Synthesizer
 from synthdp.cli import run
 from synthdp.errors import BadInput
 from synthdp.generators.histories import HistoriesSettings
@@ -319,9 +318,7 @@ def test_dates_below_visits_are_learned_where_the_schema_lists_them(place):
     schema = cdm.noted(Schema.load("own.yaml"))
     frames = schema.validate_tables(cdm_tables.read("moved", schema), "clamp")
     made = HistoriesSettings(rounds=1, iterations=10)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NotEntered)
-        release = Synthesizer(made, schema=schema, budget=Budget(math.inf, 1e-5)).fit(frames, seed=1, invalid="clamp")
+    release = Synthesizer(made, schema=schema, budget=Budget(math.inf, 1e-5)).fit(frames, seed=1, invalid="clamp")
     told = cdm_files.Told(name="x", guarantee="none", day=date(2026, 1, 1))
     rows = cdm_files.write(release.stream_tables(300, seed=1), schema, "made", told)
     assert rows["drug_exposure"] > 50
@@ -732,13 +729,7 @@ def test_postgresql_counts_rows_as_duckdb_does(place):
             "",
             "2021-03-04 10:11",
         ],
-        "datetime": [
-            "2021-02-29 10:00",
-            "2021-03-01T10:00:61",
-            "2021-03-01T10:00:00.5",
-            "1800-01-01",
-            "x",
-        ],
+        "datetime": ["2021-02-29 10:00", "2021-03-01T10:00:61", "2021-03-01T10:00:00.5", "1800-01-01", "x"],
     }
     for name, frame in odd.items():
         for field in cdm.tables()[name]:

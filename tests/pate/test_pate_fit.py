@@ -21,7 +21,6 @@ from synthdp.seal.replay import Recorder
 from synthdp.seal.teachers import Teachers
 
 LEARN = {"kind": "categorical", "categories": "learn"}
-PICTURE = {"kind": "image", "height": 4, "width": 4}
 AGGREGATORS = {
     "lnmax": {"aggregator": "lnmax"},
     "gnmax": {"aggregator": "gnmax"},

@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import hashlib
 import json
 import resource
 import shutil
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from clinic import chained
 from safetensors.numpy import load_file, save_file
 
 from synthdp import BadInput, load, verify
@@ -51,18 +51,6 @@ def hostile(tmp_path):
         return folder
 
     return made
-
-
-def chained(entries):
-    """The ledger of a forger who knows how lines are chained."""
-    rows, head = [], "0" * 64
-    for entry in entries:
-        body = json.dumps(entry, sort_keys=True, separators=(",", ":"))
-        following = hashlib.sha256((head + body).encode()).hexdigest()
-        row = {**entry, "previous": head, "hash": following} if isinstance(entry, dict) else entry
-        rows.append(json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n")
-        head = following
-    return "".join(rows)
 
 
 def refused(folder, words="", read=load):

@@ -270,10 +270,7 @@ def test_bounds_that_leave_no_record_are_no_tie():
 
 def test_a_schema_says_what_is_honoured_and_reads_it_back():
     learned = Schema.from_dict(
-        {
-            "rules": ["was <= now", "onset < age"],
-            "columns": {**COLUMNS, "age": {"kind": "integer", "bounds": "learn"}},
-        }
+        {"rules": ["was <= now", "onset < age"], "columns": {**COLUMNS, "age": {"kind": "integer", "bounds": "learn"}}}
     )
     assert learned.settled().honoured == (0,)
     bought = learned.with_learned("age", bounds=(18, 90))

@@ -10,16 +10,7 @@ from modules import FALLEN_BACK, FOLLOWED, MODULES, gap, loss, make, norm
 
 from synthdp.accounting.charges import combined
 from synthdp.errors import BadInput
-from synthdp.seal.clipping import (
-    ALLOCATIONS,
-    Automatic,
-    PerGroup,
-    adapted,
-    by_dimension,
-    decayed,
-    layout,
-    proportional,
-)
+from synthdp.seal.clipping import ALLOCATIONS, Automatic, PerGroup, adapted, by_dimension, decayed, layout, proportional
 from synthdp.seal.gradients import FLAT, MARGIN, sum_and_count
 
 RULES = {

@@ -28,12 +28,6 @@ KEY = b"k" * 32
 ENGINES = ("duckdb", "postgres")
 
 
-@pytest.fixture(scope="module")
-def server():
-    with databases.postgres() as folder:
-        yield folder
-
-
 @pytest.fixture(params=ENGINES)
 def load(request):
     """What puts frames into an engine and gives the linked tables, or the one table, there."""

@@ -34,12 +34,6 @@ CLIQUES = [(0,), (1, 2), (4, 3)]
 
 
 @pytest.fixture(scope="module")
-def server():
-    with databases.postgres() as folder:
-        yield folder
-
-
-@pytest.fixture(scope="module")
 def cluster():
     with databases.spark() as (_, connection):
         yield connection

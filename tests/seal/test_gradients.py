@@ -13,13 +13,7 @@ from torch import nn
 from synthdp.errors import BadInput
 from synthdp.noise.noise import Noise
 from synthdp.seal.clipping import Automatic, Flat, PerGroup
-from synthdp.seal.gradients import (
-    FLAT,
-    MARGIN,
-    add_noise,
-    bookkeeping,
-    explicit,
-)
+from synthdp.seal.gradients import FLAT, MARGIN, add_noise, bookkeeping, explicit
 
 
 @pytest.fixture

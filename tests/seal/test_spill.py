@@ -32,10 +32,7 @@ SCHEMA = Schema.from_dict(
         "declared_by": "the tests",
         "unit": "patient",
         "max_records_per_unit": 3,
-        "columns": {
-            "patient": {"kind": "identifier"},
-            "dose": {"kind": "continuous", "bounds": [0, 1], "bins": 16},
-        },
+        "columns": {"patient": {"kind": "identifier"}, "dose": {"kind": "continuous", "bounds": [0, 1], "bins": 16}},
     }
 )
 SCRIPT = """

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from clinic import said
 from mixed_tables import MIXED, every_code
 
 from synthdp.cli import real_records
@@ -29,13 +30,6 @@ TEXTS = Schema(columns=(Categorical(name="=head", categories=(*DANGEROUS, *HARML
 
 def frame():
     return CODEC.decode(CODES, np.random.default_rng(0))
-
-
-def said(call, *arguments):
-    with pytest.raises(BadInput) as caught:
-        call(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet", "T.CSV"])

@@ -192,9 +192,7 @@ def test_rules_that_tie_columns_are_refused(rule):
 def test_codes_under_a_tree_are_refused():
     """Law 40: memory tells a code by the node above it that a fit kept, and the lookup of a database would make `other` of it."""
     tree = Tree(prefix=(3,), codes=("A01.1", "A01.2", "B02.3"))
-    schema = Schema(
-        columns=(Categorical(name="code", categories=("A01", "B02", "other"), other="other", tree=tree),),
-    )
+    schema = Schema(columns=(Categorical(name="code", categories=("A01", "B02", "other"), other="other", tree=tree),))
     frame = pd.DataFrame({"code": ["A01.1", "B02.3", "C03"]})
     assert Codec(schema).encode(frame)[:, 0].tolist() == [0, 1, 2]
     with pytest.raises(BadInput, match="'code': codes under a tree are read in memory only"):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from clinic import said
 from mixed_tables import MIXED, every_code
 
 import synthdp
@@ -84,13 +85,6 @@ def inside(request, monkeypatch):
 @pytest.fixture
 def apart():
     """The parser in a process of its own."""
-
-
-def said(call, *arguments):
-    with pytest.raises(BadInput) as caught:
-        call(*arguments)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.mark.parametrize("ending", WRITTEN)

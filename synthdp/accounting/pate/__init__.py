@@ -2,8 +2,7 @@
 
     lnmax       Laplace noise on counts, moments accountant            Papernot et al. 2017
     gnmax       Gaussian noise on counts, Renyi                        Papernot et al. 2018
-    confident   the same behind a noisy threshold, also interactive    Papernot et al. 2018, sections 4.1 and 4.2
-    binary      two counts, the moments of PATE-GAN                    Jordon, Yoon & van der Schaar 2019
+    confident   the same behind a noisy threshold                      Papernot et al. 2018, section 4.1
 
 Each analysis has two answers. `independent(...)` uses public numbers only and returns `DataIndependent`. `dependent(votes, ...)`
 reads the votes and returns `DataDependent`: that number is itself private. Ledger, calibration, stopping and statement know
@@ -11,16 +10,7 @@ the data-independent one alone (law 8): they account the event `Vote`, by the ac
 are tighter than the papers' own bounds here.
 """
 
-from synthdp.accounting.pate import binary, confident, gnmax, lnmax
+from synthdp.accounting.pate import confident, gnmax, lnmax
 from synthdp.accounting.pate.vote_counts import DataDependent, DataIndependent, checked, load
 
-__all__ = [
-    "DataDependent",
-    "DataIndependent",
-    "binary",
-    "checked",
-    "confident",
-    "gnmax",
-    "lnmax",
-    "load",
-]
+__all__ = ["DataDependent", "DataIndependent", "checked", "confident", "gnmax", "lnmax", "load"]

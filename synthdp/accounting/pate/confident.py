@@ -1,9 +1,7 @@
 """Confident-GNMax: a query is answered by GNMax(sigma2) only where the largest count plus N(0, sigma1^2) reaches a threshold.
 
 Papernot et al. 2018, sections 4.1 and 4.2 (algorithms 1 and 2). One teacher moves the largest count by one: the threshold is
-the event `Vote(sigma1)`, an answer `Vote(sigma2 / sqrt(2))`. In the interactive form a student with probabilities p
-(queries, classes) is asked first, and what is compared is max over classes of n - teachers p, which moves by one as well: a
-query that the teachers only would confirm is not answered.
+the event `Vote(sigma1)`, an answer `Vote(sigma2 / sqrt(2))`.
 """
 
 import math
@@ -45,34 +43,26 @@ def expected(
     sigma2: float,
     delta: float,
     orders: Sequence[float] = gnmax.ORDERS,
-    *,
-    student: ArrayLike | None = None,
 ) -> DataDependent:
     """Epsilon at the expected divergence: each answer counts with its probability. A forecast, which the papers report before
     a run."""
     grid, counts = checked_orders(orders, 1), checked(votes)
-    lead = largest(counts, student) - _finite(threshold)
-    chance = np.exp(log_answered(counts, threshold, sigma1, student))
-    return _figure(counts, lead, chance, (sigma1, sigma2), delta, grid)
+    chance = np.exp(log_answered(counts, threshold, sigma1))
+    each = gnmax.divergences(gnmax.log_error_bound(counts, sigma2), sigma2, grid)
+    whole = threshold_divergences(counts.max(1) - threshold, sigma1, grid).sum(0) + chance @ each
+    epsilon, order = from_divergences(whole, grid, delta)
+    answered = math.fsum(chance)
+    return DataDependent(epsilon=epsilon if len(counts) else 0.0, delta=delta, order=order, answered=answered)
 
 
-def log_answered(votes: ArrayLike, threshold: float, sigma1: float, student: ArrayLike | None = None) -> Array:
+def log_answered(votes: ArrayLike, threshold: float, sigma1: float) -> Array:
     """log of the probability (queries,) that the noisy largest count reaches the threshold."""
     from scipy.special import log_ndtr
 
-    found: Array = log_ndtr((largest(votes, student) - _finite(threshold)) / positive("sigma1", sigma1))
+    if not math.isfinite(threshold):
+        raise BadInput(f"threshold must be a finite number of votes, got {threshold}")
+    found: Array = log_ndtr((checked(votes).max(1) - threshold) / positive("sigma1", sigma1))
     return found
-
-
-def largest(votes: ArrayLike, student: ArrayLike | None = None) -> Array:
-    """What is compared with the threshold (queries,): the largest count, or its lead over what the student expects."""
-    counts = checked(votes)
-    if student is None:
-        return np.asarray(counts.max(1))
-    expects = np.asarray(student, dtype=float)
-    if expects.shape != counts.shape or not bool(np.all((expects >= 0) & (expects <= 1))):
-        raise BadInput("student must hold a probability for each query and class, in the shape of votes")
-    return np.asarray((counts - counts.sum(1, keepdims=True) * expects).max(1))
 
 
 def threshold_divergences(lead: Array, sigma1: float, orders: Array) -> Array:
@@ -82,19 +72,3 @@ def threshold_divergences(lead: Array, sigma1: float, orders: Array) -> Array:
 
     log_q = log_ndtr(-np.abs(lead) / positive("sigma1", sigma1))
     return gnmax.divergences(log_q, math.sqrt(2) * sigma1, orders)
-
-
-def _figure(
-    counts: Array, lead: Array, weight: Array, sigmas: tuple[float, float], delta: float, orders: Array
-) -> DataDependent:
-    each = gnmax.divergences(gnmax.log_error_bound(counts, sigmas[1]), sigmas[1], orders)
-    whole = threshold_divergences(lead, sigmas[0], orders).sum(0) + weight @ each
-    epsilon, order = from_divergences(whole, orders, delta)
-    total = math.fsum(weight)
-    return DataDependent(epsilon=epsilon if len(counts) else 0.0, delta=delta, order=order, answered=total)
-
-
-def _finite(threshold: float) -> float:
-    if not math.isfinite(threshold):
-        raise BadInput(f"threshold must be a finite number of votes, got {threshold}")
-    return threshold

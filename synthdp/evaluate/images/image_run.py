@@ -238,12 +238,7 @@ def _about(schema: Schema, parts: Parts, chosen: tuple[Classifier, ...], seeds: 
 
 
 def accuracies(
-    synthetic: pd.DataFrame,
-    test: pd.DataFrame,
-    schema: Schema,
-    *,
-    seeds: int = 1,
-    models: Sequence[str] = MODELS,
+    synthetic: pd.DataFrame, test: pd.DataFrame, schema: Schema, *, seeds: int = 1, models: Sequence[str] = MODELS
 ) -> dict[str, float]:
     """Accuracy on the real test records per model (lr, mlp, cnn) trained on the synthetic ones: the mean over seeds
     0, 1, ..., seeds - 1.

@@ -139,12 +139,7 @@ class AnsweredRounds(ABC):
     kept: ClassVar[tuple[str, str, str, str]]
 
     def __init__(
-        self,
-        settings: RoundSettings,
-        data: "Sensitive",
-        noise: float,
-        network: GeneratorNetwork,
-        progress: Progress,
+        self, settings: RoundSettings, data: "Sensitive", noise: float, network: GeneratorNetwork, progress: Progress
     ) -> None:
         self.settings, self.data, self.noise, self.network, self.progress = settings, data, noise, network, progress
         self.learnt_rounds = 0

@@ -391,12 +391,7 @@ def evidence(
 
 
 def _beside(
-    order: Sequence[str],
-    sizes: Sequence[int],
-    seen: Look,
-    labels: int,
-    labelled: Mapping[str, Array],
-    deviation: float,
+    order: Sequence[str], sizes: Sequence[int], seen: Look, labels: int, labelled: Mapping[str, Array], deviation: float
 ) -> tuple[Array, Array]:
     """Shares of single columns with the label, (labels, width), and their precision (width,), 0 where none were asked."""
     ends = np.cumsum([0, *sizes])

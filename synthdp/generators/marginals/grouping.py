@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors, check_tensors, distributions
 from synthdp.generators.marginals.product_mixture import allotted
+from synthdp.options import not_negative, option
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN, Boolean, Categorical, Column, Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.schema import Schema
@@ -38,6 +39,12 @@ BEYOND = 0.5  # they must also reach beyond the bins between them by this share 
 MOST_GROUPS = 64  # of a column that is counted alone
 UNFIT = "the model's groups or network do not fit the columns of its schema"
 FEWER = 1.25  # where there are too many groups, what each holds at least is raised by so much
+
+
+def least_option(default: float) -> Any:
+    """The option `least`."""
+    told = "least noisy count of a group of codes, in standard deviations of that count's noise; 0 turns grouping off"
+    return option(default, told, not_negative())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

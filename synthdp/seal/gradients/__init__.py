@@ -107,14 +107,7 @@ def _double(value: Tensor | None, made: dict[int, Any]) -> Tensor | None:
     return found
 
 
-__all__ = [
-    "FLAT",
-    "MARGIN",
-    "Gradients",
-    "add_noise",
-    "losses",
-    "sum_and_count",
-]
+__all__ = ["FLAT", "MARGIN", "Gradients", "add_noise", "losses", "sum_and_count"]
 
 Loss = Callable[[nn.Module, Tensor], Tensor]
 

@@ -130,10 +130,7 @@ class Bound:
         return self._places is not None and len({self._places[name] for name in names}) > 1
 
     def factors(
-        self,
-        measured: Mapping[int, tuple[Tensor, Tensor | None]],
-        counts: Tensor | None,
-        longest: Tensor | None = None,
+        self, measured: Mapping[int, tuple[Tensor, Tensor | None]], counts: Tensor | None, longest: Tensor | None = None
     ) -> tuple[dict[int, Tensor], Tensor | None]:
         """(weights, bad): by group, what each unit's gradient is multiplied by, and which units are left out (None: none).
 
