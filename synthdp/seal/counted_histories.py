@@ -232,11 +232,12 @@ class CountedHistories:
         below = next(each for each in self.view.below if each.table == rows)
         code, numbers = self.names[below.code], {name: self.names[name.removeprefix(LEVEL)] for name in levels}
         before = [f"lag(b.{each}) OVER w AS {each}" for each in numbers.values()]
+        ordered = f"PARTITION BY r.whose, b.{code} ORDER BY r.place"
         records = "lag(r.place) OVER w AS before, r.place AS here"
         last = (
             f"SELECT {', '.join(['b.rid', f'b.{code}', records, *before])} FROM {self.below[rows]} AS b "
             f"JOIN {self.records} AS r ON r.rid = b.rid "
-            f"WHERE b.nth = 1 WINDOW w AS (PARTITION BY r.whose, b.{code} ORDER BY r.place)"
+            f"WHERE b.nth = 1 WINDOW w AS ({ordered})"
         )
         again = f"CASE WHEN l.before IS NULL THEN {NEW} WHEN l.before = l.here - 1 THEN {AT_LAST} ELSE {LONG_AGO} END"
         made = [f"CAST({again} AS smallint) AS {self.names[rows + AGAIN]}"]

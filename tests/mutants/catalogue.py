@@ -1010,15 +1010,20 @@ HISTORIES = (
         "synthdp.schema.number_levels:level",
         "values[:, None] >= starts[codes]",
         "values[:, None] > starts[codes]",
-        (f"{LINKED}::test_a_level_is_told_by_the_numbers_of_its_code_and_the_last_one_by_the_last_record_with_it",),
+        (f"{LINKED}::test_a_level_is_told_by_the_numbers_of_its_code_and_what_was_before_by_the_last_record_with_it",),
+    ),
+    Mutant(
+        "a code comes again that another unit had",
+        "synthdp.schema.rows_below:_again",
+        "earlier(owner, record, code)",
+        "earlier(np.zeros_like(owner), record, code)",
+        (f"{LINKED}::test_a_person_s_cells_are_told_by_their_own_rows_alone[rows, clip 1.0]",),
     ),
     Mutant(
         "in a database the last level of a code is the next one",
-        f"{COUNTED}:CountedHistories._leveled",
-        "f\"SELECT b.rid, b.{code}, {', '.join(before)} FROM {self.below[rows]} AS b JOIN {self.records} AS r ON r.rid = b.rid "
-        'WHERE b.nth = 1 WINDOW w AS (PARTITION BY r.whose, b.{code} ORDER BY r.place)"',
-        "f\"SELECT b.rid, b.{code}, {', '.join(before)} FROM {self.below[rows]} AS b JOIN {self.records} AS r ON r.rid = b.rid "
-        'WHERE b.nth = 1 WINDOW w AS (PARTITION BY r.whose, b.{code} ORDER BY r.place DESC)"',
+        f"{COUNTED}:CountedHistories._looked_back",
+        'f"PARTITION BY r.whose, b.{code} ORDER BY r.place"',
+        'f"PARTITION BY r.whose, b.{code} ORDER BY r.place DESC"',
         (f"{COUNTED_TESTS}::test_tables_of_nasty_people_are_those_in_memory[duckdb-1.0]",),
     ),
     Mutant(
