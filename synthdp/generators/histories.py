@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Clique = tuple[str, ...]
 NUMBERS, OF_LEVELS = " numbers", " levels"  # of a table below visits
+HIDDEN = 20.0  # a table of codes by codes is left out if its noise is so many times the mean number of units in a cell
 NUMBERS_SHARE, LEVELS_SHARE = 0.2, 0.35  # of what is spent on a table below visits, where it has numbers
 
 
@@ -182,6 +183,10 @@ class HistoriesSettings:
             plain = tuple(clique for clique in told if clique not in {*for_levels, *for_numbers})
             plain += _again(view, below)
             most = min(self.clip, float(schema.max_records_per_unit * below.places))
+            deviation = noises[below.table + ROWS] * most * math.sqrt(len(plain))
+            hidden = _hidden(view, below, plain, deviation, schema.units)
+            plain = tuple(clique for clique in plain if clique not in hidden)
+            cliques[below.code] = [each for each in cliques[below.code] if (*each, below.code) not in hidden]
             asking = functools.partial(HistoryTables, view, clip=most, rows=below.table)
             answers.append(NoisyTables.of(data, asking(plain, noises[below.table + ROWS])))
             if numbers:
@@ -228,6 +233,19 @@ def _again(view: View, below: Below) -> tuple[Clique, ...]:
     """The table of codes by whether a unit had them before; none for a code so small that the mixed model tells it."""
     several = view.numbers[-1] > 2 and view.sizes[below.code] > mixed_model_fit.MOST_CODES
     return ((below.table + AGAIN, below.code),) if several else ()
+
+
+def _hidden(
+    view: View, below: Below, cliques: tuple[Clique, ...], deviation: float, units: int | str | None
+) -> set[Clique]:
+    """Those tables of a row's code by codes of the previous record, or of tables before it, whose cells are so many that noise of this
+    deviation would hide what they hold. Without them all others have less noise. What tells is public: the schema, its units, the noise."""
+    if not isinstance(units, int):
+        return set()
+    codes = {start + each.code for each in view.below for start in ("", PREVIOUS)}
+    by_codes = [clique for clique in cliques if clique[0] in codes and clique[1:] == (below.code,)]
+    most = HIDDEN * units / max(deviation, 1.0)
+    return {clique for clique in by_codes if math.prod(view.sizes[each] for each in clique) > most}
 
 
 def _shares(asked: NoisyTables, below: Below, name: str, edges: Array) -> Array:

@@ -701,6 +701,19 @@ def test_a_plan_shows_the_tables_that_a_fit_asks_for(monkeypatch):
     assert fixed["lab.test", "lab.value"].expected == 60 / fixed["lab.test", "lab.value"].cells
 
 
+@pytest.mark.parametrize("epsilon", [0.05, 50.0])
+def test_a_table_of_codes_by_codes_that_noise_would_hide_is_not_asked_for(epsilon):
+    """All others have less noise then. How often codes come again, and whether a visit has one twice, is asked at any budget."""
+    plan = planned(Synthesizer(SMALL, schema=with_labs(units=60), budget=Budget(epsilon, 1e-5)))
+    found = {table.columns for table in plan.tables}
+    before = ("diagnosis.code", "previous diagnosis.code", "previous lab.test")
+    assert [(name, "lab.test") in found for name in before] == [epsilon > 1] * 3
+    assert {("diagnosis again", "diagnosis.code"), ("lab last", "lab.test")} <= found
+    release = fitted(Budget(epsilon, 1e-5), hospital(60, seed=1), SMALL, with_labs(units=60), seed=1)
+    assert (("previous lab.test",) in release.model.of_record["lab.test"].cliques) == (epsilon > 1)
+    release.schema.validate_tables(release.sample_tables(20, seed=0), "error")
+
+
 @pytest.mark.heavy
 def test_a_stopped_fit_goes_on_and_the_account_knows_the_tables(tmp_path, monkeypatch):
     frames, places = hospital(80, seed=3), {"ledger": tmp_path / "ledger", "checkpoint": tmp_path / "checkpoint"}
