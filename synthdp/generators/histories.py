@@ -42,7 +42,7 @@ from synthdp.schema.columns import LEARN, Categorical, Continuous, Ignored, Inte
 from synthdp.schema.history_view import ALIKE, GAP, MANY, WEEK, WEEKDAY, View
 from synthdp.schema.linked_tables import Table, held
 from synthdp.schema.number_levels import LEVEL, LEVELS, ascend, starts_of
-from synthdp.schema.rows_below import AGAIN, HAD, LAST, PREVIOUS, ROWS, SO_FAR, Below
+from synthdp.schema.rows_below import AGAIN, HAD, HAD_LAST, PREVIOUS, ROWS, SO_FAR, Below
 from synthdp.schema.schema import Schema
 from synthdp.seal import HistoryTables
 
@@ -323,8 +323,11 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
             if kind == "record" and (PREVIOUS + name,) in cliques and name not in view.alike:
                 may["stay"] = (PREVIOUS + name, 1)
             if of is not None and name == of.code:
-                may |= {"stay": (PREVIOUS + name, 0), "again": (of.table + HAD, 0)}
-                may |= {"repeat": (of.table + SO_FAR, -1)} if (of.table + LAST,) in cliques else {}
+                may |= {
+                    "last": (of.table + HAD_LAST, 0),
+                    "again": (of.table + HAD, 0),
+                    "repeat": (of.table + SO_FAR, -1),
+                }
             for what, (column, sign) in may.items():
                 if f"{key}.{what}" in tensors:
                     shapes[f"{key}.{what}"] = (sizes[name],)

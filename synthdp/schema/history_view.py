@@ -18,7 +18,7 @@ from synthdp.errors import BadInput
 from synthdp.schema import linked_tables
 from synthdp.schema.columns import MICROSECONDS, Boolean, Datetime
 from synthdp.schema.number_levels import LEVEL, LEVELS
-from synthdp.schema.rows_below import AGAIN, EXACT_GAPS, LAST, MOST_GAPS, PREVIOUS, ROW, ROWS, Below, Cells, grid
+from synthdp.schema.rows_below import AGAIN, EXACT_GAPS, HERE, LAST, MOST_GAPS, PREVIOUS, ROW, ROWS, Below, Cells, grid
 from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -55,8 +55,9 @@ class View:
     record before (bits, one more where there is none); and `many or few`, the class of the unit's number of records. Of each table in
     `below`, `own` has the number of rows, `t rows`; its columns have as many codes of a record as it has rows, in an array
     (records, places) with -1 beyond them; a record without rows has one code, that of none. A row has its place, `t row`, the code of
-    the row before it, `t last`, and `t again`: whether the unit's last record has the row's code, or only earlier ones. `numbers` and
-    `gaps` are the least values of their codes; numbers begin at 1, and of linked tables, where a unit may have no record, at 0.
+    the row before it, `t last`, and `t again`: whether the unit's last record has the row's code, only earlier ones do, or a row before
+    it in its own record. `numbers` and `gaps` are the least values of their codes; numbers begin at 1, and of linked tables, where a unit
+    may have no record, at 0.
     """
 
     order: str
@@ -137,7 +138,7 @@ class View:
         sizes |= {MANY: len(self.classes)}  # new columns stand last: models know columns by their places
         for name in (name for each in self.below for name in each.levels):
             sizes |= {name: LEVELS + 1, PREVIOUS + name: LEVELS + 2}
-        return sizes | {each.table + AGAIN: 3 for each in self.below}
+        return sizes | {each.table + AGAIN: HERE + 1 for each in self.below}
 
     @property
     def classes(self) -> tuple[int, ...]:

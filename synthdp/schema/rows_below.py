@@ -23,9 +23,12 @@ Whole = NDArray[np.int64]
 PREVIOUS = "previous "  # a column as it was in the record before
 EXACT_GAPS, MOST_GAPS = 8, 20  # gaps of up to so many steps are told apart; about how many codes longer ones have
 ROWS, ROW, LAST, SO_FAR = " rows", " row", " last", " so far"  # of a table below visits
-AGAIN = " again"  # of a row: whether its code is new, or was there in the owner's last record, or only in earlier ones
-NEW, AT_LAST, LONG_AGO = range(3)  # codes of `AGAIN`
-HAD = " had"  # of a row: the codes of the owner's earlier records that are not in its last one, (rows, codes) with -1 beyond them
+AGAIN = " again"  # of a row: whether its code is new, or was there in the owner's last record, only in earlier ones, or in this one
+NEW, AT_LAST, LONG_AGO, HERE = range(4)  # codes of `AGAIN`
+HAD_LAST, HAD = (
+    " had last",
+    " had",
+)  # of a row: codes of the owner's last record, and of earlier ones alone, that its own lacks so far
 MOST_RELATED = 256  # codes of a table below visits: of more, relations to one another are not counted
 
 
@@ -223,10 +226,13 @@ def _known(owner: Whole | None) -> Whole:
 
 
 def _again(owner: Whole, record: Whole, code: Whole) -> Whole:
-    """(rows,): see `AGAIN`. The records of an owner follow one another."""
+    """(rows,): see `AGAIN`. The records of an owner follow one another, and the rows of a record."""
     before = earlier(owner, record, code)
     found: Whole = np.where(before < 0, NEW, np.where(record[before] == record - 1, AT_LAST, LONG_AGO))
-    return found
+    first = np.unique(record.astype(np.int64) * (int(code.max(initial=0)) + 1) + code, return_index=True)[1]
+    here = np.ones(len(code), np.bool_)
+    here[first] = False
+    return np.where(here, HERE, found)
 
 
 @dataclass
@@ -249,12 +255,13 @@ class Had:
                 self.held = np.pad(self.held, ((0, 0), (0, self.held.shape[1])), constant_values=-1)
             self.held[units[new], place] = each[new]
 
-    def besides(self, units: Whole, last: Whole) -> Whole:
-        """The codes of these units that are not in `last` (units, places), with -1 in place of all others."""
-        found = self.held[units]
-        for each in last.T:
-            found[found == each[:, None]] = -1
-        return found
+
+def besides(codes: Whole, others: Whole) -> Whole:
+    """`codes` (rows, places) that are not among a row's `others`, with -1 in place of those that are."""
+    found = codes.copy()
+    for each in others.T:
+        found[found == each[:, None]] = -1
+    return found
 
 
 def _is_number(schema: "Schema", name: str) -> bool:

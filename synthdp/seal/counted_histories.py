@@ -19,7 +19,7 @@ from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import MOST_PAIRED, UNIT_WEIGHT, View, hindrance
 from synthdp.schema.number_levels import LEVEL
-from synthdp.schema.rows_below import AGAIN, AT_LAST, LAST, LONG_AGO, NEW, PREVIOUS, ROW
+from synthdp.schema.rows_below import AGAIN, AT_LAST, HERE, LAST, LONG_AGO, NEW, PREVIOUS, ROW
 from synthdp.schema.schema import Schema
 from synthdp.seal.database import ALONE, MOST_CELLS, TOGETHER, CountedTable
 from synthdp.seal.history_statements import Making, keyed, label
@@ -239,7 +239,8 @@ class CountedHistories:
             f"JOIN {self.records} AS r ON r.rid = b.rid "
             f"WHERE b.nth = 1 WINDOW w AS ({ordered})"
         )
-        again = f"CASE WHEN l.before IS NULL THEN {NEW} WHEN l.before = l.here - 1 THEN {AT_LAST} ELSE {LONG_AGO} END"
+        before_it = f"WHEN l.before IS NULL THEN {NEW} WHEN l.before = l.here - 1 THEN {AT_LAST} ELSE {LONG_AGO}"
+        again = f"CASE WHEN k.nth > 1 THEN {HERE} {before_it} END"
         made = [f"CAST({again} AS smallint) AS {self.names[rows + AGAIN]}"]
         for name, each in numbers.items():
             own, earlier = (_level(levels[name], f"k.{code}", f"{place}.{each}") for place in "kl")

@@ -17,7 +17,7 @@ from synthdp.generators.marginals import mixed_model_fit, number_shapes
 from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, draw, fit, halfway, softmax
 from synthdp.generators.marginals.history_model import MOST_UNITS, HistoryModel
 from synthdp.generators.marginals.history_times import LEAST_SHARE, Spans, adjust_shares, first_offsets, gap_offsets
-from synthdp.generators.marginals.staying import LEAST_CHANCE, repeats
+from synthdp.generators.marginals.staying import LEAST_CHANCE, as_before, repeats
 from synthdp.generators.marginals.trends import Along
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
@@ -40,7 +40,7 @@ from synthdp.schema.history_view import (
 )
 from synthdp.schema.learned import nearest_counts
 from synthdp.schema.number_levels import LEVEL, LEVELS
-from synthdp.schema.rows_below import AGAIN, HAD, LAST, PREVIOUS, ROWS, SO_FAR, Below, Had
+from synthdp.schema.rows_below import AGAIN, HAD, HAD_LAST, HERE, LAST, PREVIOUS, ROWS, SO_FAR, Below, Had, besides
 from synthdp.seal import HistoryTables
 
 if TYPE_CHECKING:
@@ -345,12 +345,13 @@ class HistoryFit:
             offset = None if excluded is None else np.where(excluded, CLOSED, 0.0)
             gains, alone = None, self.alone[name]
             few = mixed_model_fit.suits(cliques, self.view.sizes, size)
-            if below is not None and not few and (below.table + LAST,) in cliques:
-                place = cliques.index((below.table + LAST,))
-                rarer = self._rarer(below, cells, weights, tables[place], deviations[place], start)
-                gains = {below.table + SO_FAR: rarer}
             of_row = below is not None
             again = None if below is None or few else self._again(first, below, name)
+            repeated = None if again is None else again[1][HERE]
+            if again is None and below is not None and not few and (below.table + LAST,) in cliques:
+                repeated = tables[cliques.index((below.table + LAST,))].diagonal()
+            if below is not None and repeated is not None:
+                gains = {below.table + SO_FAR: self._rarer(below, cells, weights, repeated, first.deviation, start)}
             return self._fitted(
                 name,
                 cells,
@@ -389,7 +390,7 @@ class HistoryFit:
     def _again(asked: NoisyTables, below: Below, name: str) -> tuple[tuple[str, ...], Array, float] | None:
         """What tells how often codes of rows come again: the columns that say what a unit had, their table and its deviation."""
         table = asked.tables.get((below.table + AGAIN, name))
-        return None if table is None else ((PREVIOUS + name, below.table + HAD), table, asked.deviation)
+        return None if table is None else ((below.table + HAD_LAST, below.table + HAD), table, asked.deviation)
 
     def _had(self, cells: Mapping[str, Whole], below: Below) -> Whole:
         """(records, codes): the codes that the owner of each record had before, but for those of its last record."""
@@ -399,7 +400,7 @@ class HistoryFit:
         found = np.full((len(self.owner), 1), -1)
         for each in range(int(place.max(initial=0)) + 1):
             here = np.flatnonzero(place == each)
-            known = had.besides(self.owner[here], last[here])
+            known = besides(had.held[self.owner[here]], last[here])
             found = np.pad(found, ((0, 0), (0, known.shape[1] - found.shape[1])), constant_values=-1)
             found[here] = known
             had.keep(self.owner[here], np.where(codes[here] < below.none, codes[here], -1))
@@ -410,17 +411,18 @@ class HistoryFit:
         below: Below,
         cells: Mapping[str, Whole],
         weights: Array,
-        table: Array,
+        repeated: Array,
         deviation: float,
         start: Conditional,
     ) -> Array:
-        """(codes,): logarithms of how much rarer a code is if the visit already has it; `table` counts codes by that of the row before."""
-        last, so_far, codes = cells[below.table + LAST], below.table + SO_FAR, len(start.margin)
+        """(codes,): logarithms of how much rarer a code is if the visit already has it; `repeated` (codes,) are rows of such codes."""
+        so_far, codes = below.table + SO_FAR, len(start.margin)
         plain = replace(start, gains={column: gains for column, gains in start.gains.items() if column != so_far})
-        rows = np.flatnonzero(last < below.none)
-        chances = plain.probabilities({each: values[rows] for each, values in cells.items()}, self.view.sizes)
-        often = np.bincount(last[rows], weights[rows] * chances[np.arange(len(rows)), last[rows]], codes)
-        factor = repeats(often.astype(np.float64), table.diagonal(), deviation)
+        rows, had = as_before(cells[so_far], codes)
+        some, place = np.unique(rows, return_inverse=True)
+        chances = plain.probabilities({each: values[some] for each, values in cells.items()}, self.view.sizes)
+        often = np.bincount(had, weights[rows] * chances[place, had], codes)
+        factor = repeats(often.astype(np.float64), repeated, deviation)
         return np.full(codes, math.log(factor))
 
     def _by_code(self, below: Below, name: str) -> Conditional:
@@ -480,9 +482,13 @@ class HistoryFit:
         names = dict.fromkeys((name, *(each for clique in cliques for each in clique)))
         names |= dict.fromkeys([below.table + SO_FAR] if below.table + LAST in names else [])
         if self._again(asked, below, name) is not None:
-            names |= dict.fromkeys([PREVIOUS + name, below.table + HAD])
-            cells = {**cells, below.table + HAD: self._had(cells, below)}
+            names |= dict.fromkeys([below.table + HAD_LAST, below.table + HAD, below.table + SO_FAR])
+            at_last = {below.table + HAD_LAST: cells[PREVIOUS + name], below.table + HAD: self._had(cells, below)}
+            cells = {**cells, **at_last}
         found, record = below.rows(cells, self.view.sizes, [below.code, *below.levels, *names], self.levels, self.owner)
+        for each in (below.table + HAD_LAST, below.table + HAD):
+            if each in found:
+                found[each] = besides(found[each], found[below.table + SO_FAR])
         step = max(1, -(-len(record) * self.view.sizes[name] // CHANCES))
         scale = step * self.total / self.number
         by_code, others = asked.row_weights(found[below.code], self.owner[record], self.number)

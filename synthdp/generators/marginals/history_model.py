@@ -31,7 +31,7 @@ from synthdp.schema.history_view import (
 )
 from synthdp.schema.linked_tables import Table
 from synthdp.schema.number_levels import LEVEL, LEVELS, Last, held_levels, levels_of
-from synthdp.schema.rows_below import HAD, LAST, PREVIOUS, ROW, ROWS, SO_FAR, Below, Had
+from synthdp.schema.rows_below import HAD, HAD_LAST, LAST, PREVIOUS, ROW, ROWS, SO_FAR, Below, Had, besides
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import People
 from synthdp.schema.where import people as condition
@@ -195,16 +195,19 @@ class HistoryModel:
                 cells[name] = np.full(shape, -1, np.int32)
             for name, _ in below.starts:
                 cells[POINTS + name] = np.zeros(shape, np.int64)
-            known = had[below.table].besides(units, cells[PREVIOUS + below.code])
+            at_last = cells[PREVIOUS + below.code].copy()
+            long_ago = besides(had[below.table].held[units], at_last)
             for place in range(below.places):
                 chosen = np.flatnonzero(cells[below.table + ROWS] > place)
                 row = {name: values[chosen] for name, values in cells.items()}
                 row[below.table + ROW] = np.full(len(chosen), place)
                 row[below.table + LAST] = row[below.code][:, place - 1] if place else np.full(len(chosen), below.none)
                 row[below.table + SO_FAR] = row[below.code][:, :place]
-                row[below.table + HAD] = known[chosen]
+                row[below.table + HAD_LAST], row[below.table + HAD] = at_last[chosen], long_ago[chosen]
                 row[below.code] = draw(self.of_record[below.code], row, sizes, len(chosen), rng)
                 cells[below.code][chosen, place] = row[below.code]
+                for known in (at_last, long_ago):
+                    known[chosen] = besides(known[chosen], row[below.code][:, None])
                 for name in below.further:
                     before = below.before_at(row, sizes, PREVIOUS + name, np.arange(len(chosen)), row[below.code])
                     given = row | {PREVIOUS + name: before}
@@ -398,7 +401,8 @@ class HistoryModel:
             for place, conditional in enumerate(conditionals.values()):
                 arrays |= {f"{kind}.{place}": conditional.theta, f"{kind}.{place}.alone": conditional.margin}
                 for column, gains in conditional.gains.items():
-                    what = "stay" if column.startswith(PREVIOUS) else "again" if column.endswith(HAD) else "repeat"
+                    ends = {HAD_LAST: "last", HAD: "again", SO_FAR: "repeat"}
+                    what = next((kind for end, kind in ends.items() if column.endswith(end)), "stay")
                     arrays[f"{kind}.{place}.{what}"] = gains
                 told = [[names.index(name) for name in clique] for clique in conditional.cliques]
                 arrays[f"{kind}.{place}.by"] = np.array(
