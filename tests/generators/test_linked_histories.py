@@ -859,6 +859,42 @@ def test_a_diagnosis_comes_again_at_the_next_visit():
 
 
 @pytest.mark.heavy
+def test_a_diagnosis_comes_again_although_most_visits_before_it_do_not_count():
+    """Of eight visits three count, and the table takes the codes of the first of these for new: two in five came again, of two in three."""
+    rng, people, visits = np.random.default_rng(0), 500, 8
+    person, codes = np.repeat(np.arange(people), visits), [f"c{each}" for each in range(12)]
+    days = np.tile(np.arange(visits) * 30, people) + rng.integers(0, 20, people)[person]
+    there, own = rng.random(len(person)) < 0.7, rng.integers(0, 12, people)[person]
+    code = np.where(rng.random(len(person)) < 0.8, own, rng.integers(0, 12, len(person)))
+    tables = {
+        "person": pd.DataFrame({"pid": range(people), "sex": rng.choice(["f", "m"], people)}),
+        "visit": pd.DataFrame({"pid": person, "vid": np.arange(len(person)), "day": days}),
+        "diagnosis": pd.DataFrame({"vid": np.flatnonzero(there), "code": [codes[each] for each in code[there]]}),
+    }
+    day = {"day": {"kind": "integer", "bounds": [0, 400], "bins": 8}}
+    declared = {
+        "person": {"key": "pid", "columns": {"sex": {"kind": "categorical", "categories": ["f", "m"]}}},
+        "visit": {"parent": "person", "key": "vid", "order": "day", "max_rows": 3, "columns": day},
+        "diagnosis": {
+            "parent": "visit",
+            "max_rows": 1,
+            "columns": {"code": {"kind": "categorical", "categories": codes}},
+        },
+    }
+    schema = Schema.from_dict({"declared_by": "tests", "unit": "pid", "units": people, "tables": declared})
+    made = Synthesizer("histories", schema=schema, budget=Budget(100.0, 1e-6)).fit(tables, seed=0)
+
+    def again(frames):
+        visits = frames["visit"].merge(frames["diagnosis"].astype({"code": str}), on="vid", how="left")
+        visits = visits.sort_values(["pid", "day"], kind="stable")
+        before = visits.groupby("pid")["code"].shift()
+        return (visits["code"] == before)[before.notna() & visits["code"].notna()].mean()
+
+    assert again(tables) > 0.65, "there is something to keep"
+    assert again(made.sample_tables(people, seed=0)) > 0.46
+
+
+@pytest.mark.heavy
 def test_a_chronic_diagnosis_stays_and_who_has_many_is_told_by_sex_and_age_together():
     """Visits without any diagnosis did not know of it, so one in four lost it; and young women, of whom some are pregnant, had as many
     diagnoses as men and old people allow."""

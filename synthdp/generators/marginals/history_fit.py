@@ -483,8 +483,9 @@ class HistoryFit:
         names |= dict.fromkeys([below.table + SO_FAR] if below.table + LAST in names else [])
         if self._again(asked, below, name) is not None:
             names |= dict.fromkeys([below.table + HAD_LAST, below.table + HAD, below.table + SO_FAR])
-            at_last = {below.table + HAD_LAST: cells[PREVIOUS + name], below.table + HAD: self._had(cells, below)}
-            cells = {**cells, **at_last}
+            counts = np.diff(self.owner, prepend=-1) == 0  # the record before; else a code of it is new in the table
+            at_last = np.where(counts[:, None], cells[PREVIOUS + name], -1)
+            cells = {**cells, below.table + HAD_LAST: at_last, below.table + HAD: self._had(cells, below)}
         found, record = below.rows(cells, self.view.sizes, [below.code, *below.levels, *names], self.levels, self.owner)
         for each in (below.table + HAD_LAST, below.table + HAD):
             if each in found:
