@@ -249,9 +249,7 @@ def plan(config: Config) -> None:
     print(f"account    {spent_of(account)}")
     data = config["data"]
     whole = data.path is not None and data.test is None and not (Path(data.path).parent / KEY).exists()
-    # Split does not read linked tables of a database.
-    linked = bool(schema.tables) and data.path is not None and database_url.is_url(data.path)
-    if whole and data.query_file is None and not linked:
+    if whole and data.query_file is None:
         path = data.path if data.table is None else f"{data.path}#{data.table}"
         form = None if data.format == "files" else data.format
         print(output_paths.then("split", format=form, path=path, schema=data.schema, out="parts"))

@@ -37,6 +37,10 @@ LABELS = ("categorical", "ordinal", "boolean")
 MOST_NUMBERED = 4_999  # rows of a person whose keys may follow a pattern: twice as many may be drawn, and their numbers have four digits
 MOST_PLACES = 12  # rows below one visit
 SHAPE = "a table of people, one of their visits below it, and tables below the visits"
+REMEDY = (
+    "Join other tables to one of these, or leave them out; a draft takes all tables of a folder, or of a database's schema: move those "
+    "that it is to take, or create views of them, to one of their own"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +184,7 @@ def _in_order(tables: Mapping[str, Table], unit: str) -> list[Table]:
         found = ", ".join(table.name for table in visits) or "none"
         raise BadInput(
             f"schema: tables: exactly one table, that of the visits, must have the parent {root.name!r}, found {found}: "
-            f"histories takes {SHAPE}"
+            f"histories takes {SHAPE}{f'. {REMEDY}' if visits else ''}"
         )
     (visit,) = visits
     items = [table for table in tables.values() if table not in (root, visit)]
@@ -188,7 +192,7 @@ def _in_order(tables: Mapping[str, Table], unit: str) -> list[Table]:
     if deeper is not None:
         raise BadInput(
             f"table {deeper.name!r}: its parent {deeper.parent!r} is neither the table of people nor that of visits: histories takes "
-            f"{SHAPE}. Join it to its parent, or leave it out"
+            f"{SHAPE}. {REMEDY}"
         )
     if root.max_rows is not None or root.order is not None:
         raise BadInput(f"table {root.name!r}: a person has one row there: max_rows and order belong to {visit.name!r}")

@@ -207,14 +207,17 @@ def _of_database(table: pa.Table, where: str, schema: Schema) -> pd.DataFrame:
 
 def look_into(address: Address) -> Found:
     """The same as `look`, of a database's table."""
-    table = database_url.read(address)
-    return dialect.typed(Path(address.name), _of_arrow(table, str(address)), stored_types.facts(table.schema))
+    return _looked(database_url.read(address), Path(address.name), str(address))
 
 
 def look_into_tables(address: Address) -> dict[str, Found]:
     """The same of all tables of a database's schema, by name; empty where the address names a table or a query."""
     found = {} if address.query is not None else database_url.tables_in(address)
-    return {name: dialect.typed(Path(name), _of_arrow(table, f"{address}.{name}")) for name, table in found.items()}
+    return {name: _looked(table, Path(name), f"{address}.{name}") for name, table in found.items()}
+
+
+def _looked(table: pa.Table, path: Path, where: str) -> Found:
+    return dialect.typed(path, _of_arrow(table, where), stored_types.facts(table.schema))
 
 
 def _of_arrow(table: pa.Table, where: str) -> pd.DataFrame:
