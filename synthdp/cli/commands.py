@@ -105,8 +105,7 @@ def _tables(release: "Release", options: settings.Sample) -> None:
         record_files.write_tables(frames, folder, release.schema, ending, force=options.force)
     counts = ", ".join(f"{len(frame)} rows in {name}{'' if address else ending}" for name, frame in frames.items())
     _say(release, f"{options.rows} synthetic people in {address or folder}: {counts}")
-    if address is None:
-        _lead_to_evaluation(options, folder)
+    _lead_to_evaluation(options, folder if address is None else options.out)
 
 
 def _say(release: "Release", text: str) -> None:
@@ -167,6 +166,7 @@ def _into_database(release: "Release", options: settings.Sample) -> None:
         chunks = _counted(release, options, step)
         record_files.write_to_database(chunks, address, release.schema, replace=options.force)
     _say(release, f"{options.rows} synthetic records in {address}")
+    _lead_to_evaluation(options, options.out)
 
 
 def _stream(release: "Release", options: settings.Sample) -> None:

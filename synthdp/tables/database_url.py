@@ -285,7 +285,9 @@ def write_tables(
         with _at_once(connection.con):
             return {name: _made(connection, given, name, *each, replace=replace) for name, each in tables.items()}
     except _faults() as error:
-        raise BadInput(f"{given}: cannot be written ({type(error).__name__}); check that you may write there") from None
+        raise BadInput(
+            f"{given}: cannot be written ({type(error).__name__}); check that you may write there, and that no view has the name of a table"
+        ) from None
     finally:
         connection.disconnect()
 

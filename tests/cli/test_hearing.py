@@ -61,6 +61,8 @@ def test_sample_leads_to_the_evaluation_where_it_knows_what_was_held_out(table, 
         "next       synthdp evaluate synthetic=x.csv release=run/release data.train=train.csv data.test=held_out.csv "
         "data.schema=s.yaml out=run/evaluation"
     )
+    assert run([*sample[:4], "out=duckdb:///made.db#x"]) == 0
+    assert "evaluate 'synthetic=duckdb:///made.db#x' release=run/release" in capsys.readouterr().out.splitlines()[-1]
     assert run([*sample, "where={ill: true}"]) == 0
     assert "next " not in capsys.readouterr().out
 

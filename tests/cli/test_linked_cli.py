@@ -494,6 +494,12 @@ def test_a_release_of_linked_tables_is_written_into_a_database(place, capsys):
         assert ("notes",) in database.sql("SHOW TABLES").fetchall()
     assert run([*words[:4], "out=duckdb:///made.db"]) == 2
     assert "#" in capsys.readouterr().err
+    with duckdb.connect("viewed.db") as database:
+        database.execute("CREATE VIEW visit AS SELECT 1 AS x")
+    assert run([*words[:4], "out=duckdb:///viewed.db#main", "force=true"]) == 2
+    assert "no view has the name of a table" in capsys.readouterr().err
+    with duckdb.connect("viewed.db") as database:
+        assert database.sql("SHOW TABLES").fetchall() == [("visit",)], "none of them was left"
     assert run(["split", "path=tables", "schema=clinic.yaml", "out=parts"]) == 0
     test = ["data.train=parts/train", "data.test=parts/held_out", "data.schema=clinic.yaml", "evaluate.attacks=false"]
     assert run(["evaluate", "synthetic=duckdb:///made.db#main", *test, "out=judged"]) == 0, capsys.readouterr().err
