@@ -358,7 +358,8 @@ def main() -> None:
         "made up from another seed. Synthetic answers: mean and standard deviation over the seeds. The last three queries are rates. "
         "Used in choosing: how strong relations within a visit may be was tried on another draw of this hospital; trends along age were "
         "added because these figures showed a loss, developed on random hospitals, and checked on another draw. That the draft's bins "
-        "of days were too wide was seen here."
+        "of days were too wide was seen here. Tables of what comes again, and of numbers of rows by sex and age, were added because of "
+        "what another draw lost."
     )
     write("omop_queries", result, text(result, "Queries of a cohort study on a CDM and on synthetic ones", about))
 

@@ -92,8 +92,8 @@ def _tables(release: "Release", options: settings.Sample) -> None:
     if address is None:
         if options.out == STANDARD_OUTPUT or (folder is out and out.suffix):
             raise BadInput(
-                f"out={options.out}: linked tables are written to a folder, a file for each, or to a database: give out=FOLDER for CSV, a "
-                "format as in out='FOLDER/*.parquet', or duckdb:///file.db#main, with the schema of the database behind #"
+                f"out={options.out}: linked tables need a folder, with one file for each table, or a database: give out=FOLDER for CSV, "
+                "out='FOLDER/*.parquet' for another format, or out=duckdb:///file.db#SCHEMA"
             )
         if ending not in record_files.ENDINGS:
             raise BadInput(f"out={options.out}: tables are written as {', '.join(record_files.ENDINGS)}")

@@ -301,8 +301,8 @@ def constant(schema: "Schema") -> list[str]:
     """A line that names the columns for which only one value is declared."""
     names = [column.name for column, below in once(schema) if not below and len(set(_values(column))) == 1]
     return [
-        f"constant   {listed(names)}: only one value is declared, so all synthetic records have it. With kind: ignore it takes no "
-        "share of the budget; add it to the synthetic records afterwards"
+        f"constant   {listed(names)}: with only one declared value, a column is the same in all synthetic records. Declare it as "
+        "kind: ignore, so that it takes no share of the budget, and add it to the synthetic records afterwards"
     ] * bool(names)
 
 

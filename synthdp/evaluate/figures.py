@@ -10,7 +10,7 @@ ABSENT = "not computed"
 DECIMALS = 3
 LEAST_LOST = 0.1  # of an association that is called lost
 MEAN = "Mean of these"
-LACKED = {  # what the metrics in `not_computed` begin with
+LACKED = {  # by how a metric in `not_computed` begins, its name in words
     "alpha_precision": "alpha-precision",
     "attacks": "attack",
     "beta_recall": "beta-recall",
@@ -18,15 +18,15 @@ LACKED = {  # what the metrics in `not_computed` begin with
     "correlation_difference": "associations of pairs",
     "detection_auc": "detection of synthetic rows",
     "fid": "Fréchet distance (FID)",
-    "histories": "courses of people",
-    "histories.onward": "from one record to the next",
-    "histories.told": "told from the past",
+    "histories": "histories",
+    "histories.onward": "associations from one record to the next",
+    "histories.told": "prediction from the past",
     "histories.types": "types of visits",
-    "independent": "floor of unrelated columns",
+    "independent": "baseline of unrelated columns",
     "kid": "kernel distance (KID)",
     "linked.numbers": "numbers by code",
     "mean_pictures": "mean pictures",
-    "means": "means of numbers",
+    "means": "means of numeric columns",
     "missingness": "patterns of missing values",
     "pearson": "Pearson correlations",
     "pmse": "propensity score (pMSE)",
@@ -41,7 +41,7 @@ LACKED = {  # what the metrics in `not_computed` begin with
     "tvd_2way": "pairs of columns",
     "tvd_3way": "triples of columns",
     "utility": "utility",
-    "wasserstein": "distances of numbers",
+    "wasserstein": "distances of numeric columns",
 }
 CONSTANT = {"majority": "Floor: always predicting the majority class", "mean": "Floor: always predicting the mean"}
 

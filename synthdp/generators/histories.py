@@ -230,7 +230,7 @@ def _has_target(schema: Schema) -> bool:
 
 
 def _again(view: View, below: Below) -> tuple[Clique, ...]:
-    """The table of codes by whether a unit had them before; none for a code so small that the mixed model tells it."""
+    """The table of codes by whether a unit had them before; none for a column with so few codes that the mixed model predicts it."""
     several = view.numbers[-1] > 2 and view.sizes[below.code] > mixed_model_fit.MOST_CODES
     return ((below.table + AGAIN, below.code),) if several else ()
 
@@ -238,8 +238,9 @@ def _again(view: View, below: Below) -> tuple[Clique, ...]:
 def _hidden(
     view: View, below: Below, cliques: tuple[Clique, ...], deviation: float, units: int | str | None
 ) -> set[Clique]:
-    """Those tables of a row's code by codes of the previous record, or of tables before it, whose cells are so many that noise of this
-    deviation would hide what they hold. Without them all others have less noise. What tells is public: the schema, its units, the noise."""
+    """The tables of a row's code by codes of the previous record, or of other tables, with so many cells that noise of this deviation would
+    hide their counts. Leaving them out lowers the noise of the rest. The choice depends on public facts alone: the schema, its units and
+    the noise."""
     if not isinstance(units, int):
         return set()
     codes = {start + each.code for each in view.below for start in ("", PREVIOUS)}

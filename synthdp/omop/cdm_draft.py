@@ -150,7 +150,7 @@ def _below(name: str, listed: Listed | None) -> Iterator[str]:
     yield f"    parent: {cdm.VISIT}"
     yield f"    max_rows: 3  # question: how many {NAMES[name]} of a visit count? At most 12"
     yield "    columns:"
-    yield "      person_id: {kind: identifier}  # whose a row is, too"
+    yield "      person_id: {kind: identifier}  # the person's key"
     yield f"      {field}:"
     yield "        kind: categorical"
     if listed is None:

@@ -158,7 +158,7 @@ def _lines(kind: str, files: Mapping[str, File]) -> Iterator[str]:
             yield "    max_rows: 3  # question: how many rows of a visit count? At most 12"
         yield "    columns:"
         if table not in (PERSON, VISIT):
-            yield "      person_id: {kind: identifier}  # whose a row is, too"
+            yield "      person_id: {kind: identifier}  # the person's key"
         for name, said in file.draft.items():
             yield f"      {name}: {said}"
     yield "rules: [visit.start >= person.birth, visit.start <= person.death]  # and, of a date below visits: drug.began >= visit.start"

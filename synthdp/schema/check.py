@@ -92,16 +92,16 @@ def warn_of_zone(column: Column, zone: str | None, remedy: str = "pandas: .dt.tz
     """Warn where instants with a time zone are read as days: in UTC, midnight there may fall on the day before."""
     if isinstance(column, Datetime) and column.resolution == "day" and zone not in (None, "UTC"):
         warnings.warn(
-            f"column {column.name!r}: days are taken in UTC, so midnight in {zone} may fall on another day. To keep the local days, "
-            f"store them without a time zone ({remedy})",
+            f"column {column.name!r}: days are counted in UTC, so midnight in {zone} may fall on another day. To keep local dates, "
+            f"store the column without a time zone ({remedy})",
             UserWarning,
             stacklevel=errors.outside(),
         )
 
 
 def warn_of_database_zone(column: Column) -> None:
-    """The same of a type that keeps instants in UTC, and not the zone in which they were written."""
-    warn_of_zone(column, "another time zone", f"SQL: {column.name} AT TIME ZONE 'Europe/Berlin'")
+    """Warn in the same way about a database type that keeps instants in UTC, but not the zone in which they were written."""
+    warn_of_zone(column, "another time zone", f"SQL, for example: {column.name} AT TIME ZONE 'Europe/Berlin'")
 
 
 def check_tables(schema: Schema, frames: Mapping[str, pd.DataFrame], invalid: str) -> dict[str, pd.DataFrame]:
@@ -169,11 +169,11 @@ def refuse(broken: Iterable[tuple[str, str]]) -> None:
     rules = {rule for _, rule in found}
     said = [
         f"{UNFIT}: {problems}",
-        "Correct the cells or the schema; the command synthdp check tells which records they are",
+        "Correct the cells or the schema; the command synthdp check lists the records",
     ]
     said += [form for rule, form in READ_AS.items() if rule in rules]
     if all(rule == UNKNOWN or rule.startswith((OUTSIDE, OFF_STEP)) for rule in rules):
-        said.append(f"invalid=clamp (in Python invalid='clamp') fits such cells all the same: {CLAMPED}")
+        said.append(f"To fit anyway, give invalid=clamp (in Python invalid='clamp'): {CLAMPED}")
     raise BadInput(". ".join(said))
 
 

@@ -254,7 +254,7 @@ class View:
         return [*((each,) for each in before if each not in few or each == own), *((code, each) for each in few)]
 
     def _pairs_of_unit(self) -> list[tuple[str, ...]]:
-        """Those with the most cells, if these are not too many."""
+        """The pairs of the unit's columns with the most cells, if these are not too many."""
         sizes = dict(self.codes)
         found: list[tuple[str, ...]] = [*combinations(self.unit, 2)]
         few = [pair for pair in found if math.prod(sizes[each] for each in pair) <= MOST_OF_UNIT]

@@ -38,8 +38,8 @@ MOST_NUMBERED = 4_999  # rows of a person whose keys may follow a pattern: twice
 MOST_PLACES = 12  # rows below one visit
 SHAPE = "a table of people, one of their visits below it, and tables below the visits"
 REMEDY = (
-    "Join other tables to one of these, or leave them out; a draft takes all tables of a folder, or of a database's schema: move those "
-    "that it is to take, or create views of them, to one of their own"
+    "Join other tables to one of these, or leave them out. A draft takes every table in the folder, or in the database's schema: put the "
+    "ones you want into a separate folder, or create views of them in a separate schema"
 )
 
 
@@ -141,8 +141,8 @@ def _read(name: Any, entry: Any, given: Mapping[Any, Any], unit: str) -> Table:
             )
         for which in (which for which, key in keys.items() if key == column and kind != "identifier"):
             raise BadInput(
-                f"table {name!r}: {column!r} is {which}, of which nothing is learned: leave it out of columns, or declare it as "
-                "kind: identifier, which says where it stands in the file"
+                f"table {name!r}: {column!r} is {which}, and a fit learns nothing from keys: leave it out of columns, or declare it "
+                "as kind: identifier to keep its place in synthetic files"
             )
     from synthdp.schema.file_coding import Reading
 

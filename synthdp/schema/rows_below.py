@@ -23,7 +23,7 @@ Whole = NDArray[np.int64]
 PREVIOUS = "previous "  # a column as it was in the record before
 EXACT_GAPS, MOST_GAPS = 8, 20  # gaps of up to so many steps are told apart; about how many codes longer ones have
 ROWS, ROW, LAST, SO_FAR = " rows", " row", " last", " so far"  # of a table below visits
-AGAIN = " again"  # of a row: whether its code is new, or was there in the owner's last record, only in earlier ones, or in this one
+AGAIN = " again"  # of a row: whether its code is new, was in the owner's last record, was only in earlier ones, or is already in this one
 NEW, AT_LAST, LONG_AGO, HERE = range(4)  # codes of `AGAIN`
 HAD_LAST, HAD = (
     " had last",
@@ -185,7 +185,7 @@ class Below:
         """The columns `names` of every row, (rows,) each, from the columns of its record, and which record that is; `sizes` are
         `View.sizes`. `t so far` are the codes of the rows before it in its record, (rows, places). Levels need `levels`, where they
         start (see `number_levels.level`). A previous level is that of the first row with the same code in the owner's last earlier
-        record that has one, so it also needs `owner`, whose each record is, as `t again` does."""
+        record that has one, so it also needs `owner`, the owner of each record, as does `t again`."""
         codes = cells[self.code]
         record, place = np.nonzero((codes >= 0) & (codes < self.none))
         found: dict[str, Whole] = {}
@@ -221,7 +221,7 @@ class Below:
 
 def _known(owner: Whole | None) -> Whole:
     if owner is None:
-        raise ValueError("what looks back needs `owner`: whose each record is")
+        raise ValueError("columns that look back need `owner`, the owner of each record")
     return owner
 
 

@@ -227,8 +227,8 @@ class CountedHistories:
         return where, cell, weight, cells
 
     def _looked_back(self, rows: str, levels: Mapping[str, Whole]) -> str:
-        """The rows of records with `rows again`, with their levels, and with those in the first row of the same code in the last record
-        that has one, as `number_levels.earlier`."""
+        """The rows with `rows again`, their levels, and the levels in the first row of the same code in the last record that has one: see
+        `number_levels.earlier`."""
         below = next(each for each in self.view.below if each.table == rows)
         code, numbers = self.names[below.code], {name: self.names[name.removeprefix(LEVEL)] for name in levels}
         before = [f"lag(b.{each}) OVER w AS {each}" for each in numbers.values()]

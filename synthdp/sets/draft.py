@@ -405,7 +405,11 @@ def _table(
     kinds, columns = dict.fromkeys(linking & set(guesses), "identifier"), list[str]()
     for column, guess in ((column, guesses[column]) for column in names):
         if column in linking:
-            said = "whose a row is, too" if below and column == keys[root] else "a key, where the file has it"
+            said = (
+                "the person's key"
+                if below and column == keys[root]
+                else "a key; listed here to keep its place in the file"
+            )
             columns.append(f"      {_scalar(column)}: {{kind: identifier}}  # {said}")
             continue
         entry = _proposed(column, guess, found)

@@ -272,8 +272,8 @@ def write(parts: "Iterable[pa.Table]", types: "pa.Schema", given: Address, *, re
 def write_tables(
     tables: "Mapping[str, tuple[Iterable[pa.Table], pa.Schema]]", given: Address, *, replace: bool
 ) -> dict[str, int]:
-    """Make tables, by name, in the database's schema that the address names in place of a table: all of them or none. Raises `BadInput`
-    where one is there, unless they are to be replaced; other tables stay."""
+    """Create these tables, by name, all or none. The address names a schema of the database instead of a table. Raises `BadInput` if one of
+    them exists, unless `replace`; other tables are left as they are."""
     # All in one transaction: a writer that stops keeps the older tables, and leaves nothing.
     connection = _connected(given.url, write=True)
     try:
@@ -286,7 +286,7 @@ def write_tables(
             return {name: _made(connection, given, name, *each, replace=replace) for name, each in tables.items()}
     except _faults() as error:
         raise BadInput(
-            f"{given}: cannot be written ({type(error).__name__}); check that you may write there, and that no view has the name of a table"
+            f"{given}: cannot be written ({type(error).__name__}); check that you may write there, and that no view has a table's name"
         ) from None
     finally:
         connection.disconnect()

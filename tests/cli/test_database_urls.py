@@ -383,5 +383,5 @@ def test_days_in_a_database_are_warned_of_where_their_instants_are_kept_in_utc(e
         warnings.simplefilter("default")
         assert main(["fit", *words, "generator=independent", "account=none", "out=fit"]) == 0
     (said,) = (line for line in capsys.readouterr().err.splitlines() if "time zone" in line)
-    assert "column 'seen': days are taken in UTC, so midnight in another time zone may fall on another day" in said
-    assert "SQL: seen AT TIME ZONE" in said
+    assert "column 'seen': days are counted in UTC, so midnight in another time zone may fall on another day" in said
+    assert "SQL, for example: seen AT TIME ZONE" in said

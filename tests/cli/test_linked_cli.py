@@ -457,8 +457,8 @@ def test_a_release_of_linked_tables_is_written_to_a_folder_of_its_own(place, cap
     assert run([*FIT, "account=none", "out=run"]) == 0
     capsys.readouterr()
     for words, said in (
-        (("out=people.csv",), "written to a folder"),
-        (("out=-",), "written to a folder"),
+        (("out=people.csv",), "need a folder"),
+        (("out=-",), "need a folder"),
         (("out=x/*.zip",), "tables are written as"),
         (("out=new", "where={visit.ward: a}"), "is not a column of people"),
         (("out=women", "where={person.sex: F}"), None),
@@ -497,7 +497,7 @@ def test_a_release_of_linked_tables_is_written_into_a_database(place, capsys):
     with duckdb.connect("viewed.db") as database:
         database.execute("CREATE VIEW visit AS SELECT 1 AS x")
     assert run([*words[:4], "out=duckdb:///viewed.db#main", "force=true"]) == 2
-    assert "no view has the name of a table" in capsys.readouterr().err
+    assert "no view has a table's name" in capsys.readouterr().err
     with duckdb.connect("viewed.db") as database:
         assert database.sql("SHOW TABLES").fetchall() == [("visit",)], "none of them was left"
     assert run(["split", "path=tables", "schema=clinic.yaml", "out=parts"]) == 0

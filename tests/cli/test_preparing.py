@@ -671,7 +671,7 @@ def test_a_draft_that_was_confirmed_was_not_edited_and_one_that_was_completed_wa
 def test_a_fit_that_is_refused_points_to_check(place, capsys):
     records().assign(age=512).to_csv(place / "a.csv", index=False)
     assert run([*FIT]) == 2
-    assert "synthdp check tells which records" in capsys.readouterr().err
+    assert "synthdp check lists the records" in capsys.readouterr().err
     edited(place, lambda facts: facts["columns"]["age"].update(review=True))
     assert run([*FIT]) == 2
     assert "synthdp check shows, at no charge" in capsys.readouterr().err
@@ -734,7 +734,7 @@ def test_a_column_of_one_declared_value_is_told_before_a_fit(place, capsys):
     records().assign(site="K", stay=3, open="K", two="K").to_csv(place / "a.csv", index=False)
     for words in (("plan", *DATA, *usual), ("fit", *DATA, *usual)):
         assert run(words) == 0
-        assert "constant   site, stay: only one value is declared" in capsys.readouterr().out
+        assert "constant   site, stay: with only one declared value" in capsys.readouterr().out
 
 
 def test_plan_says_where_noise_alone_fills_bins_that_hold_nobody(place, capsys):

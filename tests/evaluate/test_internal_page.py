@@ -236,8 +236,8 @@ def test_a_result_of_nothing_is_a_page(result):
         ("detection_auc", "detection of synthetic rows"),
         ("attacks.membership_distance", "attack (membership distance)"),
         ("tstr.home_ward.hgb", "models trained on synthetic records (home_ward.hgb)"),
-        ("histories.told.person.sex", "told from the past (person.sex)"),
-        ("means", "means of numbers"),
+        ("histories.told.person.sex", "prediction from the past (person.sex)"),
+        ("means", "means of numeric columns"),
         ("another", "another"),
     ],
 )

@@ -24,8 +24,8 @@ LEAST_LIKELY, MOST_LIKELY = 0.01, 0.95  # bounds on that share where the gain of
 LEAST_STAYING = 1e-4  # the least chance of a code, in its gain
 LEAST_OFTEN = 1e-3  # the least number of records that had a code, which noise is divided by
 NEARLY_ALL = 1 - 1e-6  # a column that is nearly constant has no parameter for staying
-LEAST_AGAIN = 0.05  # how much rarer than by chance a code may be that a unit had
-LIKELY_AGAIN = 1.0  # the deviation that is expected of a code's parameter for coming again
+LEAST_AGAIN = 0.05  # the least chance of a code that the unit had before, as a multiple of its share
+LIKELY_AGAIN = 1.0  # the deviation that is expected of a code's parameter for recurring
 LEAST_REPEATED = 1e-6  # the least factor on the chance of a code that the visit already has
 MOST_ERRORS, UNSURE = 5.0, 100.0  # in errors, how far a factor may lie outside [0, 1]; an error that tells nothing
 
@@ -45,7 +45,7 @@ class Stay:
     because the same share of it stays as of a common one. `places` are rows, and the codes that they had
     before, and `gained` the gains there. `target`, `penalty` and `scale` have one entry, or none if there is no parameter."""
 
-    least: ClassVar[float] = 0.0  # a parameter may be
+    least: ClassVar[float] = 0.0  # the least value of the parameter
     before: str
     places: tuple[Whole, Whole]
     gained: Array
@@ -126,9 +126,9 @@ class Stay:
 
 @dataclass(frozen=True)
 class Again:
-    """Parameters of codes that a unit has once more: what multiplies the odds of each code if the unit's last record had it, and if only
-    earlier ones did (`columns`). `places` are rows and the codes that they had, of each column; `expected` (columns, codes) is what the
-    parameters of `conditional_fit.fit`, one for each column and code, are added to."""
+    """Parameters for codes that recur. They change the odds of each code that the unit's last record has, and of each that only earlier
+    records have; `columns` names the two cases. For each of them, `places` are rows and the codes that they had. `conditional_fit.fit` fits
+    one parameter for each column and code, which is added to `expected` (columns, codes)."""
 
     least: ClassVar[float] = -np.inf
     columns: tuple[str, ...]
@@ -148,11 +148,11 @@ class Again:
         noise: float,
         margin: Array,
     ) -> "Again":
-        """`table` (1 + columns, codes) are noisy numbers of rows that have a code for the first time, and as each column says, with this
-        deviation; `margin` (codes,) are the shares of the column alone.
+        """`table` (2 + columns, codes) holds noisy counts of rows by code: where it is new, for each of `columns`, and where the record
+        already has it. `noise` is their deviation; `margin` (codes,) are the shares of the column alone.
 
-        Of how many rows a code's number in the table is a share, the drawn rows that had this code tell. As in `Stay`, noise hides most of
-        what a single code shows, so its share that comes again beyond chance is drawn towards that of all codes."""
+        A code's share is its count divided by the number of drawn rows that had the code before. As in `Stay`, noise hides most of what one
+        code shows, so the share beyond chance is drawn towards that of all codes."""
         codes = len(margin)
         places = tuple(as_before(cells[name], codes) for name in columns)
         heard = _heard(float(weights.sum()), table[:, margin > 0], noise)
