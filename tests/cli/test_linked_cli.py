@@ -475,7 +475,7 @@ def test_a_release_of_linked_tables_is_written_to_a_folder_of_its_own(place, cap
 
 
 def test_a_release_of_linked_tables_is_written_into_a_database(place, capsys):
-    """All tables or none, beside others that stay; and what was written is read back and judged like the files."""
+    """All tables or none, beside others that stay; and what was written is read back."""
     assert run([*FIT, "account=none", "out=run"]) == 0
     with duckdb.connect("made.db") as database:
         database.execute("CREATE TABLE notes (x INT); CREATE TABLE visit (x INT)")
@@ -500,7 +500,14 @@ def test_a_release_of_linked_tables_is_written_into_a_database(place, capsys):
     assert "no view has a table's name" in capsys.readouterr().err
     with duckdb.connect("viewed.db") as database:
         assert database.sql("SHOW TABLES").fetchall() == [("visit",)], "none of them was left"
+
+
+@pytest.mark.heavy
+def test_linked_tables_of_a_database_are_judged(place, capsys):
     assert run(["split", "path=tables", "schema=clinic.yaml", "out=parts"]) == 0
+    with duckdb.connect("made.db") as database:
+        for name in ("person", "visit", "diagnosis"):
+            database.read_csv(f"parts/train/{name}.csv").create(name)
     test = ["data.train=parts/train", "data.test=parts/held_out", "data.schema=clinic.yaml", "evaluate.attacks=false"]
     assert run(["evaluate", "synthetic=duckdb:///made.db#main", *test, "out=judged"]) == 0, capsys.readouterr().err
 

@@ -797,6 +797,7 @@ def test_values_go_with_one_another_and_with_the_last_ones():
         assert abs(together(sample, "pulse", other)) < 0.1
 
 
+@pytest.mark.heavy
 def test_what_mostly_stays_as_it_was_does_so_at_a_small_budget():
     """One cell of many that says so is lost in the noise, and 38 % kept their insurance from visit to visit in place of 97 %."""
     rng = np.random.default_rng(0)

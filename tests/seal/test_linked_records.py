@@ -60,7 +60,11 @@ QUESTIONS = {
     **{f"rows, clip {clip}": HistoryTables(OF_LABS, OF_ROWS, 1.0, clip, "lab") for clip in CLIPS},
     **{f"levels, clip {clip}": HistoryTables(OF_LABS, OF_LEVELS, 1.0, clip, "lab", STARTS) for clip in CLIPS},
 }
-EACH = pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
+LIGHT = ("clip None", "clip 2.0", "rows, clip 2.0", "levels, clip 2.0")
+EACH = pytest.mark.parametrize(
+    "question",
+    [pytest.param(each, id=name, marks=[] if name in LIGHT else pytest.mark.heavy) for name, each in QUESTIONS.items()],
+)
 
 
 def sealed(frames, key=KEY, of=SCHEMA):
