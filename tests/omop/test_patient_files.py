@@ -133,7 +133,7 @@ def test_from_the_draft_to_synthetic_tables(kind, capsys):
     assert "next       synthdp plan data.path=records" in found
     assert "left out" not in found, "the files have names of their own"
     fit = ("generator=histories", "generator.rounds=1", "generator.iterations=3", "seed=1", "account=none", "out=run")
-    said_of(capsys, "fit", *data, *fit, "budget.epsilon=30", "budget.delta=1e-5")
+    said_of(capsys, "fit", *data, *fit, "budget.epsilon=100", "budget.delta=1e-5")
     said_of(capsys, "sample", "release=run/release", "rows=40", "out=synthetic", "seed=1")
     schema = Schema.load("schema.yaml")
     made = {table.name: pd.read_csv(f"synthetic/{table.name}.csv", dtype=str) for table in schema.tables}
