@@ -231,8 +231,7 @@ def _has_target(schema: Schema) -> bool:
 
 def _again(view: View, below: Below) -> tuple[Clique, ...]:
     """The table of codes by whether a unit had them before; none for a column with so few codes that the mixed model predicts it."""
-    several = view.numbers[-1] > 2 and view.sizes[below.code] > mixed_model_fit.MOST_CODES
-    return ((below.table + AGAIN, below.code),) if several else ()
+    return ((below.table + AGAIN, below.code),) if view.sizes[below.code] > mixed_model_fit.MOST_CODES else ()
 
 
 def _hidden(

@@ -11,7 +11,7 @@ from synthdp.errors import BadInput
 from synthdp.ledger.events import Event, Gaussian
 from synthdp.schema.history_view import UNIT_WEIGHT, View
 from synthdp.schema.number_levels import LEVELS
-from synthdp.schema.rows_below import PREVIOUS
+from synthdp.schema.rows_below import AGAIN, LAST, PREVIOUS, ROW
 from synthdp.seal.marginals import Table, noisy
 from synthdp.seal.records import Records
 
@@ -52,6 +52,7 @@ class HistoryTables:
     def __post_init__(self) -> None:
         known = self.view.of_unit if self.clip is None else tuple(self.view.sizes)
         every = {name for each in self.view.below for name in each.levels} - {name for name, _ in self.levels}
+        every |= {each.table + of for each in self.view.below if each.table != self.rows for of in (ROW, LAST, AGAIN)}
         known = tuple(name for name in known if name.removeprefix(PREVIOUS) not in every)
         wrong = sorted({name for clique in self.cliques for name in clique} - set(known))
         if wrong or not all(self.cliques):

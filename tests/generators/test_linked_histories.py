@@ -1022,6 +1022,35 @@ def test_a_release_of_tables_with_a_single_row_of_each_visit_is_read_back(tmp_pa
         pd.testing.assert_frame_equal(frame, sample[name])
 
 
+def test_in_long_lists_of_people_with_one_visit_no_code_comes_twice_in_it(monkeypatch):
+    """No other table relates such codes to one another."""
+    monkeypatch.setattr(rows_below, "MOST_RELATED", 2)
+    rng, people = np.random.default_rng(0), 1500
+    rows = [(visit, f"d{code}") for visit in range(people) for code in rng.choice(8, 3, replace=False)]
+    tables = {
+        "person": pd.DataFrame({"pid": range(people), "sex": rng.choice(["f", "m"], people)}),
+        "visit": pd.DataFrame({"pid": range(people), "vid": range(people), "day": rng.integers(0, 90, people)}),
+        "diagnosis": pd.DataFrame(rows, columns=["vid", "code"]),
+    }
+    code = {"kind": "categorical", "categories": [f"d{each}" for each in range(8)]}
+    declared = {
+        "person": {"key": "pid", "columns": {"sex": {"kind": "categorical", "categories": ["f", "m"]}}},
+        "visit": {
+            "parent": "person",
+            "key": "vid",
+            "order": "day",
+            "max_rows": 1,
+            "columns": {"day": {"kind": "integer", "bounds": [0, 90], "bins": 6}},
+        },
+        "diagnosis": {"parent": "visit", "max_rows": 3, "columns": {"code": code}},
+    }
+    schema = Schema.from_dict({"declared_by": "tests", "unit": "pid", "units": people, "tables": declared})
+    made = Synthesizer(HistoriesSettings(rounds=1), schema=schema, budget=Budget(20.0, 1e-6)).fit(tables, seed=0)
+    sample = made.sample_tables(people, seed=0)["diagnosis"]
+    assert len(sample) > 3000
+    assert sample.duplicated(["vid", "code"]).mean() < 0.02
+
+
 def test_gains_that_no_fit_gives_are_refused(release):
     """A visit's column that stays gains, a code that a visit already has loses, and only columns with a table of their previous values have
     gains, and only codes of rows for what a person had long ago."""

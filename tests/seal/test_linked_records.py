@@ -341,9 +341,12 @@ def of_loop(owner, record, code):
         (((LEVEL,),), "lab", ((LEVEL, (*STARTS[0][1][:2], (0, 1, 2, 3, "4"))),), "whole numbers"),
         ((("lab.test",),), "lab", (("level of lab.taken", STARTS[0][1]),), "whole numbers"),
         ((("lab.test",),), "lab", (("lab.value", STARTS[0][1]),), "whole numbers"),
+        ((("lab again", "lab.test"),), "", (), "no column 'lab again'"),
+        ((("lab row",),), "", (), "no column 'lab row'"),
+        ((("lab last",),), "diagnosis", (), "no column 'lab last'"),
     ],
 )
-def test_levels_without_the_starts_of_their_number_are_refused(cliques, rows, levels, said):
+def test_columns_of_rows_that_are_not_asked_about_and_levels_without_starts_are_refused(cliques, rows, levels, said):
     with pytest.raises(BadInput, match=said):
         HistoryTables(OF_LABS, cliques, 1.0, 2.0, rows, levels)
 
