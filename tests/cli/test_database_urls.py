@@ -240,9 +240,11 @@ def test_no_date_or_time_of_postgresql_keeps_others_from_being_read(server):
         connection.execute("insert into days (c) values ('9999-12-31 23:59:59-14')")
     declared = {name: {"kind": "datetime", "bounds": ["2019-01-01", "2021-01-01"], "missing": True} for name in kinds}
     schema = Schema.from_dict({"columns": {**declared, "e": {"kind": "ignore"}, "f": {"kind": "ignore"}}})
-    found = record_files.from_database(
-        database_url.address(f"postgresql://postgres@/postgres?host={server}#days"), schema
-    )
+    with pytest.warns(UserWarning, match="column '[cd]': days are counted in UTC") as told:
+        found = record_files.from_database(
+            database_url.address(f"postgresql://postgres@/postgres?host={server}#days"), schema
+        )
+    assert len(told) == 2
     (low, high), there = (cells.instant(day) for day in ("2019-01-01", "2021-01-01")), cells.instant("2020-01-31")
     for name in kinds:
         read = cells.instants(found[name])
