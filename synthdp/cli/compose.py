@@ -12,6 +12,7 @@ from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
+from hydra.conf import HydraConf
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -293,6 +294,8 @@ def _register(command: str, overrides: Sequence[str], folders: Sequence[str]) ->
 @functools.cache
 def _register_groups() -> None:
     store = ConfigStore.instance()
+    # Without the groups of Hydra's own options (logging, launchers, help), which took half the time and are read by nobody here.
+    store.store(group="hydra", name="config", node=HydraConf(defaults=[]))
     for group, kind in settings.KINDS.items():
         store.store(group=group, name="default", node=option_values.defaults(kind))
     for name in choices("data"):
