@@ -1,6 +1,7 @@
 """What all pages share: a policy that lets nothing in, one small script that sorts tables, figures as SVG, and the way to PDF."""
 
 import base64
+import functools
 import hashlib
 import io
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,11 @@ SORT = (Path(__file__).parent / "sort.js").read_text(encoding="utf-8")
 
 def environment(*folders: Path, filters: Mapping[str, Callable[..., Any]]) -> "Environment":
     """Jinja for the templates in these folders. Names are other people's words, so everything is escaped."""
+    return _environment(folders, tuple(filters.items()))
+
+
+@functools.cache  # with its templates, which take as long to compile as a page takes
+def _environment(folders: tuple[Path, ...], filters: tuple[tuple[str, Callable[..., Any]], ...]) -> "Environment":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     made = Environment(
@@ -27,7 +33,7 @@ def environment(*folders: Path, filters: Mapping[str, Callable[..., Any]]) -> "E
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= filters
+    made.filters |= dict(filters)
     return made
 
 

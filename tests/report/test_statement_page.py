@@ -15,7 +15,7 @@ from linked_clinic import DECLARED, with_labs
 from synthdp import Budget, Schema, Synthesizer, pages
 from synthdp.budgets import Cap, Entered
 from synthdp.ledger.events import Capped, Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold
-from synthdp.report import fitness_words, information_loss
+from synthdp.report import fitness_words, information_loss, plots
 from synthdp.report import statement as stating
 from synthdp.report.fitness_words import Compared, Fitness, Group
 from synthdp.report.hazards import hazards
@@ -62,6 +62,26 @@ class Page(HTMLParser):
     @property
     def text(self):
         return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(autouse=True, scope="module")
+def drawn_once():
+    """Plots of the same numbers, which take longer than the rest of a page."""
+
+    def once(draw):
+        kept = {}
+
+        def drawn(*numbers):
+            if repr(numbers) not in kept:
+                kept[repr(numbers)] = draw(*numbers)
+            return kept[repr(numbers)]
+
+        return drawn
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("epsilon_curve", "trade_off"):
+            patch.setattr(plots, name, once(getattr(plots, name)))
+        yield
 
 
 def make_fitness(tables=2, name="age", **changes):
@@ -249,12 +269,12 @@ def test_accountants_curve_and_recipe_are_there():
 
 def test_the_plot_takes_the_pages_colours_and_no_metadata():
     text = render(make_statement())
-    plots = [part.split("</svg>")[0] for part in text.split("<svg")[1:]]
-    assert len(plots) == 2
-    for svg in plots:
+    found = [part.split("</svg>")[0] for part in text.split("<svg")[1:]]
+    assert len(found) == 2
+    for svg in found:
         check_plot(svg)
-    assert ">10⁻⁵<" in plots[1], "labels stay text"
-    assert ">any attack, at most<" in plots[0]
+    assert ">10⁻⁵<" in found[1], "labels stay text"
+    assert ">any attack, at most<" in found[0]
 
 
 def check_plot(svg):
