@@ -1,14 +1,15 @@
 """Gradients in float32, in buckets (law 47): what one unit more can move, and what must not move at all."""
 
+import itertools
 import warnings
 
 import numpy as np
 import pytest
 import torch
 from elsewhere import DEVICE, elsewhere
-from gradient_sums import clipped_gradient_sum, per_unit_reference
+from gradient_sums import clipped_by_definition, clipped_gradient_sum, unit_gradients
 from modules import FOLLOWED, MODULES, gap, loss, make, norm
-from sweeps import heavy
+from sweeps import heavy, sweep
 from torch import nn
 from torch.nn import functional
 
@@ -94,17 +95,17 @@ def test_buckets_have_keys_of_their_own():
 # ---- The values: one unit at a time.
 
 
-@pytest.mark.parametrize("units", [heavy(0), 1, heavy(5), 90])
+@pytest.mark.parametrize("numbers", [[1, 40], heavy([0, 5, 90])], ids=str)
 @pytest.mark.parametrize("name", sorted(set(FOLLOWED) - SUMS))
-def test_equals_one_unit_at_a_time(name, units):
-    module, records, _ = make(name, max(units, 4))
+def test_equals_one_unit_at_a_time(name, numbers):
+    module, records, _ = make(name, max(numbers))
     made = probed(module, loss, records, Buckets(1, 32))
-    for rule in (Flat(), Automatic(), PerGroup()):
-        for clip in (0.05, 1.5, 1e4):
-            within = clip * (1 - made.buckets.margin) / (1 - MARGIN)
-            reference = per_unit_reference(module, loss, records[:units], None, within, rule)
-            ours = total(module, records[:units], keys(units), made, clip, rule=rule)
-            assert gap(ours, reference) < 1e-5
+    gradients = unit_gradients(module, loss, records, None)
+    for units, rule, clip in itertools.product(numbers, (Flat(), Automatic(), PerGroup()), (0.05, 1.5, 1e4)):
+        within = clip * (1 - made.buckets.margin) / (1 - MARGIN)
+        reference = clipped_by_definition(gradients[:units], module, within, rule)
+        ours = total(module, records[:units], keys(units), made, clip, rule=rule)
+        assert gap(ours, reference) < 1e-5
 
 
 @pytest.mark.parametrize("name", sorted(set(MODULES) - set(FOLLOWED) | SUMS))
@@ -141,7 +142,7 @@ def test_a_count_comes_from_the_same_pass():
 # ---- What is not finite, or too large for float32, contributes zero.
 
 
-@pytest.mark.parametrize("name", ["linear", "conv2d", "layer norm", "mixed"])
+@pytest.mark.parametrize("name", ["linear", heavy("conv2d"), heavy("layer norm"), "mixed"])
 @pytest.mark.parametrize("poison", [float("nan"), float("inf"), 1e25])
 def test_what_is_not_finite_or_huge_contributes_zero(name, poison):
     module, records, _ = make(name, 6)
@@ -227,7 +228,7 @@ def neighbours(module, records, names, made, gone, **settings):
     return float((more.flat.double() - fewer.flat.double()).norm())
 
 
-@pytest.mark.parametrize("units", [2048, 20_000, pytest.param(1_000_000, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("units", [2048, heavy(20_000), heavy(1_000_000)])
 def test_one_unit_more_moves_aligned_units_by_at_most_the_clip(units):
     """Law 12 where rounding is systematic: alike records round alike. One float32 batch moved such sums by up to two clips."""
     module = deep()
@@ -275,8 +276,10 @@ def test_all_buckets_but_one_are_the_same_bits(monkeypatch):
         seen.clear()
 
 
-@pytest.mark.parametrize("size", [16, 96, 368])
-@pytest.mark.parametrize("kind", ["outer", "explicit"])
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    sweep(itertools.product(["outer", "explicit"], [16, 96, 368]), [("outer", 368), ("explicit", 16)].__contains__),
+)
 def test_sums_of_adversarial_rows_err_within_the_margin(size, kind):
     """Against exact sums of the same float32 values, in any order: large and small ones whose rounding goes one way. The bound is
     (m + 2) m 2^-24 clips; a product over rows is covered as a plain sum is."""
@@ -513,7 +516,7 @@ def test_of_a_few_modules_the_probe_is_remembered():
     assert prepared(modules[-1], loss, 20) is not None
 
 
-@pytest.mark.parametrize("hidden", [8, 32])
+@pytest.mark.parametrize("hidden", [8, heavy(32)])
 def test_elsewhere_the_sums_are_those_of_the_cpu(hidden, monkeypatch):
     """On a stand-in for a device, with nothing to wait for once the probe is done."""
     data, answers = sample(90), []
