@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from clinic import make_frame, make_schema
 from scipy.stats import chisquare
+from sweeps import heavy
 
 from synthdp import BadInput, Budget
 from synthdp.accounting import calibrate, epsilon
@@ -106,7 +107,7 @@ def test_weights_are_exponentials_to_many_digits_and_never_nothing():
     assert found[2] / found[0] == pytest.approx(math.exp(-128), rel=1e-12)
 
 
-@pytest.mark.parametrize(("relation", "factor"), [("add_remove", 2), ("replace_one", 4)])
+@pytest.mark.parametrize(("relation", "factor"), [heavy(("add_remove", 2)), ("replace_one", 4)])
 def test_epsilon_and_the_relation_scale_the_scores(relation, factor):
     data = opened(relation, unit="patient", max_records_per_unit=3)
     question = data.choice(PAIRS, misfit(data), 0.5)

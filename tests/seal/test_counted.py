@@ -105,6 +105,7 @@ def test_which_records_of_a_unit_count_hangs_on_that_unit_and_the_key_alone(tmp_
     assert not kept_of(frame, tmp_path, b"another key").equals(kept)
 
 
+@pytest.mark.heavy
 def test_each_record_of_a_unit_is_as_likely_to_count_as_any_other(tmp_path):
     """Nine records alike and one that is not, of each of 400 patients: three in ten keep the other one (binomial, 5 deviations)."""
     frame = pd.concat([make_frame(1, seed=2)] * 4000, ignore_index=True)
@@ -171,6 +172,7 @@ def test_whoever_says_that_counts_suffice_asks_for_no_more(tmp_path, name):
     assert there.statement.events == here.statement.events
 
 
+@pytest.mark.heavy
 def test_folders_patterns_and_csv_are_read_alike(tmp_path):
     schema, frame = make_schema(), make_frame(300)
     folder = tmp_path / "parts"

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
 from linked_clinic import LAB, clinic, labs, schema, tangled, with_labs, without
-from sweeps import sweep
+from sweeps import heavy, sweep
 
 from synthdp import Budget, Synthesizer
 from synthdp.errors import BadInput
@@ -26,6 +26,7 @@ from synthdp.testing.made_up import ORDERED
 
 KEY = b"k" * 32
 ENGINES = ("duckdb", "postgres")
+IN_DUCKDB = pytest.mark.parametrize("load", sweep(ENGINES, lambda engine: engine == "duckdb"), indirect=True)
 
 
 @pytest.fixture(params=ENGINES)
@@ -143,6 +144,7 @@ def nasty():
     return {**frames, "lab": lab.astype({"urgent": "boolean"}), "visit": visit}
 
 
+@IN_DUCKDB
 @pytest.mark.parametrize("clip", sweep([1.0, 3.0], lambda clip: clip == 1))
 def test_tables_of_nasty_people_are_those_in_memory(load, clip):
     compare(load, nasty(), with_labs().settled(), clip)
@@ -161,10 +163,12 @@ def single(rows=90):
     return frame
 
 
+@IN_DUCKDB
 def test_tables_of_one_table_are_those_in_memory(load):
     compare(load, single(), SINGLE)
 
 
+@IN_DUCKDB
 def test_tables_of_people_with_thousands_of_records_are_those_in_memory(load):
     """Their squares in all tables together are no small numbers."""
     count = (1, 30, 40, 300, 10_001)
@@ -181,7 +185,7 @@ def test_tables_of_people_with_thousands_of_records_are_those_in_memory(load):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("ending", ["parquet", "csv"])
+@pytest.mark.parametrize("ending", ["parquet", heavy("csv")])
 def test_tables_of_files_are_those_in_memory(tmp_path, ending):
     frame, path = single(), tmp_path / f"records.{ending}"
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
@@ -241,11 +245,13 @@ def odd():
     }
 
 
+@IN_DUCKDB
 def test_tables_of_odd_kinds_are_those_in_memory(load):
     of, frames = odd()
     compare(load, frames, of)
 
 
+@pytest.mark.heavy
 def test_keys_that_postgres_fills_with_blanks_are_read_without_them(server):
     """Of a `char(n)` the server compares and hashes a key as if the blanks were not there; so does memory, and an empty one is none."""
     of, frames = with_labs().settled(), nasty()
@@ -267,7 +273,8 @@ def test_keys_that_postgres_fills_with_blanks_are_read_without_them(server):
             np.testing.assert_array_equal(one, expected)
 
 
-def test_no_person_moves_the_tables_by_more_than_the_sensitivity():
+@pytest.mark.parametrize("people", [["alike"], heavy(["P0003", "P0011"])], ids=str)
+def test_no_person_moves_the_tables_by_more_than_the_sensitivity(people):
     of, frames = with_labs().settled(), nasty()
     with source.asking():
         connection = ibis.duckdb.connect()
@@ -279,7 +286,7 @@ def test_no_person_moves_the_tables_by_more_than_the_sensitivity():
         return there(source.linked(made), of, lambda store: [(each, each.bounded(store)) for each in asked])
 
     whole = bounded(frames)
-    for person in ("alike", "P0003", "P0011"):
+    for person in people:
         for (question, one), (_, other) in zip(whole, bounded(without(frames, person)), strict=True):
             assert question.movement(one, other) <= question.sensitivity * (1 + 1e-15)
             assert question.movement(one, other) > 0 or (person != "alike" and question.clip is not None)
@@ -313,6 +320,7 @@ def test_linked_tables_are_read_at_one_moment(server, monkeypatch):
     connection.disconnect()
 
 
+@IN_DUCKDB
 def test_only_sums_of_cells_leave_the_database_and_nothing_stays(load, monkeypatch):
     of, left, rows = with_labs().settled(), set(), source.Opened.rows
     loaded = load(nasty())

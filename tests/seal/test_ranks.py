@@ -123,10 +123,12 @@ def test_noise_is_drawn_once_and_every_unit_counts_once(together):
     assert first["ones"][0] == pytest.approx(300, abs=6 * 2 * deviation)
 
 
+@pytest.mark.heavy
 def test_sums_of_shards_add_up_in_float64(together):
     assert all(np.load(together / f"answers{rank}.npz")["near"].tolist() == [1 + 2.0**-30] for rank in (0, 1))
 
 
+@pytest.mark.heavy
 def test_bought_figures_of_fitness_are_those_of_one_process(together):
     alone = Synthesizer("independent", schema=make_schema(), budget=BUDGET).fit(make_frame(300), seed=3, fitness=0.2)
     release = load(together / "fitness")
@@ -136,6 +138,7 @@ def test_bought_figures_of_fitness_are_those_of_one_process(together):
         assert tuple(np.load(together / f"fitness{rank}.npz")["mean"]) == alone.statement.fitness.single.mean
 
 
+@pytest.mark.heavy
 def test_processes_with_different_records_are_refused_on_every_one(together):
     for rank in (0, 1):
         assert "the same records in the same order" in (together / f"refused{rank}.txt").read_text()
