@@ -10,6 +10,7 @@ from contextlib import closing
 
 import pytest
 from clinic import make_frame, make_schema, refused
+from sweeps import heavy
 
 from synthdp import load
 from synthdp.budgets.registry import home
@@ -112,6 +113,7 @@ def test_none_is_said_in_the_statement(fit, files, capsys, tmp_path):
     assert "contradict" in refused(capsys, *fit("two", "account=none", "account.head=abc"))
 
 
+@pytest.mark.heavy
 def test_none_names_the_account_beside_the_data_whose_cap_it_passes_over(fit, files, capsys):
     told = "account=none passes over the account of these records"
     assert run(fit("one", "account=none")) == 0
@@ -157,7 +159,7 @@ def test_bad_input_gets_one_line_and_leaves_nothing(files, fit, capsys, tmp_path
     assert not (tmp_path / "x").exists()
 
 
-@pytest.mark.parametrize("how", ["empty", "cut", "blob", "nested"])
+@pytest.mark.parametrize("how", ["empty", "cut", heavy("blob"), heavy("nested")])
 def test_a_damaged_account_is_refused_in_a_line_and_never_new(files, fit, capsys, tmp_path, how):
     assert run(fit("one")) == 0
     account = files / "a=b (1).csv.account"
@@ -227,7 +229,7 @@ def cut(ledger):
     ledger.write_bytes(b"".join(lines[: charges[-1]]))
 
 
-@pytest.mark.parametrize("where", ["internal", "release"])
+@pytest.mark.parametrize("where", ["internal", heavy("release")])
 def test_a_ledger_without_its_last_line_is_told_by_the_account_or_the_release(fit, tmp_path, capsys, where):
     """Of the internal one the account holds the head; the released copy has its statement beside it."""
     assert run(fit("one")) == 0
@@ -297,7 +299,7 @@ def test_three_processes_at_once_on_a_budget_for_one(fit):
     assert all("is left" in error.splitlines()[-1] and "Traceback" not in error for error in errors)
 
 
-@pytest.mark.parametrize(("generator", "answers"), [("mst", 1), ("independent", 0)])
+@pytest.mark.parametrize(("generator", "answers"), [heavy(("mst", 1)), ("independent", 0)])
 def test_a_stopped_fit_stays_charged_and_goes_on_at_no_further_price(
     fit, files, capsys, monkeypatch, generator, answers
 ):

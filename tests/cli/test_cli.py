@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clinic import make_frame, make_schema, refused
+from sweeps import heavy, sweep
 
 from synthdp import Schema, load
 from synthdp.cli import COMMANDS, evaluations, output_paths, run
@@ -73,6 +74,7 @@ def test_help_is_quick_and_lists_every_command():
     assert seconds < 1.0  # of the processor's time: 0.1 s on a quiet machine, and over 2 s with torch
 
 
+@pytest.mark.heavy
 def test_who_only_reads_a_release_does_not_wait_for_torch(files, tmp_path):
     assert (
         run(
@@ -175,6 +177,7 @@ def test_a_refused_sample_makes_no_folder(fitted, tmp_path, capsys):
     assert not (tmp_path / "a").exists()
 
 
+@pytest.mark.heavy
 def test_evaluate_and_report(fitted, files, tmp_path):
     synthetic = tmp_path / "synthetic.parquet"
     assert run(["sample", f"release={fitted / 'release'}", "rows=300", f"out={synthetic}"]) == 0
@@ -258,7 +261,7 @@ def test_multirun_writes_one_folder_per_value(files, tmp_path):
     assert [load(folder / "release").statement.budget.epsilon for folder in folders] == [0.5, 2.0]
 
 
-@pytest.mark.parametrize("command", ["fit", "plan"])
+@pytest.mark.parametrize("command", [heavy("fit"), "plan"])
 def test_a_sweep_says_before_each_run_which_one_it_is(command, files, tmp_path, capsys):
     words = [*of(files), "generator=independent", f"out={tmp_path / 'sweep'}"]
     assert run([command, "--multirun", *words, "budget.epsilon=0.5,1"]) == 0
@@ -323,11 +326,11 @@ def test_ctrl_c_leaves_a_ledger_that_says_what_was_asked(files, tmp_path):
     [
         ([], "out="),
         (["out={tmp}/x", "budget.epsilon=0"], "budget.epsilon must be greater than 0"),
-        (["out={tmp}/x", "budget.epsilon=high"], "budget.epsilon must be a number"),
-        (["out={tmp}/x", "budget.delta=1"], "budget.delta must lie strictly between 0 and 1"),
+        heavy((["out={tmp}/x", "budget.epsilon=high"], "budget.epsilon must be a number")),
+        heavy((["out={tmp}/x", "budget.delta=1"], "budget.delta must lie strictly between 0 and 1")),
         (["out={tmp}/x", "budget.epsilom=1"], "did you mean 'budget.epsilon'"),
         (["out={tmp}/x", "generator=dpgam"], "generator"),
-        (["out={tmp}/x", "generator.starts=many"], "generator.starts must be a whole number"),
+        heavy((["out={tmp}/x", "generator.starts=many"], "generator.starts must be a whole number")),
         (["out={tmp}/x", "data=nowhere"], "data=nowhere: unknown name; known: adult"),
         (["out={tmp}/x", "data=mep"], "did you mean 'meps'"),
         (["out={tmp}/x", "data.path=/nowhere/file.csv"], "data.schema"),
@@ -336,7 +339,7 @@ def test_ctrl_c_leaves_a_ledger_that_says_what_was_asked(files, tmp_path):
         (["out={tmp}/x", "+bogus=1"], "key=value"),
         (["out={tmp}/x", "experiment=nope"], "no experiment named 'nope'"),
         (["out={tmp}/x", "data=meps", "data.schema={files}/schema.yaml"], "contradict"),
-        (["out={tmp}/x", "budget.epsilon=nan"], "budget.epsilon"),
+        heavy((["out={tmp}/x", "budget.epsilon=nan"], "budget.epsilon")),
         (["out={tmp}/x", "budget.epsilon=[1"], "budget.epsilon"),
     ],
 )
@@ -379,33 +382,43 @@ def test_records_that_break_the_schema_are_refused_by_rule_and_never_shown(files
     assert not any(word in said.out + said.err for word in ("column '", "secret-value", "4711", "warning"))
 
 
-def test_a_wrong_setting_is_refused_before_anything_is_opened(files, tmp_path, capsys):
+WRONG = {
+    "a column": (
+        ["generator=dpgan", "generator.condition=nosuch"],
+        "generator.condition: no modelled column named 'nosuch'",
+    ),
+    "a number": (["generator.starts=0"], "generator.starts must be a whole number"),
+    "a name": (
+        ["generator=kernel_teachers", "generator.start=gauss"],
+        "generator.start must be one of mixture, label, columns, none",
+    ),
+    "a generator of images": (["generator=dpdm"], "generator dpdm does not learn tables"),
+    "gamma": (["generator=pategan_original", "generator.gamma=9"], "generator.gamma fixes the noise"),
+    "a share": (["generator=independent", "fitness=0.6"], "fitness must be a share"),
+    "a decimal comma": (
+        ["budget.epsilon=1,5"],
+        "budget.epsilon has several values: decimals have a point, as in budget.epsilon=1.5; --multirun",
+    ),
+    "several values": (
+        ["budget.relation=add_remove,replace_one"],
+        "budget.relation has several values: --multirun runs once for each of them",
+    ),
+    "a candidate": (
+        ["select=private", "candidates=[independent,{name:classgauss,condition:nosuch}]"],
+        "generator.condition",
+    ),
+    "no budget": (["select=private", "candidates=[independent]", "budget.epsilon=inf"], "budget.epsilon is inf"),
+    "one of a sweep": (["--multirun", "generator=dpgan", "generator.condition=ill,nosuch"], "generator.condition"),
+}
+
+
+@pytest.mark.parametrize("wrong", sweep(WRONG, ["a number", "a share", "several values", "a candidate"].__contains__))
+def test_a_wrong_setting_is_refused_before_anything_is_opened(files, tmp_path, capsys, wrong):
     """Law 36: the records of these fits are not even there."""
     words = [f"data.path={tmp_path / 'nowhere.csv'}", f"data.schema={files / 'schema.yaml'}", f"out={tmp_path / 'run'}"]
-    for wrong, said in (
-        (["generator=dpgan", "generator.condition=nosuch"], "generator.condition: no modelled column named 'nosuch'"),
-        (["generator.starts=0"], "generator.starts must be a whole number"),
-        (
-            ["generator=kernel_teachers", "generator.start=gauss"],
-            "generator.start must be one of mixture, label, columns, none",
-        ),
-        (["generator=dpdm"], "generator dpdm does not learn tables"),
-        (["generator=pategan_original", "generator.gamma=9"], "generator.gamma fixes the noise"),
-        (["generator=independent", "fitness=0.6"], "fitness must be a share"),
-        (
-            ["budget.epsilon=1,5"],
-            "budget.epsilon has several values: decimals have a point, as in budget.epsilon=1.5; --multirun",
-        ),
-        (
-            ["budget.relation=add_remove,replace_one"],
-            "budget.relation has several values: --multirun runs once for each of them",
-        ),
-        (["select=private", "candidates=[independent,{name:classgauss,condition:nosuch}]"], "generator.condition"),
-        (["select=private", "candidates=[independent]", "budget.epsilon=inf"], "budget.epsilon is inf"),
-        (["--multirun", "generator=dpgan", "generator.condition=ill,nosuch"], "generator.condition"),
-    ):
-        assert said in refused(capsys, "fit", *words, *wrong)
-        assert not list(tmp_path.iterdir())
+    more, said = WRONG[wrong]
+    assert said in refused(capsys, "fit", *words, *more)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_sweep_is_refused_before_its_first_fit(files, tmp_path, capsys):

@@ -53,6 +53,7 @@ URL = "duckdb:///clinic.db"
 FIT = ("fit", "data.schema=schema.yaml", "generator=independent", "budget.epsilon=1")
 
 
+@pytest.mark.heavy
 def test_a_table_goes_from_its_database_to_a_release_and_back(clinic, run):
     words = ("data.table=visits", f"data.path={URL}")
     run("schema", f"path={URL}", "table=visits", "out=draft.yaml")
@@ -98,6 +99,7 @@ def test_a_table_is_written_whole_or_not_at_all(clinic):
         assert connection.execute("show tables").fetchall() == [("synthetic",)]
 
 
+@pytest.mark.heavy
 def test_a_writer_that_stops_leaves_the_older_table_or_the_new_one(clinic, monkeypatch):
     """The older one was dropped before the new one had its name."""
     address = database_url.address("duckdb:///made.db#synthetic")
@@ -131,6 +133,7 @@ def test_a_query_is_fitted_and_is_another_data_set(clinic, run):
     assert "account" in run(*FIT, *words, "data.table=visits", "out=two", status=2)
 
 
+@pytest.mark.heavy
 def test_plan_refuses_what_a_fit_in_the_database_will_refuse(clinic, run):
     columns = {"age": {"kind": "integer", "bounds": "learn", "bins": "learn"}, "ill": {"kind": "boolean"}}
     Schema.from_dict({"units": 300, "declared_by": "the tests", "columns": columns}).save("learned.yaml")

@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sweeps import heavy
 
 from synthdp import PATE, BadInput, Budget, Schema, Synthesizer, load
 from synthdp.cli import run
@@ -86,7 +87,7 @@ def test_what_was_seen_before_is_not_written_over_unasked(patients, draft, capsy
     ("done", "says", "silent"),
     [
         ({"reviewed": False, "declared": False}, ["'patient', 'age'", "declared_by"], "Traceback"),
-        ({"declared": False}, ["nobody declares it", 'declared_by: "A. Meier'], "review"),
+        heavy(({"declared": False}, ["nobody declares it", 'declared_by: "A. Meier'], "review")),
         ({"reviewed": False}, ["delete its line `review: true`"], "declared_by"),
     ],
 )
@@ -119,6 +120,7 @@ def test_nor_in_python(patients, draft, tmp_path, done):
     assert not any(path.exists() for path in kept.values())
 
 
+@pytest.mark.heavy
 def test_a_draft_that_is_declared_releases_no_patients_cell(patients, draft, tmp_path, capsys):
     out = tmp_path / "run"
     assert fit(patients, edited(draft), out, "budget.epsilon=3") == 0, capsys.readouterr().err

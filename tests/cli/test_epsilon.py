@@ -139,6 +139,7 @@ def test_calibrate_solves_for_what_is_left_out(given, solved, capsys):
     assert capsys.readouterr().out.startswith(f"{solved} ")
 
 
+@pytest.mark.heavy
 def test_calibrate_keeps_what_earlier_fits_booked(tmp_path, capsys):
     path = tmp_path / "ledger.jsonl"
     ledger = Ledger(path)

@@ -79,6 +79,7 @@ def test_json_of_each_aggregator(file, capsys):
         assert found["data_dependent"]["epsilon"] < found["statement"]["epsilon"] < found["data_independent"]["epsilon"]
 
 
+@pytest.mark.heavy
 def test_some_rows_some_orders_and_csv(file, tmp_path, capsys):
     words = ["aggregator=lnmax", "gamma=0.05", "delta=1e-5"]
     part = answer(capsys, file, *words, "queries=40")

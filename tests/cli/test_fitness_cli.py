@@ -17,6 +17,7 @@ def data(tmp_path):
     return [*in_files(tmp_path, 2000), f"out={tmp_path / 'run'}"]
 
 
+@pytest.mark.heavy
 def test_figures_are_bought_told_and_accounted_for(data, tmp_path, capsys):
     assert run(["fit", *data, *FIT, "fitness=0.1"]) == 0
     said = capsys.readouterr().out

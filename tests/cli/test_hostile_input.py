@@ -72,13 +72,13 @@ def made(change):
         (SCHEMA.replace("integer, bounds: [0, 120]", "datetime, bounds: learn, resolution: {}"), "resolution"),
         (SCHEMA.replace("200", "1" + "0" * 30), "units"),
         (SCHEMA.replace("[0, 120]", f"[0, 1{'0' * 39}]").replace("integer", "continuous, decimals: 2"), "bounds"),
-        ("[" * 50_000, "nested too deep"),
+        heavy(("[" * 50_000, "nested too deep")),
         ("a: &a [*a]\n", "refers back to itself"),
         ("a: &b0 [1, 1]\n" + "".join(f"b{n}: &b{n} [*b{n - 1}, *b{n - 1}]\n" for n in range(1, 40)), "more than"),
         ("x" * (3 << 20), "bytes; at most"),
-        (f"columns:\n  ? {'x' * 1_000_000}\n  : {{kind: [a]}}\n", "unknown kind"),
+        heavy((f"columns:\n  ? {'x' * 1_000_000}\n  : {{kind: [a]}}\n", "unknown kind")),
         ('columns: {"\\e[31m": {kind: [a]}}', "\\x1b[31m"),
-        (SCHEMA + "".join(f"  c{n}: {{kind: boolean}}\n" for n in range(limits.MOST_COLUMNS)), "columns; at most"),
+        heavy((SCHEMA + "".join(f"  c{n}: {{kind: boolean}}\n" for n in range(limits.MOST_COLUMNS)), "columns; at most")),
     ],
     ids=lambda value: value[:20],
 )  # fmt: skip
@@ -207,7 +207,7 @@ URLS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("url", sweep(URLS, URLS[1::2].__contains__))
+@pytest.mark.parametrize("url", sweep(URLS, lambda url: url == URLS[1]))
 def test_a_password_is_never_echoed(refused, url):
     for words in (
         fit(f"data.path={url}"), fit(f"data.schema={url}"), fit(f"out={url}/x", f"data.schema={url}"), ("schema", f"path={url}"),

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from linked_clinic import DECLARED, LAB, clinic, declared, labs, schema, with_labs
+from sweeps import heavy, sweep
 
 from synthdp import Budget, Schema, Synthesizer, load
 from synthdp.cli import run
@@ -51,6 +52,7 @@ def read(folder):
     return {name: pd.read_csv(f"{folder}/{name}.csv") for name in ("person", "visit", "diagnosis")}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("path", ["tables", "postgresql://me@host/name#public"])
 def test_a_plan_leads_to_a_split(place, capsys, path):
     words = [
@@ -147,6 +149,7 @@ def test_a_folder_is_checked_fitted_and_sampled(place, capsys):
     assert "account" in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("linked", [0, 0.05, 0.2])
 def test_check_is_loud_where_nearly_all_keys_lead_nowhere_and_never_says_that_a_fit_refuses_them(place, capsys, linked):
     """If a program stored keys as numbers, each one ends in `.0`: a fit accepts the table, and learns hardly anything from it."""
@@ -181,6 +184,7 @@ def test_check_names_columns_of_linked_tables_that_are_never_empty(place, capsys
     assert told not in capsys.readouterr().out
 
 
+@pytest.mark.heavy
 def test_check_names_a_table_that_has_no_rows(place, capsys):
     read("tables")["diagnosis"][:0].to_csv("tables/diagnosis.csv", index=False)
     assert run(["check", *DATA]) == 0
@@ -339,6 +343,7 @@ def test_a_database_holds_what_a_folder_does(place, capsys):
     assert "has no table 'person' that can be read" in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_tables_of_postgresql_are_read_at_one_moment(place):
     import psycopg
 
@@ -387,6 +392,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.heavy
 def test_a_file_in_other_capitals_is_named(place, capsys):
     os.rename("tables/diagnosis.csv", "tables/Diagnosis.CSV")
     assert run(["check", *DATA]) == 2
@@ -395,8 +401,9 @@ def test_a_file_in_other_capitals_is_named(place, capsys):
     assert "Capitals count: rename Diagnosis.CSV, or the table in the schema" in said
 
 
-@pytest.mark.parametrize(("words", "said"), REFUSED.values(), ids=REFUSED)
-def test_what_is_not_offered_is_refused_by_name_before_any_charge(place, capsys, words, said):
+@pytest.mark.parametrize("case", sweep(REFUSED, ["one file", "answers", "another generator", "pate"].__contains__))
+def test_what_is_not_offered_is_refused_by_name_before_any_charge(place, capsys, case):
+    words, said = REFUSED[case]
     assert run(list(words)) != 0
     assert said in capsys.readouterr().err
     assert not list(place.rglob("*.jsonl"))
@@ -474,6 +481,7 @@ def test_a_release_of_linked_tables_is_written_to_a_folder_of_its_own(place, cap
     assert "notes.txt" in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_a_release_of_linked_tables_is_written_into_a_database(place, capsys):
     """All tables or none, beside others that stay; and what was written is read back."""
     assert run([*FIT, "account=none", "out=run"]) == 0
@@ -512,6 +520,7 @@ def test_linked_tables_of_a_database_are_judged(place, capsys):
     assert run(["evaluate", "synthetic=duckdb:///made.db#main", *test, "out=judged"]) == 0, capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_a_schema_that_was_edited_after_a_look_is_said_to_be_so(place, capsys):
     assert run(["check", *DATA]) == 0
     schema(units=130, tables={"visit": {"max_rows": 2}}).save(place / "clinic.yaml")
@@ -622,7 +631,7 @@ def test_a_draft_that_finds_no_links_says_which_files_to_rename():
     assert {name: table.get("parent") for name, table in made.items()} == {"p": None, "fall": "p", "diagnosen": "fall"}
 
 
-@pytest.mark.parametrize("kept", ["main", "wards"])
+@pytest.mark.parametrize("kept", [heavy("main"), "wards"])
 def test_tables_of_a_database_are_drafted_as_a_folder_is(place, capsys, kept):
     with duckdb.connect("clinic.duckdb") as database:
         database.execute(f"CREATE SCHEMA IF NOT EXISTS {kept}")

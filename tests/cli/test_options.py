@@ -88,6 +88,7 @@ def completed(script, *words, part=True):
     return done.stdout.split()
 
 
+@pytest.mark.heavy
 def test_a_shell_completes_commands_options_and_values(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "patients.csv").touch()

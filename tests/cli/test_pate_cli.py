@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clinic import make_frame
+from sweeps import heavy
 
 from synthdp.cli import run
 from synthdp.ledger.ledger import Ledger
@@ -80,11 +81,11 @@ def test_identifiers_of_public_records_are_left_aside_and_errors_name_the_file(f
     ("others", "said"),
     [
         (("queries=91",), "90"),
-        (("aggregator=gnmax", "distillation=true"), "distillation"),
+        heavy((("aggregator=gnmax", "distillation=true"), "distillation")),
         (("data.target=age",), "age"),
-        (("data.target=nosuch",), "nosuch"),
-        (("teachers=0",), "teachers"),
-        (("teacher=tree",), "teacher"),
+        heavy((("data.target=nosuch",), "nosuch")),
+        heavy((("teachers=0",), "teachers")),
+        heavy((("teacher=tree",), "teacher")),
     ],
 )
 def test_what_cannot_be_fitted_is_refused_before_anything_is_charged(files, capsys, others, said):
@@ -183,6 +184,7 @@ def test_pictures_are_labelled_by_networks_that_see_them(kind, tmp_path, capsys)
     assert (pixels == public.reshape(120, -1)[student.answers.places]).all()
 
 
+@pytest.mark.heavy
 def test_convolutions_see_a_picture_and_nothing_else(files, capsys):
     assert run(words(files, "teacher=convolutional")) == 2
     assert "the schema has no image column" in capsys.readouterr().err

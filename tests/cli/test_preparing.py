@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from sweeps import heavy
 
 from synthdp import Budget, Synthesizer
 from synthdp.cli import looks, run
@@ -157,6 +158,7 @@ def test_check_shows_a_blank_cell_as_one_and_what_takes_space_away(place, capsys
     assert "strip" not in unknown["remedy"]
 
 
+@pytest.mark.heavy
 def test_check_says_where_a_time_of_day_is_left_out(place, capsys):
     facts = yaml.safe_load((place / "schema.yaml").read_text())
     seen = {"kind": "datetime", "bounds": ["2020-01-01", "2021-01-01"]}
@@ -313,6 +315,7 @@ def test_check_recommends_nothing_that_the_schema_refuses(place):
     assert noise[1] == pytest.approx(4 * noise[0])
 
 
+@pytest.mark.heavy
 def test_check_tells_of_columns_whose_values_are_better_not_bought(place, capsys):
     frame = records()
     rng = np.random.default_rng(7)
@@ -360,7 +363,7 @@ def test_check_tells_of_dates_that_would_be_lost_as_another_kind(place, capsys):
     assert "number" not in {column for column, _ in found}, "eight digits may be anything"
 
 
-@pytest.mark.parametrize("generator", ["independent", "mixture", "aim", "dpgan"])
+@pytest.mark.parametrize("generator", [heavy("independent"), "mixture", heavy("aim"), "dpgan"])
 def test_a_plan_reads_no_record_and_charges_nothing(place, capsys, generator):
     (place / "a.csv").unlink()
     assert run(["plan", *DATA, f"generator={generator}", "budget.delta=1e-5", "account=own.account", "out=run"]) == 0
@@ -447,7 +450,7 @@ def test_made_up_units_have_several_records_where_these_have_an_order():
     assert (number == 1).sum() > (number == 6).sum()
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet"])
+@pytest.mark.parametrize("name", ["a.csv", heavy("a.csv.gz"), heavy("a.parquet")])
 def test_split_keeps_patients_together_and_every_row_as_it_was(place, capsys, name):
     frame = records(900)
     frame["note"] = ['two\nlines, "quoted"'] * 900
@@ -492,6 +495,7 @@ def test_split_says_what_stays_together(place, capsys):
     assert "split      each record by itself, about 20% held out" in capsys.readouterr().out
 
 
+@pytest.mark.heavy
 def test_the_schema_that_split_copies_keeps_its_lines_and_knows_of_the_looks_before(place, capsys):
     """The log of looks goes by the file's name, so a copy under another name once counted as not edited after a look."""
     words = ["split", "path=a.csv", "schema=schema.yaml"]
@@ -677,6 +681,7 @@ def test_a_fit_that_is_refused_points_to_check(place, capsys):
     assert "synthdp check shows, at no charge" in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_the_statement_lists_how_files_are_written_and_what_was_left_out(place):
     facts = {**FACTS, "reading": {"separator": ";", "decimal": ","}, "columns": {**COLUMNS, "note": {"kind": "ignore"}}}
     (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
@@ -708,6 +713,7 @@ def declared(place, **columns):
     (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
 
 
+@pytest.mark.heavy
 def test_a_rule_by_which_a_time_is_no_later_than_a_day_is_told_before_a_fit(place, capsys):
     day = {"kind": "datetime", "bounds": ["2020-01-01", "2020-12-31"]}
     declared(place, admitted=day, seen={**day, "resolution": "minute"})

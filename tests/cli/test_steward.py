@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 import yaml
 from clinic import make_frame, make_schema, refused
+from sweeps import heavy
 
 from synthdp import BadInput, Budget, Schema, load
 from synthdp.cli import compose, fits, run
@@ -27,17 +28,19 @@ def words(files, command="fit", *more):
     ("words", "said"),
     [
         (["fit", "out=x"], "data.path=FILE with data.schema=FILE.yaml"),
-        (["fit", "data.schema={schema}", "out=x"], "data.path=FILE is missing"),
-        (["fit", "data.path={csv}", "out=x"], "data.schema=FILE.yaml is missing"),
+        heavy((["fit", "data.schema={schema}", "out=x"], "data.path=FILE is missing")),
+        heavy((["fit", "data.path={csv}", "out=x"], "data.schema=FILE.yaml is missing")),
         (["budget"], "data.path=FILE"),
-        (["evaluate", "synthetic={csv}", "out=x"], "data.train=FILE"),
+        heavy((["evaluate", "synthetic={csv}", "out=x"], "data.train=FILE")),
         (
             ["evaluate", "synthetic={csv}", "data.test={csv}", "data.schema={schema}", "out=x"],
             "data.train=FILE is missing",
         ),
-        (
-            ["evaluate", "synthetic={csv}", "data.train={csv}", "data.schema={schema}", "out=x"],
-            "data.test=FILE is missing",
+        heavy(
+            (
+                ["evaluate", "synthetic={csv}", "data.train={csv}", "data.schema={schema}", "out=x"],
+                "data.test=FILE is missing",
+            )
         ),
     ],
 )
@@ -116,6 +119,7 @@ def test_learning_that_noise_would_hide_is_refused_before_the_charge(files, caps
     assert "'code0'" not in refused(capsys, *words(files))
 
 
+@pytest.mark.heavy
 def test_how_many_records_learning_needs_is_told_by_plan_and_by_check(files, capsys):
     """Even if the number of units must itself be learned. What `plan` says does not depend on how many records there are."""
     learning(files, units="learn")

@@ -12,6 +12,7 @@ import warnings
 import pytest
 from clinic import in_files, make_frame, make_schema
 from hydra.errors import HydraException
+from sweeps import heavy
 
 from synthdp import NotEntered, Release, Schema, load
 from synthdp.budgets import AccountFile, Entry
@@ -151,7 +152,7 @@ def test_a_fit_beside_a_running_one_in_the_same_folder_is_refused_and_takes_noth
     assert [entry.event for entry in Ledger.read(internal / "ledger.new.jsonl").entries()] == [Gaussian(3.0)]
 
 
-@pytest.mark.parametrize("command", ["fit", "pate"])
+@pytest.mark.parametrize("command", [heavy("fit"), "pate"])
 def test_a_folder_is_one_fit_s_before_it_has_a_ledger_and_after(tmp_path, capsys, command):
     """While a fit reads its table, and while it saves its release, nobody writes its ledger. Another fit took its answers then, or its
     canaries, or archived its ledger, or replaced the release that had come meanwhile."""
@@ -218,7 +219,7 @@ def test_canaries_of_another_fit_are_refused_and_the_account_knows_the_table(tmp
         assert ignored in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, heavy(signal.SIGHUP)])
 def test_a_signal_that_asks_for_the_end_is_as_ctrl_c_and_the_fit_goes_on_from_its_answers(
     tmp_path, capsys, monkeypatch, number
 ):
@@ -289,7 +290,7 @@ def test_a_fit_that_cannot_go_on_says_what_it_lost_and_not_to_go_on(tmp_path, ca
     assert "nearly the whole budget" not in said
 
 
-@pytest.mark.parametrize("read", [True, False])
+@pytest.mark.parametrize("read", [True, heavy(False)])
 def test_a_fit_that_is_refused_right_after_its_charge_says_what_its_account_holds(tmp_path, capsys, monkeypatch, read):
     """Its ledger holds no charge yet; the account holds the whole plan."""
     words = ["fit", *in_files(tmp_path)]
