@@ -51,6 +51,15 @@ def plan(row):
 
 ANSWERED = [row for row in rows() if not row["id"].startswith(("user_", "chua_"))]
 GROUPS = [row for row in rows() if row["id"].startswith("user_")]
+SLOW = {  # published rows of many steps, or high rates; the others stand for them in `make test`
+    "msr_prv_s1.5_q0.05_T50000",
+    "msr_prv_s0.8_q0.2_T100",
+    "msr_prv_s0.8_q0.001_T20000",
+    "tfp_mnist_45ep",
+    "tfp_mnist_60ep",
+    "tfp_ex_sub",
+    "abadi_mnist_large",
+}
 
 
 def test_every_row_is_answered_or_refused():
@@ -59,7 +68,9 @@ def test_every_row_is_answered_or_refused():
     assert len(GROUPS) == 3
 
 
-@pytest.mark.parametrize("row", sweep(ANSWERED, lambda row: row["published"]), ids=lambda row: row["id"])
+@pytest.mark.parametrize(
+    "row", sweep(ANSWERED, lambda row: row["published"] and row["id"] not in SLOW), ids=lambda row: row["id"]
+)
 def test_reference_rows(row):
     entries, delta = plan(row), float(row["delta"])
     found = epsilons(entries, delta)
@@ -81,7 +92,7 @@ def test_reference_rows(row):
         assert found[accountant] >= min(found.get("pld", 0.0), found.get("rdp", math.inf)) * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("row", GROUPS, ids=lambda row: row["id"])
+@pytest.mark.parametrize("row", sweep(GROUPS, lambda row: row["id"] != "user_k10_rdp"), ids=lambda row: row["id"])
 def test_group_privacy_rows(row):
     k, delta, exact = int(row["id"].split("_")[1][1:]), float(row["delta"]), float(row["eps_exact"])
     assert group_epsilon(plan(row), delta, k, "rdp") <= 1.01 * float(row["eps_rdp"])
@@ -229,7 +240,7 @@ def test_dp_accounting_agrees_within_its_grid():
         heavy((0.3, 0.7, 20, 1e-4)),
         (0.05, 2.0, 500, 1e-8),
         heavy((0.001, 0.6, 3000, 1e-6)),
-        (0.5, 8.0, 1000, 1e-5),
+        heavy((0.5, 8.0, 1000, 1e-5)),
         heavy((0.95, 1.0, 4, 1e-3)),
     ],
 )
@@ -342,7 +353,11 @@ def test_published_figures_of_strong_composition_and_moments():
 
 
 @pytest.mark.parametrize(
-    ("rate", "noise"), [(0.01, 4.0), (0.0043, 1.1), (0.5, 1.0), (1e-5, 0.3), (0.9, 0.2), (1e-3, 0.1), (0.01, 30.0)]
+    ("rate", "noise"),
+    sweep(
+        [(0.01, 4.0), (0.0043, 1.1), (0.5, 1.0), (1e-5, 0.3), (0.9, 0.2), (1e-3, 0.1), (0.01, 30.0)],
+        lambda case: case[1] in (4.0, 1.1, 0.2),
+    ),
 )
 def test_two_sources_of_a_sampled_gaussian_s_moments(rate, noise):
     """`rdp` asks dp-accounting's series; `moments` sums and integrates the definition.
@@ -366,7 +381,8 @@ def test_two_sources_of_a_sampled_gaussian_s_moments(rate, noise):
 
 
 @pytest.mark.parametrize(
-    ("rate", "noise", "order"), [(1e-6, 1.0, 1.5), (0.01, 30.0, 1.1), heavy((0.3, 0.2, 7.7)), (1e-3, 0.1, 1.001)]
+    ("rate", "noise", "order"),
+    [(1e-6, 1.0, 1.5), heavy((0.01, 30.0, 1.1)), heavy((0.3, 0.2, 7.7)), heavy((1e-3, 0.1, 1.001))],
 )
 def test_moments_at_real_orders_with_thirty_digits(rate, noise, order):
     # Fifty digits, and pieces a quarter as wide, agree with it in 23 digits and take ten times as long.
@@ -406,12 +422,12 @@ SIDES = ("_pmf_remove", "_pmf_add")
 @pytest.mark.parametrize(
     ("noise", "rate", "grid"),
     [
-        *((0.05, 1.0, 1e-2), (3.7, 1.0, 1e-4), (250.0, 1.0, 1e-6), (1e-2, 1.0, 10.0)),
+        *((0.05, 1.0, 1e-2), (3.7, 1.0, 1e-4), heavy((250.0, 1.0, 1e-6)), (1e-2, 1.0, 10.0)),
         *(
-            (0.06, 1e-12, 1e-2),
+            heavy((0.06, 1e-12, 1e-2)),
             (0.6, 1e-3, 1e-3),
-            (0.8, 0.01, 1e-4),
-            (2.0, 0.3, 1e-4),
+            heavy((0.8, 0.01, 1e-4)),
+            heavy((2.0, 0.3, 1e-4)),
             (0.8, 0.9999, 1e-2),
             (1e4, 0.5, 1e-4),
         ),
@@ -433,7 +449,7 @@ def test_a_gaussian_is_that_of_dp_accounting_bit_for_bit(noise, rate, grid):
 
 @pytest.mark.parametrize(
     ("noise", "rate", "grid"),
-    [(2.0, 1.0, 1e-3), (0.6, 1e-3, 1e-3), (0.8, 0.01, 1e-4), (2.0, 0.3, 1e-3), (30.0, 0.9999, 1e-4)],
+    [(2.0, 1.0, 1e-3), (0.6, 1e-3, 1e-3), heavy((0.8, 0.01, 1e-4)), (2.0, 0.3, 1e-3), heavy((30.0, 0.9999, 1e-4))],
 )
 def test_a_gaussian_under_replace_one_is_that_of_dp_accounting_but_for_round_off(noise, rate, grid):
     from dp_accounting.pld import privacy_loss_distribution

@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from plans import capped, gaussian
+from sweeps import sweep
 
 from synthdp import Budget
 from synthdp.accounting import Unproven, best, epsilon, epsilons
@@ -143,7 +144,7 @@ def test_what_is_left_may_be_spent_to_the_last():
 
 @pytest.mark.parametrize("filter", FILTERS)
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", sweep(range(5), lambda seed: seed < 2))
 def test_an_adversary_who_adapts_never_gets_past_it(filter, relation, seed):
     """The analyst sees what is left, probes with counts and sizes around it, and tries on after each refusal."""
     draw = np.random.default_rng(seed)

@@ -41,7 +41,9 @@ def audited(name, images=False, epsilon=4.0, **options):
     return black_box.audit(worst_pairs.made(name, images=images), Budget(epsilon, DELTA), **options)
 
 
-@pytest.mark.parametrize(("name", "images"), JUDGED)
+@pytest.mark.parametrize(
+    ("name", "images"), sweep(JUDGED, lambda case: case[0] not in ("mst", "privbayes", "pategan_original"))
+)
 def test_every_audit_finds_a_model_that_gives_the_record_away(name, images, monkeypatch):
     """Features that tell the sides apart in every run contradict the claim, by as many runs as the audits of this file make."""
 
@@ -191,7 +193,9 @@ def test_a_generator_of_many_loops_keeps_its_claim():
 VOTES = ("kernel_teachers:votes", "pategan_original")  # labels are few, and models that got the same ones are the same
 
 
-@pytest.mark.parametrize(("name", "images"), sweep(NAMES, lambda case: case[0] in ("mixture", "aim", "dpmerf")))
+@pytest.mark.parametrize(
+    ("name", "images"), sweep(NAMES, [("mixture", False), ("aim", False), ("dpmerf", True)].__contains__)
+)
 def test_every_case_fits_and_its_models_vary(name, images):
     """A few fits of each, so that `make audit` does not stop in the middle of the night."""
     generator, pair = worst_pairs.made(name, images=images), case_of(name, images).pair()

@@ -159,6 +159,7 @@ def test_the_command_line_from_fit_to_verdict(tmp_path, capsys, monkeypatch):
     assert not (tmp_path / "run" / "internal" / "canaries.json").exists()  # of another fit
 
 
+@pytest.mark.heavy
 def test_canaries_of_an_earlier_fit_are_not_said_to_be_in_records_that_stay_in_a_database(tmp_path, monkeypatch):
     """Nothing is planted there. Its release said that it was, and an audit with the older canaries contradicted nothing."""
     pytest.importorskip("duckdb", reason="needs the extra database")
@@ -200,6 +201,7 @@ def test_canaries_are_whole_whenever_the_disk_is_full(rng, tmp_path):
     assert path.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.heavy
 def test_the_command_line_audits_a_generator(capsys):
     words = ["generator=independent", "runs=60", "tuning_runs=20", "budget.epsilon=2", "workers=1"]
     assert run(["audit", *words, "format=json"]) == 0

@@ -49,6 +49,7 @@ FULL = [  # attacks that find most of what is claimed
     Votes(aggregator="Counts", noise=3.5),
     Votes(aggregator="Counts", noise=3.5, records=4, phases=2),
 ]
+QUICK = [attack for attack in FULL[: len(KINDS)] if attack.question not in ("gradient in groups", "together", "joint")]
 SLOW = [Numbers(noise=1.0, question=question) for question in NUMBERS if question.startswith("gradient")]
 PART = [  # those that find a part, since the rest is where no number of runs shows it, or more runs take too long
     *SLOW,
@@ -85,6 +86,17 @@ PART = [  # those that find a part, since the rest is where no number of runs sh
     Thresholds(noise=1.0, delta=1e-6, codes="learned"),
     Thresholds(noise=1.0, delta=1e-6, codes="public", records=4),
 ]
+# Of each kind of question one that is cheap; the coins of a loop stay, since mutants reuse them.
+FEW_PARTS = [
+    Vectors(**PHASES, supposed="coins"),
+    Choices(epsilon=1.0, times=1),
+    Votes(aggregator="LNMax", noise=2.0),
+    Votes(aggregator="GNMax", noise=2.5),
+    Votes(aggregator="Confident", noise=3.5),
+    Votes(aggregator="Interactive", noise=3.5),
+    Thresholds(noise=1.0, delta=1e-6),
+    Thresholds(noise=1.0, delta=1e-6, codes="learned"),
+]
 NOTHING = [Vectors(**STOPPED, supposed="noise")]  # what would show noise that repeats, and shows nothing else
 FEW_RUNS = {"runs": 300, "tuning_runs": 100}
 BY_ONE = {  # what is asked one after another
@@ -117,7 +129,7 @@ def reach(attack):
     return ACROSS if isinstance(attack, Grids) else KINDS[attack.question].reach
 
 
-@pytest.mark.parametrize("attack", sweep(FULL, FULL[: len(KINDS)].__contains__), ids=name_of)
+@pytest.mark.parametrize("attack", sweep(FULL, QUICK.__contains__), ids=name_of)
 def test_the_door_keeps_its_claim_and_the_audit_comes_near_it(attack):
     found = audited(attack)
     assert not found.verdict.contradicted
@@ -128,16 +140,7 @@ def test_the_door_keeps_its_claim_and_the_audit_comes_near_it(attack):
 
 @pytest.mark.parametrize(
     "attack",
-    sweep(
-        [*PART, Selections(noise=1.0, mean=2.0)],
-        lambda attack: (
-            attack not in SLOW
-            and not getattr(attack, "capped", False)
-            and getattr(attack, "records", 1) == 1
-            and getattr(attack, "relation", "") != "replace_one"
-            and (attack.supposed == "coins" if type(attack) is Vectors else getattr(attack, "phases", 1) == 1)
-        ),  # the coins of a loop stay, since mutants reuse them
-    ),
+    sweep([*PART, Selections(noise=1.0, mean=2.0)], FEW_PARTS.__contains__),
     ids=name_of,
 )
 def test_the_door_keeps_its_claim_and_the_audit_finds_a_part(attack):
@@ -147,13 +150,14 @@ def test_the_door_keeps_its_claim_and_the_audit_finds_a_part(attack):
     assert found.word == "stands"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("attack", NOTHING, ids=name_of)
 def test_the_door_draws_other_noise_after_a_stop(attack):
     assert not audited(attack).verdict.contradicted
 
 
 # Of `SLOW` one stands for all here; `make audit` takes each.
-@pytest.mark.parametrize("attack", sweep([*FULL, SLOW[0]], FULL[: len(KINDS)].__contains__), ids=name_of)
+@pytest.mark.parametrize("attack", sweep([*FULL, SLOW[0]], QUICK.__contains__), ids=name_of)
 def test_half_the_noise_is_found_whatever_is_asked(attack):
     more = {} if reach(attack) == 1 else {"runs": 3 * RUNS}
     if (
@@ -312,7 +316,6 @@ FEW = {  # that `make test` takes
     "noise again after a stop",
     "records of a unit beyond those that count",
     "a clip for each record",
-    "a choice that forgets a unit's records",
     "votes of little noise (LNMax)",
     "a threshold without its margin",
 }
@@ -360,7 +363,7 @@ def test_the_evidence_is_the_log_likelihood_ratio(supposed):
     np.testing.assert_allclose(attack.evidence(seen, np.full(4, 0.7), np.array([0, 1, 0, 1])), expected)
 
 
-@pytest.mark.parametrize("question", KINDS)
+@pytest.mark.parametrize("question", sweep(KINDS, lambda question: question != "gradient in groups"))
 @pytest.mark.parametrize("records", [1, 4])
 def test_canaries_reach_the_answer_clipped_and_alone(question, records):
     coins = np.array([True, False, True])

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
+from sweeps import heavy
 
 from synthdp import Budget, Synthesizer, generators
 from synthdp.accounting import epsilon
@@ -420,10 +421,11 @@ while True:
 """
 
 
-def test_kill_9_at_any_moment_leaves_all_that_was_promised(tmp_path):
+@pytest.mark.parametrize("steps", [[0, 4, 9], heavy([*range(12)])], ids=["few", "many"])
+def test_kill_9_at_any_moment_leaves_all_that_was_promised(tmp_path, steps):
     path, promised = tmp_path / "a", 0
     code = WRITER.format(path=str(path))
-    for delay in (0.0005 * step**2 for step in range(12)):  # up to 60 ms, dozens of transactions
+    for delay in (0.0005 * step**2 for step in steps):  # up to 60 ms, dozens of transactions
         with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
             first = process.stdout.readline()
             time.sleep(delay)
