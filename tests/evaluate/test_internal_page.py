@@ -107,7 +107,7 @@ def test_each_figure_of_the_tables_is_in_the_json(result, page, no_plots, tmp_pa
     assert sum(cell in other for cell in printed) < len(printed) / 10, "the figures of another result would do as well"
 
 
-def test_a_truth_value_is_named_with_a_word_on_what_the_file_has(result):
+def test_a_truth_value_is_named_with_a_word_on_what_the_file_has(result, no_plots):
     name = next(name for name, each in result["targets"].items() if each["positive"] is not None)
     of_truths = {**result["targets"][name], "positive": "True"}
     told = "AUPRC and F1 are given for the class <q>True</q>, whatever word the file uses for it."

@@ -122,6 +122,7 @@ def test_codes_below_visits_are_compared_at_each_level_of_their_tree(monkeypatch
     assert found["lost"][2] > 0.9 > 0.2 > found["kept"][2]
 
 
+@pytest.mark.heavy
 def test_laboratory_values_are_followed_from_visit_to_visit_within_a_test():
     """A person's values lie high or low in every test; among synthetic people they follow nothing, however different the tests are."""
 
@@ -229,6 +230,7 @@ def test_a_code_whose_numbers_are_wrong_is_named():
     assert findings.worst_numbers([column]).endswith(", and one more code is far off"), "Hb lies in the middle"
 
 
+@pytest.mark.heavy
 def test_few_rows_or_numbers_of_a_code_tell_no_quantiles():
     (column,), _, _ = by_code(of_test("K", np.nan))
     (gone,) = [code for code in column["codes"] if code["code"] == "K"]

@@ -62,6 +62,7 @@ def test_summary_by_hand():
     assert scores.summary([0.25])["sd"] == 0.0
 
 
+@pytest.mark.heavy
 def test_real_rows_as_synthetic_reach_the_ceiling(schema, train, test):
     entry = run(work(schema, train, train, test), seeds=2)
     assert entry["tstr"] == entry["trtr"]
