@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from sweeps import heavy
 
 from synthdp.errors import BadInput
 from synthdp.files import atomic
@@ -63,7 +64,7 @@ def stopped(work, steps):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
 
 
-@pytest.mark.parametrize("older", [None, OLD], ids=["new", "in the place of an older one"])
+@pytest.mark.parametrize("older", [heavy(None), OLD], ids=["new", "in the place of an older one"])
 def test_a_power_cut_leaves_the_old_folder_or_the_new_one_and_the_next_writer_clears_up(tmp_path, older):
     seen = set()
     for steps in range(60):
@@ -122,7 +123,7 @@ def test_what_a_killed_writer_of_a_file_left_is_nobody_elses_and_gone_once_it_is
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(("old", "new"), [("=1", "x"), ("x", "=1"), ("=1", "+2"), ("'x", "x")])
+@pytest.mark.parametrize(("old", "new"), [heavy(("=1", "x")), ("x", "=1"), heavy(("=1", "+2")), heavy(("'x", "x"))])
 def test_a_csv_file_is_read_as_it_was_written_whenever_its_writer_stopped(tmp_path, old, new):
     """What was neutralised is listed in a second file, which cannot appear or go at the same moment."""
     schema = Schema(columns=(Identifier(name="patient"), Boolean(name="b")))
@@ -240,6 +241,7 @@ def test_two_writers_that_end_at_once_do_not_take_each_other_s_folder_for_a_stop
     assert [each.name for each in tmp_path.iterdir()] == ["release"]
 
 
+@pytest.mark.heavy
 def test_what_was_complete_when_its_writer_was_stopped_is_not_replaced_unasked(tmp_path):
     schema = Schema(columns=(Integer(name="day", bounds=(0, 9)), Image(name="scan", height=2, width=2)))
     frame = pd.DataFrame({"day": [7], "scan": [np.zeros((2, 2, 1), np.uint8)]})

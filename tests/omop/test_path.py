@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sweeps import heavy
 
 from synthdp import Budget, Schema, Synthesizer
 from synthdp.cli import run
@@ -61,6 +62,7 @@ def said_of(capsys, *words):
     return said.out
 
 
+@pytest.mark.heavy
 def test_a_visit_without_an_end_gets_a_remedy_that_a_cdm_allows(place, capsys):
     """`missing: true`, the remedy elsewhere, is refused for the days of a visit."""
     for name in ("cdm", "vocabulary"):
@@ -402,6 +404,7 @@ def test_split_makes_two_cdms_of_different_people(place, capsys):
     assert rows == len(whole["measurement"])
 
 
+@pytest.mark.heavy
 def test_wherever_a_cdm_lies_the_same_is_read(place):
     """Letters in capitals, Parquet whose missing keys made floats of all, a DuckDB file and its schema."""
     schema = Schema.load("schema.yaml")
@@ -448,6 +451,7 @@ def test_dates_of_birth_and_death_are_made_as_the_dashboard_makes_them(tmp_path)
     assert found["person"]["year_of_birth"].tolist() == [1950, 1960, 1970], "numbers, and no text"
 
 
+@pytest.mark.heavy
 def test_concepts_are_public_and_a_hospital_s_own_are_declared(place, capsys):
     assert run(["schema", *DATA[:2], "data.vocabulary=cdm", "out=x.yaml"]) != 0
     assert "lies in the CDM itself" in capsys.readouterr().err
@@ -796,7 +800,7 @@ def test_a_key_is_the_same_text_whoever_else_is_there():
 
 
 @pytest.mark.parametrize("kind", ["float64", "float32"])
-@pytest.mark.parametrize("engine", ["files", "duckdb", "postgresql"])
+@pytest.mark.parametrize("engine", ["files", "duckdb", heavy("postgresql")])
 def test_a_float_that_may_be_several_keys_is_none_wherever_it_is_stored(tmp_path, kind, engine):
     least = 2 ** (53 if kind == "float64" else 24)
     frame = pd.DataFrame(

@@ -10,6 +10,7 @@ import torch
 from clinic import untouched
 from pate.pate_tables import BUDGET, accuracy, fitted, problem, problem_schema, without_labels
 from sklearn.linear_model import LogisticRegression
+from sweeps import heavy
 
 from synthdp import BadInput, Budget, accounting
 from synthdp.budgets import AccountFile
@@ -309,7 +310,7 @@ def test_a_student_that_diverged_ends_no_fit_that_is_charged(student):
     assert sum(entry.count for entry in made.ledger.entries()) == 60 + 3 * 5
 
 
-@pytest.mark.parametrize("kind", [Network, SemiSupervised])
+@pytest.mark.parametrize("kind", [Network, heavy(SemiSupervised)])
 def test_a_student_that_diverged_is_as_it_began(kind, tmp_path):
     """Weights that are no numbers would be refused when the release is loaded."""
     with pytest.warns(UserWarning, match="the student diverged, so it is only its starting point"):

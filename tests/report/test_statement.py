@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from sweeps import heavy
 
 from synthdp import Budget, Schema, Synthesizer, api
 from synthdp.budgets import Cap, Entered
@@ -155,7 +156,7 @@ def test_a_missing_file_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("events", "relation"),
     [
-        ((Entry(Gaussian(1.0)),), "add_remove"),
+        heavy(((Entry(Gaussian(1.0)),), "add_remove")),
         ((Entry(Gaussian(2.0)),), "replace_one"),
         ((Entry(Threshold(30.0, 1e-7, 3)), Entry(Sampled(0.02, (Gaussian(2.0),)), 100)), "add_remove"),
     ],

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sweeps import heavy
 
 from synthdp import BadInput
 from synthdp.schema import yamlfile
@@ -224,7 +225,7 @@ def test_line_ends_are_counted_across_blocks(tmp_path, monkeypatch):
         assert csv_lines.ends(tmp_path / "t.csv", "utf-16") == {"\n": 1, "\r\n": 2, "\r": 2}
 
 
-@pytest.mark.parametrize("ending", [".parquet", ".dta"])
+@pytest.mark.parametrize("ending", [".parquet", heavy(".dta")])
 def test_numbers_stored_as_text_are_numbers_whatever_their_decimal_sign(tmp_path, ending):
     points = [f"{row % 40}.{row % 10}" for row in range(80)]
     held = {

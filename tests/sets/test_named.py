@@ -329,6 +329,7 @@ def test_altered_files_are_refused(tmp_path, monkeypatch):
         named.load("adult")
 
 
+@pytest.mark.heavy
 def test_unpacked_files_do_as_well(tmp_path, monkeypatch, present):
     if "adult" not in present:
         pytest.skip("the records of adult are not here")

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from clinic import said
 from mixed_tables import MIXED, every_code
+from sweeps import heavy
 
 import synthdp
 from synthdp.cli import run
@@ -570,6 +571,7 @@ def test_workbooks_that_unpack_to_far_more_than_they_are(tmp_path, monkeypatch, 
     assert "unpacks to over" in said(record_files.read, tmp_path / "t.xlsx")
 
 
+@pytest.mark.heavy
 def test_one_record_s_long_text_keeps_no_file_from_being_read(tmp_path, monkeypatch, apart):
     monkeypatch.setattr(limits, "FREE", 1 << 27)
     frame = pd.DataFrame({"note": [*["a", "", "b"] * 2_000, "x" * 30_000]})
@@ -587,7 +589,7 @@ def test_what_is_of_another_format_is_refused_in_a_line(tmp_path, ending, apart)
     assert "empty" in said(record_files.read, path)
 
 
-@pytest.mark.parametrize("name", ["sample", "sample_bincompressed"])
+@pytest.mark.parametrize("name", ["sample", heavy("sample_bincompressed")])
 def test_what_sas_itself_wrote_is_drafted_checked_and_read(tmp_path, monkeypatch, capsys, name):
     """Nobody else writes .sas7bdat: see tests/tables/sas/README.md."""
     monkeypatch.chdir(tmp_path)

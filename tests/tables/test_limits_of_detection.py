@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from sweeps import heavy
 
 from synthdp import BadInput
 from synthdp.schema.codec import Codec
@@ -107,7 +108,7 @@ def test_a_schema_is_saved_and_loaded_with_its_numbers(tmp_path):
     assert Schema.load(tmp_path / "schema.yaml") == schema()
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet", "xlsx"])
+@pytest.mark.parametrize("ending", ["csv", "parquet", heavy("xlsx")])
 def test_a_draft_asks_what_the_texts_stand_for_and_does_not_repeat_them(tmp_path, ending):
     rng = np.random.default_rng(3)
     texts = [f"{value:.1f}".replace(".", ",") for value in rng.gamma(2.0, 9.0, 200) + 5]

@@ -203,7 +203,7 @@ def replayed(made, frame, of=None):
     return recorder, made.training.fit(data, seed=5).tensors()
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", sweep(STRATEGIES, ["flat", "per_layer", "adaptive"].__contains__))
 def test_a_neighbour_moves_each_question_by_at_most_its_sensitivity(strategy):
     module = nn.Sequential(nn.LazyLinear(8), nn.Tanh(), nn.LazyLinear(2))
     patients = {"unit": "patient", "max_records_per_unit": 2, "units": 150}
@@ -510,6 +510,7 @@ def test_a_loss_keeps_nothing_of_what_it_sees():
     assert keeping.met == [1.0]
 
 
+@pytest.mark.heavy
 def test_packed_sequences_are_trained_one_unit_at_a_time():
     class Packed(nn.Module):
         def __init__(self):
@@ -647,7 +648,7 @@ def test_a_warning_names_the_line_of_the_program():
     assert {each.filename for each in caught} == {__file__}
 
 
-@pytest.mark.parametrize("how", ["torchrun", "a group of the program's own"])
+@pytest.mark.parametrize("how", [heavy("torchrun"), "a group of the program's own"])
 def test_a_fit_beside_other_processes_is_told_to_be_one_of_several(how, monkeypatch):
     """Each of them spends the budget for a model of its own."""
     if how == "torchrun":
@@ -660,6 +661,7 @@ def test_a_fit_beside_other_processes_is_told_to_be_one_of_several(how, monkeypa
     assert caught[0].filename == __file__
 
 
+@pytest.mark.heavy
 def test_tensors_are_arrays_too():
     x, y = arrays()
     trained = trainer(**WHOLE).fit((torch.tensor(x), torch.tensor(y)), seed=1)
@@ -704,7 +706,7 @@ def test_arrays_of_another_form_are_refused(data, said):
         trainer().fit(data, seed=1)
 
 
-@pytest.mark.parametrize("odd", [-1, 2, 10**9])
+@pytest.mark.parametrize("odd", [heavy(-1), 2, heavy(10**9)])
 def test_under_clamp_no_class_refuses(odd):
     """Law 40: one record must not decide whether there is a fit. A class that there is not counts as missing, so as the first one."""
     x, y = arrays()
