@@ -64,21 +64,8 @@ def quick(words):
     return MIXTURE if words[1] == "fit" and not chosen else []
 
 
-# Evaluations, several processes, sweeps, networks.
-LONG = (
-    "docs/budgets.md",
-    "docs/evaluate.md",
-    "docs/histories.md",
-    "docs/images.md",
-    "docs/large.md",
-    "docs/linked.md",
-    "docs/omop.md",
-    "docs/steward.md",
-    "docs/tutorial.md",
-)
-
-
-@pytest.mark.parametrize("page", sweep(having("console"), lambda page: page not in LONG))
+@pytest.mark.heavy  # evaluations, several processes, sweeps, networks
+@pytest.mark.parametrize("page", having("console"))
 def test_the_commands_run_in_order(page, tmp_path, monkeypatch, capsys):
     """In this process (tests/cli starts them in processes of their own), but torchrun."""
     pytest.importorskip("linearmodels", reason="the embedded data set comes with the extra `demo`")
@@ -144,9 +131,7 @@ def together(command, words):
 IN_PYTHON = [page for page in having("python") if page != "docs/own_generator.md"]  # see test_testing
 
 
-@pytest.mark.parametrize(
-    "page", sweep(IN_PYTHON, lambda page: page not in ("docs/pate.md", "docs/trainer.md", "docs/linked.md"))
-)
+@pytest.mark.parametrize("page", sweep(IN_PYTHON, ["README.md", "docs/evaluate.md"].__contains__))
 def test_the_python_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     make_schema().save("schema.yaml")
