@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clinic import make_pictures, make_schema, picture_schema
+from sweeps import heavy
 
 from synthdp import BadInput, Budget, Schema, Synthesizer, load
 from synthdp.generators.classgauss import LEAST_SIDE, ClassGauss
@@ -164,7 +165,7 @@ def schema_of(side, channels):
     )
 
 
-@pytest.mark.parametrize(("side", "channels"), [(28, 1), (20, 3), pytest.param(48, 1, marks=pytest.mark.heavy)])
+@pytest.mark.parametrize(("side", "channels"), [heavy((28, 1)), (20, 3), heavy((48, 1))])
 def test_draws_lean_as_each_class_does(side, channels, tmp_path):
     """One class leans to the left and one to the right, in grey and in colour; a saved release draws the same."""
     rows = 1500 if side == 28 else 300

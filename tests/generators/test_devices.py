@@ -187,6 +187,7 @@ def test_a_forgotten_move_is_noticed(data, name, where, what, instead, monkeypat
     assert sealed or any(isinstance(error, Mixed) for error in chain)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("data", "kind"),
     [
@@ -277,6 +278,7 @@ def test_a_release_of_a_gpu_opens_anywhere(monkeypatch):
     assert devices.opened("cuda").type == ("cuda" if torch.cuda.is_available() else "cpu")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("data", "name"), [("table", "dpgan"), heavy(("images", "dpgan_images")), heavy(("images", "dpdm"))]
 )

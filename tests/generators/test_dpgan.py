@@ -162,6 +162,7 @@ def test_a_network_that_begins_at_a_mixture_draws_from_it():
     )
 
 
+@pytest.mark.heavy
 def test_learned_units_need_a_rate():
     schema = make_schema(units="learn")
     with pytest.raises(BadInput, match=r"generator\.rate"):

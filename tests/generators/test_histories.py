@@ -36,7 +36,16 @@ from synthdp.testing.made_up import SMALL
 MADE_UP = runpy.run_path(str(Path(__file__).parents[2] / "recipes" / "made_up_hospital.py"))
 
 
-@pytest.mark.parametrize("check", testing.checks(HistoriesSettings(**SMALL["histories"]["histories"])), ids=str)
+@pytest.mark.parametrize(
+    "check",
+    sweep(
+        testing.checks(HistoriesSettings(**SMALL["histories"]["histories"])),
+        lambda check: (
+            not str(check).endswith(("seeds_repeat", "without_a_seed_fits_differ", "samples_follow_the_schema"))
+        ),
+    ),
+    ids=str,
+)
 def test_the_contract(check):
     check()
 
@@ -46,12 +55,10 @@ def schema(patients, **changes):
 
 
 @pytest.fixture(scope="module")
-def fitted():
-    """Without noise: what is lost then, no budget buys."""
-    stays = MADE_UP["stays"](1500, 1)
-    generator = HistoriesSettings(rounds=2, iterations=60)
-    release = Synthesizer(generator, schema=schema(1500), budget=Budget(math.inf, 1e-6)).fit(stays, seed=0)
-    return stays, release, release.sample(len(stays), seed=0)
+def release():
+    """A short fit; what it has learned well is another one's."""
+    made = Synthesizer(HistoriesSettings(rounds=1, iterations=8), schema=schema(1500), budget=Budget(math.inf, 1e-6))
+    return made.fit(MADE_UP["stays"](1500, 1), seed=0)
 
 
 def of_next(frame):
@@ -77,8 +84,12 @@ def test_progress_counts_the_work_of_each_column_and_not_columns():
     assert steps[-1] - steps[-2] < first, "it goes on from an earlier fit"
 
 
-def test_without_noise_what_follows_what_is_kept(fitted):
-    stays, release, _ = fitted
+@pytest.mark.heavy
+def test_without_noise_what_follows_what_is_kept():
+    """What is lost then, no budget buys."""
+    stays = MADE_UP["stays"](1500, 1)
+    generator = HistoriesSettings(rounds=2, iterations=60)
+    release = Synthesizer(generator, schema=schema(1500), budget=Budget(math.inf, 1e-6)).fit(stays, seed=0)
     sample = release.sample(6 * len(stays), seed=0)  # so many that what differs is the model, not the draw
     assert of_next(sample).subtract(of_next(stays), fill_value=0).abs().max() < 0.03
     independent = stays["readmitted"].mean() ** 2
@@ -91,8 +102,8 @@ def test_without_noise_what_follows_what_is_kept(fitted):
     assert risk[1] == pytest.approx(risk[0], abs=0.06)
 
 
-def test_a_patient_has_one_age_and_ascending_dates(fitted):
-    _, release, sample = fitted
+def test_a_patient_has_one_age_and_ascending_dates(release):
+    sample = release.sample(6000, seed=0)
     by_patient = sample.groupby("patient")
     assert len(sample[["patient", "age", "sex"]].drop_duplicates()) == sample["patient"].nunique()
     assert by_patient["admitted"].is_monotonic_increasing.all()
@@ -104,8 +115,7 @@ def test_a_patient_has_one_age_and_ascending_dates(fitted):
     assert len(set.union(*names)) == sum(map(len, names)), "no patient is in two chunks"
 
 
-def test_a_release_is_read_back_and_one_that_was_altered_is_not(fitted):
-    _, release, _ = fitted
+def test_a_release_is_read_back_and_one_that_was_altered_is_not(release):
     tensors = dict(release.model.tensors())
     again = GENERATOR().restore(release.schema, tensors)
     pd.testing.assert_frame_equal(again.sample(300, seed=0), release.model.sample(300, seed=0))
@@ -122,6 +132,7 @@ def test_a_release_is_read_back_and_one_that_was_altered_is_not(fitted):
             GENERATOR().restore(release.schema, tensors | changed)
 
 
+@pytest.mark.heavy
 def test_whether_another_record_follows_is_kept():
     """A patient is said to be readmitted where another stay follows: neither the number of stays nor this one's place alone tells that."""
     stays = MADE_UP["stays"](1500, 1)
@@ -227,6 +238,7 @@ def test_days_are_told_by_all_tables_of_records_together(monkeypatch):
             assert deviation == pytest.approx(sum(each**-2 for each in alone) ** -0.5)
 
 
+@pytest.mark.heavy
 def test_rows_of_like_chances_have_the_codes_in_their_shares():
     rng = np.random.default_rng(0)
     numbers = evenly(1000, rng)
@@ -243,6 +255,7 @@ def test_rows_of_like_chances_have_the_codes_in_their_shares():
     assert [len(drawn(np.ones((rows, 2)), rng)) for rows in (0, 1, 3)] == [0, 1, 3]
 
 
+@pytest.mark.heavy
 def test_records_of_units_with_many_of_them_do_not_pile_up_at_the_end():
     """Most patients come once or twice, some ten times, on any of sixty days: the gaps of few-timers are long, those of others short."""
     rng = np.random.default_rng(0)
@@ -473,6 +486,7 @@ def test_a_mixed_model_has_the_shares_of_its_tables(codes):
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("seed", "noise"), sweep([(0, 20.0), (1, 60.0), (2, 60.0)], lambda case: case[0] == 1))
 def test_least_squares_leave_what_noisy_tables_contradict(seed, noise):
     """Ten tables of columns that go with one another, three of which tell y. By likelihood, parameters that cancel draw noise."""

@@ -193,7 +193,7 @@ def test_more_teachers_than_declared_units_are_refused_before_the_charge(generat
     ("generator", "settings"),
     [
         (NAME, {"start": "columns"}),
-        ("pategan_original", {"start": "columns"}),
+        heavy(("pategan_original", {"start": "columns"})),
         *(heavy(("pategan", changes)) for changes in ({"start": "columns"}, {"units": 0}, {"replay": 1})),
     ],
 )

@@ -25,7 +25,7 @@ from linked_clinic import (
     with_tree,
     without,
 )
-from sweeps import sweep
+from sweeps import heavy, sweep
 
 from synthdp import Budget, Schema, Synthesizer, generators, load, verify
 from synthdp.errors import BadInput
@@ -59,9 +59,11 @@ def hospital(people, seed):
 
 @pytest.fixture(scope="module")
 def release():
-    return fitted(Budget(math.inf, 1e-5), hospital(500, seed=1), HistoriesSettings(rounds=2, iterations=40), seed=3)
+    """A short fit; what it has learned well is another one's."""
+    return fitted(Budget(math.inf, 1e-5), hospital(500, seed=1), HistoriesSettings(rounds=1, iterations=8), seed=3)
 
 
+@pytest.mark.heavy
 def test_synthetic_tables_have_keys_where_they_are_declared(tmp_path):
     made = fitted(
         Budget(math.inf, 1e-5), clinic(200, seed=1), declared=schema(tables=with_keys_among_columns()), seed=1
@@ -169,6 +171,7 @@ def test_other_of_learned_codes_is_empty_until_it_is_clear_of_the_noise(count, s
     np.testing.assert_allclose(plain[2] / plain[:3].sum(), max(count, 1.0) / (200 + max(count, 1.0)))
 
 
+@pytest.mark.heavy
 def test_a_row_is_not_drawn_for_a_visit_without_what_it_follows():
     # A test is taken where the visit has the code E11, and nowhere else.
     frames = clinic(400, seed=2)
@@ -211,6 +214,7 @@ def test_keys_are_fresh_and_linked_and_rules_are_kept(release):
     pd.testing.assert_frame_equal(visit, release.sample_tables(400, seed=0)["visit"])
 
 
+@pytest.mark.heavy
 def test_nobody_dies_before_birth_however_much_noise_there_is():
     """Visits are not before birth and not after death, so that who dies before birth has no time for any."""
     person = DECLARED["tables"]["person"]
@@ -236,6 +240,7 @@ def test_in_parts_no_key_comes_twice_and_the_same_seed_gives_the_same(release):
     assert [len(part["person"]) for part in release.stream_tables(0)] == [0]
 
 
+@pytest.mark.heavy
 def test_people_are_drawn_under_conditions_on_their_columns(release):
     """As often as among all people, with their histories: those of people who satisfy the condition, out of many."""
     where = {"person.sex": "F", "person.birth": ["1950-01-01", "1969-12-31"], "person.death": None}
@@ -290,9 +295,12 @@ def test_a_condition_that_hardly_anybody_satisfies_is_refused(release, monkeypat
         release.sample_tables(9, where={"person.birth": "1961-07-05", "person.sex": "F"}, seed=0)
 
 
-def test_without_noise_what_hangs_together_is_kept(release):
+@pytest.mark.heavy
+def test_without_noise_what_hangs_together_is_kept():
     """People without visits, who misses visits again, and which ward has which codes: without noise, and with the loss of a short fit."""
-    frames, sample = hospital(500, seed=1), release.sample_tables(2000, seed=1)
+    frames = hospital(500, seed=1)
+    release = fitted(Budget(math.inf, 1e-5), frames, HistoriesSettings(rounds=2, iterations=40), seed=3)
+    sample = release.sample_tables(2000, seed=1)
 
     def told(tables):
         person, visit, diagnosis, lab = tables.values()
@@ -436,6 +444,7 @@ def test_a_table_whose_rows_belong_to_no_visit_is_named_as_lost():
     assert f"Few synthetic visits have rows in these tables: lab ({bare.share:.1%})." in said
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "value",
     sweep(
@@ -470,7 +479,7 @@ def test_many_codes_are_fitted_round_after_round(monkeypatch):
     release.schema.validate_tables(release.sample_tables(20, seed=0), "error")
 
 
-@pytest.mark.parametrize("people", [0, 1])
+@pytest.mark.parametrize("people", [0, heavy(1)])
 def test_nobody_and_one_person_fit_like_any_other_number(people):
     frames = hospital(1, seed=6)
     frames = frames if people else {name: frame.iloc[:0] for name, frame in frames.items()}
@@ -530,6 +539,7 @@ def numbered(name, people, most=3):
     return declared, {**frames, "lab": made}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", sweep(NUMBERS, lambda name: name == "a number alone"))
 def test_numbers_below_visits_among_all_kinds_of_columns(name, tmp_path):
     """With much noise, which may fill any cell, and with one row of a visit."""
@@ -704,6 +714,7 @@ def test_a_plan_shows_the_tables_that_a_fit_asks_for(monkeypatch):
     assert fixed["lab.test", "lab.value"].expected == 60 / fixed["lab.test", "lab.value"].cells
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("epsilon", [0.05, 50.0])
 def test_a_table_of_codes_by_codes_that_noise_would_hide_is_not_asked_for(epsilon):
     """All others have less noise then. How often codes come again, and whether a visit has one twice, is asked at any budget."""
@@ -769,21 +780,21 @@ def test_rows_of_one_table_are_not_drawn_of_linked_ones(release):
         release.sample(10)
 
 
-def test_a_row_for_whose_date_there_is_no_time_is_left_out_and_does_not_stop_a_fit_that_was_paid_for():
+@pytest.mark.parametrize("missing", [heavy(False), True])
+def test_a_row_for_whose_date_there_is_no_time_is_left_out_and_does_not_stop_a_fit_that_was_paid_for(missing):
     """Visits go on for years after the last day that the dates below them may have, and rows are in order all the same."""
     frames = hospital(60, seed=1)
     frames["lab"] = frames["lab"][frames["lab"]["taken"] < "2020-07-01"]
-    for missing in (False, True):
-        taken = {**LAB["columns"]["taken"], "bounds": ["2020-01-01", "2020-06-30"], "missing": missing}
-        lab = {**LAB, "columns": {**LAB["columns"], "taken": taken}}
-        declared = with_labs(units=60, rules=["lab.taken >= visit.start"], tables={"lab": lab})
-        sample = fitted(BUDGET, frames, declared=declared, seed=1).sample_tables(60, seed=0)
-        declared.validate_tables(sample, "error")
-        rows = sample["lab"].merge(sample["visit"], on="visit_id")
-        assert not (rows["taken"] < rows["start"]).any()
-        after = rows[rows["start"] > "2020-06-30"]
-        assert len(after) > 0 if missing else len(after) == 0
-        assert after["taken"].isna().all()
+    taken = {**LAB["columns"]["taken"], "bounds": ["2020-01-01", "2020-06-30"], "missing": missing}
+    lab = {**LAB, "columns": {**LAB["columns"], "taken": taken}}
+    declared = with_labs(units=60, rules=["lab.taken >= visit.start"], tables={"lab": lab})
+    sample = fitted(BUDGET, frames, declared=declared, seed=1).sample_tables(60, seed=0)
+    declared.validate_tables(sample, "error")
+    rows = sample["lab"].merge(sample["visit"], on="visit_id")
+    assert not (rows["taken"] < rows["start"]).any()
+    after = rows[rows["start"] > "2020-06-30"]
+    assert len(after) > 0 if missing else len(after) == 0
+    assert after["taken"].isna().all()
 
 
 @pytest.mark.heavy
@@ -958,6 +969,7 @@ def test_a_chronic_diagnosis_stays_and_who_has_many_is_told_by_sex_and_age_toget
     assert (drawn - number).abs().max() < 0.07, drawn - number
 
 
+@pytest.mark.heavy
 def test_codes_that_are_too_common_are_put_right(monkeypatch):
     """What a code depends on is drawn anew after its fit, so shares drift. Here a code is made ten times as likely before the others are
     adjusted."""
@@ -1013,6 +1025,7 @@ def test_even_bins_for_tests_of_all_scales_are_warned_of(value, warned):
     ] * warned
 
 
+@pytest.mark.heavy
 def test_a_release_of_tables_with_a_single_row_of_each_visit_is_read_back(tmp_path):
     """As many names as places was taken for an older statement, which names each place of a column."""
     declared = schema(units=60, tables={"diagnosis": {"max_rows": 1}})
@@ -1022,6 +1035,7 @@ def test_a_release_of_tables_with_a_single_row_of_each_visit_is_read_back(tmp_pa
         pd.testing.assert_frame_equal(frame, sample[name])
 
 
+@pytest.mark.heavy
 def test_in_long_lists_of_people_with_one_visit_no_code_comes_twice_in_it(monkeypatch):
     """No other table relates such codes to one another."""
     monkeypatch.setattr(rows_below, "MOST_RELATED", 2)

@@ -211,6 +211,7 @@ def test_ungrouping_never_leaves_the_group():
     assert (within[codes] > 0).all()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("targets", sweep([[], ["ill"], ["ill", "sex"], ["age"]], lambda targets: len(targets) == 2))
 def test_relations_survive_with_any_number_of_targets(targets):
     schema = make_schema(targets=targets)
@@ -278,7 +279,7 @@ def test_a_target_beside_a_label_that_is_full_leaves_no_pair_unasked():
     assert ((drawn["x"] == "p") == drawn["a"]).mean() > 0.97
 
 
-@pytest.mark.parametrize("count", sweep([1, 2, 3, 7], lambda count: count < 3))
+@pytest.mark.parametrize("count", sweep([1, 2, 3, 7], lambda count: count == 1))
 def test_tables_of_nothing_but_targets(count):
     rng, rows, names = np.random.default_rng(0), 3000, list("abcdefg")[:count]
     schema = type(make_schema()).from_dict(
@@ -487,6 +488,7 @@ def test_the_noise_of_an_empty_range_does_not_draw_records_there():
     assert np.mean(found) < 0.05
 
 
+@pytest.mark.heavy
 def test_parts_of_a_bin_differ_only_as_the_noise_lets_them_be_told_apart():
     """Halves of a bin hold noise, which would come back as a shape that no record has."""
     schema = make_schema(columns={"age": {"kind": "integer", "bounds": [0, 399], "bins": 4}})
@@ -514,6 +516,7 @@ def test_parts_of_a_bin_differ_only_as_the_noise_lets_them_be_told_apart():
     assert away(steep)[0] < 0.45  # 0.55; the halves of two bins differ by far more than the noise
 
 
+@pytest.mark.heavy
 def test_places_follow_their_shares_one_by_one_and_together():
     rng = np.random.default_rng(0)
     shares, first = np.array([0.25, 0.0, 0.75, 2e-30, 6e-30, 1.0, 0.0]), np.array([0, 3, 3, 5, 7])
@@ -618,6 +621,7 @@ def test_broad_groups_hold_near_values_and_about_as_many_records():
     assert broad(groups, heavy, column, codec, 3).tolist() == [0, 1, 0, 0, 2, 3]
 
 
+@pytest.mark.heavy
 def test_broad_tables_are_fitted_beside_the_others():
     """The only table that is known of two columns is a broad one: the mixture gets it right, whatever the shrinkage."""
     rng = np.random.default_rng(4)
@@ -640,6 +644,7 @@ def test_broad_tables_are_fitted_beside_the_others():
     assert np.abs(got - held[:2, 2:]).max() < 0.005
 
 
+@pytest.mark.heavy
 def test_correlations_of_a_small_table_are_not_shrunk():
     """At five seeds each, .7 came back as .27 to .39 without broad tables, and as .47 to .57 with them."""
     rows, rng = 3_000, np.random.default_rng(0)
@@ -916,6 +921,7 @@ def drawn_from(exact, bins, noise=30.0, runs=40):
     return np.mean(found, 0)
 
 
+@pytest.mark.heavy
 def test_nothing_is_drawn_from_empty_bins_far_beyond_the_others():
     """Body temperatures under learned bounds of 16 to 64: noise in a wide empty bin would come back as fever of 60."""
     exact = np.zeros(480)

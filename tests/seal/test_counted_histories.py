@@ -144,8 +144,8 @@ def nasty():
     return {**frames, "lab": lab.astype({"urgent": "boolean"}), "visit": visit}
 
 
-@IN_DUCKDB
 @pytest.mark.parametrize("clip", sweep([1.0, 3.0], lambda clip: clip == 1))
+@IN_DUCKDB
 def test_tables_of_nasty_people_are_those_in_memory(load, clip):
     compare(load, nasty(), with_labs().settled(), clip)
 
