@@ -313,7 +313,6 @@ FEW = {  # that `make test` takes
     "half the noise on tables",
     "no clip",
     "coins of a loop again in the next",
-    "noise again after a stop",
     "records of a unit beyond those that count",
     "a clip for each record",
     "votes of little noise (LNMax)",

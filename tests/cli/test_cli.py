@@ -247,6 +247,7 @@ def test_calibrate_json(capsys):
     assert 0.995 <= answer["epsilon"] <= 1.0
 
 
+@pytest.mark.heavy
 def test_data_lists_the_named_sets(capsys):
     assert run(["data"]) == 0
     text = capsys.readouterr().out

@@ -174,6 +174,7 @@ def test_releases_of_other_schemas_or_data_are_refused(clinic, tmp_path, capsys)
     assert "different schemas (column 'age')" in error
 
 
+@pytest.mark.heavy
 def test_a_sweep_is_judged_where_the_fits_were_told_their_data(clinic):
     """Held-out records apart, nothing has to be said again."""
     from synthdp.cli import settings

@@ -127,6 +127,7 @@ def test_a_writer_that_stops_leaves_the_older_table_or_the_new_one(clinic, monke
     assert last > 10
 
 
+@pytest.mark.heavy
 def test_a_query_is_fitted_and_is_another_data_set(clinic, run):
     words = (f"data.path={URL}", "account=a.account")
     run(*FIT, *words, *CAP, "data.query_file=cohort.sql", "out=one")
@@ -371,6 +372,7 @@ def test_a_killed_writer_leaves_the_older_table_and_nothing_else(request, tmp_pa
     assert not [name for name in tables if "unfinished" in name]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
 def test_days_in_a_database_are_warned_of_where_their_instants_are_kept_in_utc(engine, tmp_path, monkeypatch, capsys):
     """No midnight but that of UTC stays on its day, and a database does not keep the zone in which it was written."""

@@ -48,6 +48,7 @@ def test_a_log_has_all_that_was_said_and_is_the_owner_s(table, capsys):
     assert more.splitlines()[0].endswith(" synthdp sample")
 
 
+@pytest.mark.heavy
 def test_sample_leads_to_the_evaluation_where_it_knows_what_was_held_out(table, capsys):
     (table / "t.csv").rename("train.csv")
     assert run([word.replace("t.csv", "train.csv") for word in FIT]) == 0
@@ -121,6 +122,7 @@ def test_what_is_no_such_option_is_refused_before_anything_else(table, capsys, w
     assert not (table / "run").exists()
 
 
+@pytest.mark.heavy
 def test_a_sweep_ends_with_the_command_that_compares_its_releases(table, capsys):
     (table / "t.csv").rename("train.csv")
     sweep = [word.replace("t.csv", "train.csv").replace("epsilon=1", "epsilon=1,2") for word in FIT]

@@ -121,6 +121,7 @@ def test_check_tells_which_records_break_a_rule_that_a_fit_would_impose(place, c
     assert "midnight" in each["remedy"]
 
 
+@pytest.mark.heavy
 def test_check_shows_cells_as_the_file_has_them_and_says_where_zeros_would_be_lost(place, capsys):
     facts = yaml.safe_load((place / "schema.yaml").read_text())
     facts["columns"] |= {
@@ -220,6 +221,7 @@ def test_check_finds_a_column_that_is_lost_although_some_of_its_cells_are_missin
     assert "no cell is as declared" not in capsys.readouterr().err
 
 
+@pytest.mark.heavy
 def test_check_proposes_other_bins_only_where_most_cells_are_read(place, capsys):
     """With the wrong decimal sign whole numbers alone were read, and for these few it was told to choose other bins."""
     facts = yaml.safe_load((place / "schema.yaml").read_text())
@@ -257,6 +259,7 @@ def test_check_refuses_a_form_of_dates_that_contradicts_the_bounds_as_a_fit_does
         assert "next " not in said.out
 
 
+@pytest.mark.heavy
 def test_check_says_which_columns_may_be_empty_and_never_are(place, capsys):
     columns = {**COLUMNS, "sex": {**COLUMNS["sex"], "missing": True}, "age": {**COLUMNS["age"], "missing": True}}
     (place / "schema.yaml").write_text(yaml.safe_dump({**FACTS, "columns": columns}, sort_keys=False))
@@ -733,6 +736,7 @@ def test_a_rule_by_which_a_time_is_no_later_than_a_day_is_told_before_a_fit(plac
     assert "midnight" not in capsys.readouterr().out
 
 
+@pytest.mark.heavy
 def test_a_column_of_one_declared_value_is_told_before_a_fit(place, capsys):
     plain, usual = {"kind": "categorical", "categories": ["K"]}, ("generator=independent", "account=none", "out=o")
     stay = {"kind": "integer", "bounds": [3, 3]}
@@ -743,6 +747,7 @@ def test_a_column_of_one_declared_value_is_told_before_a_fit(place, capsys):
         assert "constant   site, stay: with only one declared value" in capsys.readouterr().out
 
 
+@pytest.mark.heavy
 def test_plan_says_where_noise_alone_fills_bins_that_hold_nobody(place, capsys):
     stay = {"kind": "integer", "bounds": [0, 3000]}
     declared(place, stay=stay, marked={**stay, "bins": [5, 10, 100]})

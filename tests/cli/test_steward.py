@@ -165,6 +165,7 @@ def test_a_fit_says_between_which_bounds_it_found_values(files, capsys):
     assert line == f"bounds     learned: weight {low:g} to {high:g}"
 
 
+@pytest.mark.heavy
 def test_declared_codes_under_a_tree_are_not_better_declared(files, capsys):
     """They are: what is bought is which of them are kept."""
     tree = {"kind": "categorical", "categories": ["f", "m"], "tree": {"prefix": [1]}, "other": "rest"}
@@ -202,6 +203,7 @@ def test_misspelt_columns_to_judge_by_are_refused_at_once(files, capsys):
     assert not (files / "judged").exists()
 
 
+@pytest.mark.heavy
 def test_a_file_without_a_header_is_doubted(files, capsys):
     (files / "bare.csv").write_text("17,2020-01-31,Yes,flu\n18,2020-02-01,No,flu\n")
     assert run(["schema", f"path={files / 'bare.csv'}", f"out={files / 'draft.yaml'}"]) == 0
@@ -261,6 +263,7 @@ def test_a_folder_of_tables_among_other_files_is_told_from_pictures(tmp_path, ca
     assert "A folder of linked tables must hold nothing else" in refused(capsys, *["schema", f"path={tmp_path}"])
 
 
+@pytest.mark.heavy
 def test_a_large_epsilon_is_told_before_the_fit(files, capsys):
     assert run(words(files, "fit", "budget.epsilon=12")) == 0
     assert capsys.readouterr().err.startswith("synthdp: warning: epsilon 12 is large")

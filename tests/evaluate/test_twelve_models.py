@@ -150,6 +150,7 @@ def test_training_columns_that_say_nothing(name, ill):
     assert np.isfinite(found).all()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", sorted(REGRESSORS))
 def test_each_regressor_learns(name):
     """At least half of the variance that x explains; the rest of `size` is noise."""

@@ -432,6 +432,7 @@ def test_an_emptied_ledger_of_an_older_fit_is_refused(old):
 # Through the API
 
 
+@pytest.mark.heavy
 def test_of_two_copies_of_a_fit_with_a_checkpoint_one_goes_on(account, tmp_path, monkeypatch):
     """In turn, and whichever comes first."""
     synthesizer = Synthesizer(Walk(), schema=make_schema(), budget=ONE, trust=Walk.__module__)

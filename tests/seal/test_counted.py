@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 from clinic import contracts, kind_of, make_frame, make_schema, quick
-from sweeps import sweep
+from sweeps import heavy, sweep
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.budgets import AccountFile
@@ -121,8 +121,10 @@ def test_each_record_of_a_unit_is_as_likely_to_count_as_any_other(tmp_path):
     [
         Marginals(CLIQUES, CODEC.sizes, 2.0, 3),
         Marginals(CLIQUES, CODEC.sizes, 2.0, 3, GROUPS),
-        Distance(((0,), (1, 2)), CODEC.sizes, (np.full(CODEC.sizes[0], 2.0), np.full(CODEC.sizes[1:3], 0.1)), 2.0),
-        Size(2.0),
+        heavy(
+            Distance(((0,), (1, 2)), CODEC.sizes, (np.full(CODEC.sizes[0], 2.0), np.full(CODEC.sizes[1:3], 0.1)), 2.0)
+        ),
+        heavy(Size(2.0)),
     ],
     ids=["tables", "groups", "distance", "size"],
 )

@@ -389,6 +389,7 @@ def test_what_cannot_be_counted_is_refused_by_name_before_anything_is_charged(tm
     connection.disconnect()
 
 
+@IN_DUCKDB
 def test_one_table_answers_about_its_records_as_without_an_order(load):
     cliques, codec = [(0,), (1, 2)], Codec(SINGLE)
     found = []

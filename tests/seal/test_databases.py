@@ -86,6 +86,7 @@ def test_typed_cells_have_the_codecs_codes(loaded):
     assert awkward.differing(found, codec.encode(frame), codec, frame) == {}
 
 
+@pytest.mark.heavy
 def test_the_records_of_a_unit_that_count_are_the_same_in_every_engine(loaded, tmp_path):
     _, load = loaded
     frame, codec = make_frame(60, repeats=6), Codec(SCHEMA)

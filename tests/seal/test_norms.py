@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from sweeps import sweep
+from sweeps import heavy, sweep
 from torch import nn
 
 from synthdp.errors import BadInput
@@ -70,7 +70,9 @@ class Own(nn.Module):
         return rows @ self.weight + self.bias
 
 
-@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e-40, 1.0, 1e40, 1e150, 1e153, 1e160, 1e300])
+@pytest.mark.parametrize(
+    "size", [1e-300, heavy(1e-160), 1e-40, 1.0, heavy(1e40), 1e150, heavy(1e153), heavy(1e160), 1e300]
+)
 @pytest.mark.parametrize("clip", [LEAST_CLIP, 1e-30, 1.0, MOST_CLIP])
 @pytest.mark.parametrize(
     "rule", [Flat(), PerGroup(groups=(("weight",), ("bias",)), shares=(1.0, 1e-50)), Automatic(gamma=LEAST_CLIP)]

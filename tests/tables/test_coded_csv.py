@@ -127,6 +127,7 @@ def written(path, rows=300, **cells):
     return path
 
 
+@pytest.mark.heavy
 def test_csv_cells_have_the_codecs_codes(tmp_path):
     path = written(tmp_path / "awful.csv")
     frame, codec = record_files.read(path, schema=SCHEMA), Codec(SCHEMA)
