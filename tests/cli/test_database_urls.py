@@ -1,6 +1,7 @@
 """Tables of databases on the command line: DuckDB and PostgreSQL, in and out, and no password anywhere."""
 
 import math
+import os
 import subprocess
 import sys
 import warnings
@@ -64,6 +65,11 @@ def test_a_table_goes_from_its_database_to_a_release_and_back(clinic, run):
     run("sample", "release=one/release", "rows=50", "out=duckdb:///made.db#synthetic")
     assert "exists" in run("sample", "release=one/release", "rows=50", "out=duckdb:///made.db#synthetic", status=2)
     run("sample", "release=one/release", "rows=70", "out=duckdb:///made.db#synthetic", "force=true")
+    os.symlink("clinic.db", "link.db")
+    for real in (f"{URL}#visits", "duckdb:///link.db#main.Visits"):
+        refusal = run("sample", "release=one/release", "rows=5", f"out={real}", "force=true", status=2)
+        assert "holds the records that were fitted" in refusal
+    run("sample", "release=one/release", "rows=5", f"out={URL}#beside", "force=true")
     back = record_files.from_database(database_url.address("duckdb:///made.db#synthetic"), make_schema())
     assert len(make_schema().validate(back)) == 70
     run("split", f"path={URL}#visits", "schema=schema.yaml", "out=parts")
