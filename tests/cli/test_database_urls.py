@@ -89,15 +89,19 @@ def test_synthetic_records_in_a_database_are_judged(clinic, run, monkeypatch):
     assert len(make_schema().validate(synthetic)) == 30
 
 
-def test_a_table_is_written_whole_or_not_at_all(clinic):
+@pytest.mark.parametrize(
+    ("said", "kind"), [("the model broke", RuntimeError), ("Query interrupted", KeyboardInterrupt)]
+)
+def test_a_table_is_written_whole_or_not_at_all(clinic, said, kind):
+    """Also where DuckDB makes an error of Ctrl-C."""
     address = database_url.address("duckdb:///made.db#main.synthetic")
     record_files.write_to_database([make_frame(30)], address, make_schema(), replace=False)
 
     def failing():
         yield make_frame(10)
-        raise RuntimeError("the model broke")
+        raise RuntimeError(said)
 
-    with pytest.raises(RuntimeError):
+    with pytest.raises(kind):
         record_files.write_to_database(failing(), address, make_schema(), replace=True)
     assert database_url.read(address).num_rows == 30
     with duckdb.connect("made.db") as connection:
