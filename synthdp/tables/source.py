@@ -53,7 +53,7 @@ def asking() -> Iterator[None]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """What Ibis calls that pandas 3 or DuckDB will drop is none of a steward's business; and Ctrl-C is Ctrl-C, whatever DuckDB makes of it."""
+    """What Ibis calls that pandas 3 or DuckDB will drop is none of a steward's business; and what DuckDB makes of Ctrl-C is Ctrl-C."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"fetch_arrow_table\(\) is deprecated")
         warnings.filterwarnings("ignore", "The 'future.infer_string' option", module=r"ibis\.")
