@@ -98,6 +98,8 @@ def _tables(release: "Release", options: settings.Sample) -> None:
         if ending not in record_files.ENDINGS:
             raise BadInput(f"out={options.out}: tables are written as {', '.join(record_files.ENDINGS)}")
         output_paths.folder(str(folder), force=options.force)
+    else:
+        _check_apart(address, options)
     frames = release.sample_tables(options.rows, where=options.where, seed=options.seed)
     if address is not None:
         record_files.write_tables_to_database(frames, address, release.schema, replace=options.force)
@@ -162,11 +164,27 @@ def _into_database(release: "Release", options: settings.Sample) -> None:
     from synthdp.sets import record_files
 
     address = database_url.address(options.out)
+    _check_apart(address, options)
     with output_paths.progress("sample") as step:
         chunks = _counted(release, options, step)
         record_files.write_to_database(chunks, address, release.schema, replace=options.force)
     _say(release, f"{options.rows} synthetic records in {address}")
     _lead_to_evaluation(options, options.out)
+
+
+def _check_apart(address: database_url.Address, options: settings.Sample) -> None:
+    """Refuse to replace the records that were fitted, as the fit's folder names them: a DuckDB file keeps cells of tables that are gone."""
+    from synthdp.cli.compare import told_of_data
+
+    told = told_of_data(Path(options.release).parent / "internal") or {}
+    real, _, named = str(told.get("path") or told.get("train")).partition("#")
+    named = named or str(told.get("table") or address.table)  # a query may read any table
+    same = named.rpartition(".")[2].casefold() == str(address.table).rpartition(".")[2].casefold()
+    if options.force and same and database_url.is_url(real) and database_url.Address(real).place == address.place:
+        raise BadInput(
+            f"{address}: holds the records that were fitted, which force=true does not replace: they would be lost, and a DuckDB file "
+            "would still hold some of their cells. Name another database"
+        )
 
 
 def _stream(release: "Release", options: settings.Sample) -> None:

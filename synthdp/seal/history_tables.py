@@ -57,6 +57,15 @@ class HistoryTables:
         wrong = sorted({name for clique in self.cliques for name in clique} - set(known))
         if wrong or not all(self.cliques):
             raise BadInput(f"a history has no column {', '.join(map(repr, wrong))}; known: {', '.join(known)}")
+        several = {
+            start + name
+            for each in self.view.below
+            for name in each.columns
+            for start in ("", PREVIOUS)
+            if each.table != self.rows or start + name == PREVIOUS + each.code
+        }
+        if any(sum(name in several for name in clique) > 1 for clique in self.cliques):
+            raise BadInput("one column of a table may have several codes of a record")
         if self.rows and (self.clip is None or self.rows not in [each.table for each in self.view.below]):
             raise BadInput(f"a history has no rows of a table {self.rows!r} to be weighed")
         codes = {name: each.none for each in self.view.below if each.table == self.rows for name in each.levels}

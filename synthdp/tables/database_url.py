@@ -5,6 +5,7 @@ A URL has no password. The environment has (PGPASSWORD), or the driver's files (
 
 import dataclasses
 import hashlib
+import os
 import re
 import secrets
 from contextlib import contextmanager, suppress
@@ -61,6 +62,11 @@ class Address:
         """Its name: that of the file, or what the server calls it."""
         path = unquote(urlsplit(self.url).path)
         return Path(path).name or dict(parse_qsl(urlsplit(self.url).query)).get("service", "")
+
+    @property
+    def place(self) -> str:
+        """Which database it is on this machine: of DuckDB the path of its file, whatever links and folders lead there."""
+        return os.path.realpath(_file(self.url)) if self.url.startswith("duckdb:") else self.url
 
     def __str__(self) -> str:
         return f"{self.url}#{self.table}" if self.query is None else f"{self.url} (query)"
@@ -345,7 +351,7 @@ def _connected(url: str, *, write: bool = False) -> Any:
 
     parts = urlsplit(url)
     if parts.scheme == "duckdb":
-        file = unquote(url.partition("://")[2].removeprefix("/"))
+        file = _file(url)
         if parts.netloc or not file or (not write and not Path(file).is_file()):
             raise BadInput(
                 f"{url}: no such database; write duckdb:///file.db, or duckdb:////folder/file.db for a path from the root"
@@ -362,6 +368,11 @@ def _connected(url: str, *, write: bool = False) -> Any:
             f"{url}: the database cannot be opened ({type(error).__name__}): check the host, the user and the database's name. Passwords "
             "come from PGPASSWORD, ~/.pgpass or a service file (?service=NAME)"
         ) from None
+
+
+def _file(url: str) -> str:
+    """The path in the URL of a DuckDB."""
+    return unquote(url.partition("://")[2].removeprefix("/"))
 
 
 def _postgres() -> Any:

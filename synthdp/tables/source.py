@@ -49,20 +49,21 @@ def asking() -> Iterator[None]:
                 f"the database did not answer ({type(error).__name__}); what was charged before stays charged. Its log, if it keeps one, "
                 "says why"
             ) from None
-        except RuntimeError as error:
-            if str(error) == INTERRUPTED:
-                raise KeyboardInterrupt from None
-            raise
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """What Ibis calls that pandas 3 or DuckDB will drop is none of a steward's business."""
+    """What Ibis calls that pandas 3 or DuckDB will drop is none of a steward's business; and what DuckDB makes of Ctrl-C is Ctrl-C."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"fetch_arrow_table\(\) is deprecated")
         warnings.filterwarnings("ignore", "The 'future.infer_string' option", module=r"ibis\.")
         warnings.filterwarnings("ignore", "The copy keyword is deprecated", module=r"ibis\.|pyspark\.")
-        yield
+        try:
+            yield
+        except RuntimeError as error:
+            if str(error) == INTERRUPTED:
+                raise KeyboardInterrupt from None
+            raise
 
 
 def faults() -> tuple[type[BaseException], ...]:

@@ -1,6 +1,7 @@
 """Tables of databases on the command line: DuckDB and PostgreSQL, in and out, and no password anywhere."""
 
 import math
+import os
 import subprocess
 import sys
 import warnings
@@ -65,6 +66,11 @@ def test_a_table_goes_from_its_database_to_a_release_and_back(clinic, run):
     run("sample", "release=one/release", "rows=50", "out=duckdb:///made.db#synthetic")
     assert "exists" in run("sample", "release=one/release", "rows=50", "out=duckdb:///made.db#synthetic", status=2)
     run("sample", "release=one/release", "rows=70", "out=duckdb:///made.db#synthetic", "force=true")
+    os.symlink("clinic.db", "link.db")
+    for real in (f"{URL}#visits", "duckdb:///link.db#main.Visits"):
+        refusal = run("sample", "release=one/release", "rows=5", f"out={real}", "force=true", status=2)
+        assert "holds the records that were fitted" in refusal
+    run("sample", "release=one/release", "rows=5", f"out={URL}#beside", "force=true")
     back = record_files.from_database(database_url.address("duckdb:///made.db#synthetic"), make_schema())
     assert len(make_schema().validate(back)) == 70
     run("split", f"path={URL}#visits", "schema=schema.yaml", "out=parts")
@@ -84,15 +90,19 @@ def test_synthetic_records_in_a_database_are_judged(clinic, run, monkeypatch):
     assert len(make_schema().validate(synthetic)) == 30
 
 
-def test_a_table_is_written_whole_or_not_at_all(clinic):
+@pytest.mark.parametrize(
+    ("said", "kind"), [("the model broke", RuntimeError), ("Query interrupted", KeyboardInterrupt)]
+)
+def test_a_table_is_written_whole_or_not_at_all(clinic, said, kind):
+    """Also where DuckDB makes an error of Ctrl-C."""
     address = database_url.address("duckdb:///made.db#main.synthetic")
     record_files.write_to_database([make_frame(30)], address, make_schema(), replace=False)
 
     def failing():
         yield make_frame(10)
-        raise RuntimeError("the model broke")
+        raise RuntimeError(said)
 
-    with pytest.raises(RuntimeError):
+    with pytest.raises(kind):
         record_files.write_to_database(failing(), address, make_schema(), replace=True)
     assert database_url.read(address).num_rows == 30
     with duckdb.connect("made.db") as connection:

@@ -483,8 +483,12 @@ def test_a_release_of_linked_tables_is_written_to_a_folder_of_its_own(place, cap
 
 @pytest.mark.heavy
 def test_a_release_of_linked_tables_is_written_into_a_database(place, capsys):
-    """All tables or none, beside others that stay; and what was written is read back."""
-    assert run([*FIT, "account=none", "out=run"]) == 0
+    """All tables or none, beside others that stay, and never in place of real ones; and what was written is read back."""
+    with duckdb.connect("real.db") as database:
+        for name in ("person", "visit", "diagnosis"):
+            database.read_csv(f"tables/{name}.csv").create(name)
+    real = "duckdb:///real.db#main"
+    assert run(["fit", *FIT[2:], f"data.path={real}", "data.engine=memory", "account=none", "out=run"]) == 0
     with duckdb.connect("made.db") as database:
         database.execute("CREATE TABLE notes (x INT); CREATE TABLE visit (x INT)")
     words = ["sample", "release=run/release", "rows=25", "seed=3", "out=duckdb:///made.db#main"]
@@ -500,6 +504,10 @@ def test_a_release_of_linked_tables_is_written_into_a_database(place, capsys):
     assert (coded(found, described) == coded(drawn, described)).all()
     with duckdb.connect("made.db") as database:
         assert ("notes",) in database.sql("SHOW TABLES").fetchall()
+    assert run([*words[:4], f"out={real}", "force=true"]) == 2
+    assert "holds the records that were fitted" in capsys.readouterr().err
+    with duckdb.connect("real.db") as database:
+        assert database.sql("SELECT count(*) FROM person").fetchone() == (120,)
     assert run([*words[:4], "out=duckdb:///made.db"]) == 2
     assert "#" in capsys.readouterr().err
     with duckdb.connect("viewed.db") as database:

@@ -345,9 +345,11 @@ def of_loop(owner, record, code):
         ((("lab again", "lab.test"),), "", (), "no column 'lab again'"),
         ((("lab row",),), "", (), "no column 'lab row'"),
         ((("lab last",),), "diagnosis", (), "no column 'lab last'"),
+        ((("lab.test", "diagnosis.code"),), "", (), "several codes of a record"),
+        ((("previous lab.test", "diagnosis.code"),), "lab", (), "several codes of a record"),
     ],
 )
-def test_columns_of_rows_that_are_not_asked_about_and_levels_without_starts_are_refused(cliques, rows, levels, said):
+def test_what_cannot_be_counted_is_refused_before_a_charge(cliques, rows, levels, said):
     with pytest.raises(BadInput, match=said):
         HistoryTables(OF_LABS, cliques, 1.0, 2.0, rows, levels)
 
