@@ -104,6 +104,15 @@ def test_a_draft_lists_rules_that_may_hold_as_comments(place, capsys):
     assert [each.text for each in Schema.load("drafted.yaml").rules] == [rule]
 
 
+@pytest.mark.parametrize("name", ["death", "DOD", "deceased_on", "Sterbedatum", "Tod", "verstorben am"])
+def test_a_drafted_rule_about_a_death_is_the_right_way_round(place, name):
+    read("tables")["person"].rename(columns={"death": name}).to_csv("tables/person.csv", index=False)
+    assert run(["schema", "path=tables", "out=drafted.yaml"]) == 0
+    text = Path("drafted.yaml").read_text(encoding="utf-8")
+    assert f"#   - visit.start <= person.{name}  # if {name} is after all visits" in text
+    assert "#   - visit.start >= person.birth  # if birth is before all visits" in text
+
+
 def test_a_folder_is_checked_fitted_and_sampled(place, capsys):
     with open("tables/visit.csv", "a") as file:
         file.write("V99999,nobody,2021-01-01,a,True\n")
