@@ -500,6 +500,16 @@ def test_a_code_whose_numbers_lie_elsewhere_is_on_the_first_screen_and_in_the_te
     assert "Each cell shows" not in html({**wrong, "linked": linked}), "a result of before opens"
 
 
+def test_a_group_is_marked_as_the_worst_only_if_chance_cannot_explain_it(result):
+    for low, marked in ((-0.01, False), (0.01, True)):
+        found = copy.deepcopy(result)
+        (group, *_) = [each for entry in found["targets"].values() for each in entry.get("subgroups", {}).values()]
+        for level in group["levels"]:
+            level["gap_interval"] = [low, 0.2]
+        shown, *_ = pages.subgroups(found)
+        assert [level["level"] for level in shown["levels"] if level["worst"]] == [group["worst"]] * marked
+
+
 def test_the_terminal_is_told_of_subgroups_and_attacks(result):
     lines = dict(findings.brief(result))
     _, column, _, level = findings.worst_group(result["targets"])
