@@ -68,8 +68,12 @@ def test_a_plan_leads_to_a_split(place, capsys, path):
 
 def test_a_plan_says_of_each_question_what_it_asks_for(place, capsys):
     assert run(["plan", *DATA, "generator=histories", "budget.epsilon=3", "budget.delta=1e-5", "account=none"]) == 0
-    asked = [line for line in capsys.readouterr().out.splitlines() if line.startswith("question")]
+    lines = capsys.readouterr().out.splitlines()
+    asked = [line for line in lines if line.startswith("question")]
     assert len(asked) > 3
+    drowned = next(line for line in lines if line.startswith("drowned") and " tables have " in line)
+    assert drowned.count(" cells)") == 3, "of many tables a line names the worst"
+    assert re.search(r" and \d+ more\. Declare fewer categories", drowned)
     assert all(" for " in line or " to learn " in line for line in asked)
     assert any(" of each person_id" in line for line in asked)
     assert any(" of rows of diagnosis" in line for line in asked)
