@@ -609,6 +609,18 @@ def test_a_verdict_says_that_a_strong_association_is_lost(result):
     )
 
 
+@pytest.mark.parametrize(("made", "heading"), [(0.9, ""), (0.1, ", but loses a strong association")])
+def test_the_heading_of_useful_records_says_what_is_lost_all_the_same(result, monkeypatch, made, heading):
+    found = copy.deepcopy(result)
+    found["fidelity"].pop("rules", None)
+    entry = found["fidelity"]["correlation_difference"]
+    first = len(entry["names"]) - 1
+    entry["train"][first][0], entry["synthetic"][first][0] = 1.0, made
+    useful = [{"question": "", "verdict": "Nearly as useful as real rows", "figures": [], "text": ""}]
+    monkeypatch.setattr(findings, "_uses", lambda *_: useful)
+    assert findings.asks(found)[0]["verdict"] == "Nearly as useful as real rows" + heading
+
+
 def test_what_is_lost_from_record_to_record_is_named_with_the_rest(result):
     pairs = [
         {"last": "urea", "present": "urea", "synthetic": -0.12, "train": 0.62, "test": 0.6},
