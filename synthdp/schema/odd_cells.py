@@ -38,9 +38,10 @@ def respelled(series: "pd.Series[Any]") -> NDArray[np.int64]:
 
 
 def recased(series: "pd.Series[Any]", categories: Any) -> bool:
-    """Whether some cells are one of the categories but for capitals or spaces."""
-    forms = {_plain(str(each)) for each in categories}
-    return any(text is not None and _plain(text) in forms for text in set(cells.texts(series)))
+    """Whether some cells are one of the categories but for capitals or the space within."""
+    names = {str(each) for each in categories}
+    forms = {_plain(each) for each in names}
+    return any(text and text.strip() not in names and _plain(text) in forms for text in set(cells.texts(series)))
 
 
 def _letters(shares: Mapping[str, int]) -> Iterator[str]:
