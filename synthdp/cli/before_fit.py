@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 Config = Mapping[str, Any]
 KEY = "split.key"
 SHOWN = 8  # columns or pairs of a line
+DROWNED = 3  # tables whose names a line has
 UNITS = re.compile(r"^units:[ \t]*[0-9]+(?=[ \t]*(#.*)?$)", re.MULTILINE)  # the line of a schema's file
 EPSILON = 1  # of the budget for which `check` shows the next command
 LIFTED = 0.05  # of the synthetic records, which noise may put where nobody is
@@ -405,9 +406,9 @@ def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]
     for name, tables in (("columns", singles), ("tables", larger)):
         drowned = [table for table in tables if table.drowned]
         if drowned:
-            worst = sorted(drowned, key=lambda table: (table.expected or 0.0) / table.noise)[:SHOWN]
+            worst = sorted(drowned, key=lambda table: (table.expected or 0.0) / table.noise)[:DROWNED]
             shown = "; ".join(f"{' x '.join(table.columns)} ({table.cells} cells)" for table in worst)
-            more = f" and {len(drowned) - SHOWN} more" if len(drowned) > SHOWN else ""
+            more = f" and {len(drowned) - DROWNED} more" if len(drowned) > DROWNED else ""
             distinct = len({table.columns for table in tables})
             lines.append(
                 f"drowned    {len(drowned)} of {distinct} {name} have cells that hold, on average, fewer records than two "

@@ -253,7 +253,11 @@ def compare(config: Config) -> None:
         complete = True
     finally:  # what was done stays, whatever ended the work
         if done.judged:
+            from synthdp.evaluate.figures import lacked
+
             result = sweep.comparison(done.judged, done.lacking, charged=charged, stopped=not complete)
+            for row in result["runs"]:
+                row["not_computed"] = [{**each, "words": lacked(each["metric"])} for each in row["not_computed"]]
             sweep_page.write(result, out)
             for line in headline(result):
                 print(line)

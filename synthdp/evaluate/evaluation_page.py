@@ -17,6 +17,7 @@ from synthdp.evaluate.fidelity import REST, UNKNOWN, clock, plain
 from synthdp.evaluate.findings import (
     APPENDIX,
     asks,
+    clear,
     decides,
     far_off,
     gap_of,
@@ -164,7 +165,8 @@ def subgroups(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _level(level: Mapping[str, Any], worst: str | None) -> dict[str, Any]:
     if "reason" in level:
         return {**level, "tstr": None, "trtr": None, "gap": None, "worst": False}
-    return {**level, "reason": None, "gap": gap_of(level), "worst": level["level"] == worst}
+    by_chance = level.get("gap_interval") is not None and not clear(level)
+    return {**level, "reason": None, "gap": gap_of(level), "worst": level["level"] == worst and not by_chance}
 
 
 def fidelity(found: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -152,6 +152,9 @@ def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     lead = (uses or [close])[0]["verdict"]
     if lead in (UNTOLD, NOTHING["verdict"]) and close["verdict"].startswith(FARTHEST):  # whatever the target might tell
         lead = f"No: {close['verdict'][:1].lower()}{close['verdict'][1:]}"
+    elif uses and lead.startswith(GOOD) and poor(close["verdict"]):
+        fault = next((each for each in FAULTS if close["verdict"].endswith(each)), close["verdict"].lower())
+        lead = f"{lead}, but {fault}"
     bad = any(poor(answer["verdict"]) for answer in answers)
     good = not bad and lead.startswith(GOOD)
     use = {"question": "Can I use it?", "verdict": lead, "bad": bad, "good": good, "answers": answers}

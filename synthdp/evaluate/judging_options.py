@@ -1,9 +1,11 @@
 """How to judge: each option once, for Python and for the command line."""
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any, Protocol
 
+from synthdp.errors import BadInput, nearest
 from synthdp.options import check, option, whole
 
 
@@ -43,6 +45,15 @@ class JudgingOptions(Choices):
         None, '{"epsilon", "delta", "unit", "relation", "curve"} of the release, for the bound beside each attack'
     )
     jobs: int | None = option(None, "threads; default: every core", whole())
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> "JudgingOptions":
+        """The options by these names. Raises `BadInput` for a name that none has."""
+        known = [each.name for each in fields(cls)]
+        for name in options:
+            if name not in known:
+                raise BadInput(f"evaluate has no option {name!r}{nearest(name, known)}. It has {', '.join(known)}")
+        return cls(**options)
 
     @property
     def threads(self) -> int:

@@ -33,7 +33,7 @@ LONGEST = 2  # times max_rows: numbers of visits that are told apart
 
 
 def evaluate_tables(
-    synthetic: Sequence[Frames],
+    synthetic: Frames | Sequence[Frames],
     train: Frames,
     test: Frames,
     schema: Schema,
@@ -41,8 +41,11 @@ def evaluate_tables(
     progress: Progress | None = None,
     **options: Any,
 ) -> dict[str, Any]:
-    """As `evaluate` of the visits, each with its person's columns and the codes below it, and `linked` beside: what the visits alone do not
-    show. Options as there. Raises `BadInput` where the real tables do not fit the schema."""
+    """Judge linked tables, each set of them as frames by their names: as `evaluate` of the visits, each with its person's columns and the
+    codes below it, and `linked` beside: what the visits alone do not show. Options as there. Raises `BadInput` where the real tables do
+    not fit the schema."""
+    if isinstance(synthetic, Mapping):
+        synthetic = [synthetic]
     checked = [schema.validate_tables(frames, "clamp") for frames in (*synthetic, train, test)]
     schema = _as_kept(schema, checked[:-2])
     whole = [joined(frames, schema) for frames in checked]
@@ -52,7 +55,7 @@ def evaluate_tables(
             "there is nothing to judge: one of the sets of tables has no visit of a person in its table of people"
         )
     one = alone(schema)
-    how, three = JudgingOptions(**options), (whole[0], *whole[-2:])
+    how, three = JudgingOptions.of(options), (whole[0], *whole[-2:])
     result = judge(visits[:-2], visits[-2], visits[-1], one, how, progress, (schema, three))
     visits = [visits[0], *visits[-2:]]
     if orders := _broken_orders(schema, visits):

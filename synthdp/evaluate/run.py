@@ -62,10 +62,14 @@ def evaluate(
     Records with an image (schema.image) are judged by `images.evaluate`, which has a form of its own (kind "images"),
     takes one sample and knows neither intervals nor groups; its models are lr, mlp and cnn, all by default, lr in `quick`.
     """
+    if schema.tables:
+        raise BadInput(
+            "the schema describes linked tables: synthdp.evaluate.evaluate_tables(tables, train, test, schema) judges them"
+        )
     samples = [synthetic] if isinstance(synthetic, pd.DataFrame) else list(synthetic)
     if not samples:
         raise BadInput("synthetic: the list of samples is empty; give a frame or a list of frames.")
-    how = JudgingOptions(**options)
+    how = JudgingOptions.of(options)
     if schema.image is not None:
         return images.evaluate(samples, train, test, schema, how, progress)
     return judge(samples, train, test, schema, how, progress)

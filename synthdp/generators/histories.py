@@ -30,7 +30,7 @@ from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, check_tensors, silent
 from synthdp.generators.marginals import mixed_model_fit, number_shapes
 from synthdp.generators.marginals.conditional_fit import Conditional, Whole
-from synthdp.generators.marginals.history_fit import HistoryFit, NoisyTables
+from synthdp.generators.marginals.history_fit import STEPS, HistoryFit, NoisyTables
 from synthdp.generators.marginals.history_model import MOST_BY, HistoryModel
 from synthdp.generators.parts.setting_checks import changed
 from synthdp.ledger.budget import Budget
@@ -146,6 +146,7 @@ class HistoriesSettings:
 
     def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """Units, records, target, pairs; then rounds of drawing and fitting."""
+        progress(0, STEPS, {})  # counting takes a while
         noise = data.commit(lambda z: self.plan(data.declared, z))
         noises = self.noises(data.declared, noise)
         schema = data.resolve()

@@ -245,5 +245,5 @@ def _not_computed(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str
     found: dict[str, list[str]] = {}
     for row in rows:
         for item in row["not_computed"]:
-            found.setdefault(f"{item['metric']}: {item['reason']}", []).append(row["run"])
+            found.setdefault(f"{item.get('words', item['metric'])}: {item['reason']}", []).append(row["run"])
     return [(reason, ["all releases"] if len(names) == len(rows) else names) for reason, names in found.items()]

@@ -37,6 +37,13 @@ def respelled(series: "pd.Series[Any]") -> NDArray[np.int64]:
     return np.array([place for place, text in enumerate(texts) if text in odd], np.int64)
 
 
+def recased(series: "pd.Series[Any]", categories: Any) -> bool:
+    """Whether some cells are one of the categories but for capitals or the space within."""
+    names = {str(each) for each in categories}
+    forms = {_plain(each) for each in names}
+    return any(text and text.strip() not in names and _plain(text) in forms for text in set(cells.texts(series)))
+
+
 def _letters(shares: Mapping[str, int]) -> Iterator[str]:
     """Letters that seem to stand for the one word that begins with them: those rarer than the word, or all of several letters if at
     least half of the longer values have theirs. Of `K` and `Krea` in a list of tests, each may be a code."""

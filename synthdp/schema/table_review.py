@@ -374,6 +374,12 @@ def _cells(
         if rule.startswith(UNKNOWN) and any(text != text.strip(SPACE) for text in map(str, series[wrong].dropna())):
             removed = ", which strip: true under reading removes" * (schema.image is None)
             remedy = f"{remedy}; some have space around them{removed}"
+        if (
+            rule == UNKNOWN
+            and isinstance(column, Categorical | Ordinal)
+            and odd_cells.recased(series[wrong], column.categories)
+        ):
+            remedy = f"{remedy}; some differ from a declared category only in capitals or the space within: write them as it is declared"
         if remedy == UNREAD and schema.image is not None:
             remedy = UNREAD_LABEL
         every = bool((bad | cells.missing(series)).all())

@@ -247,6 +247,7 @@ HEAD_OF_TABLES = """\
 # 3. Say in `declared_by` who vouches for this. Until all is done, `synthdp fit` refuses this file.
 """
 KEY = re.compile("(.+?)[_ .-]?(id|key|nr|no|num|number|nummer)", re.IGNORECASE)
+DEATH = re.compile("death|dead|died|deceas|sterbe|storben|exitus|(^|_)(tod|dod)", re.IGNORECASE)  # in names of dates
 LEAST_STEM = 3  # letters by which a key is called after a table
 UMLAUTS = {"ä": "a", "ae": "a", "ö": "o", "oe": "o", "ü": "u", "ue": "u"}  # as in the key Fall of Fälle, or faelle
 MOST_VISITS, MOST_BELOW = 10, 3
@@ -281,7 +282,9 @@ def _rules(guesses: dict[str, dict[str, dict[str, Any]]], parents: dict[str, str
         return
     dates = {name: [c for c, guess in held.items() if guess["kind"] == "datetime"] for name, held in guesses.items()}
     asked = [
-        (
+        (f"{visits}.{order} <= {root}.{name}", f"if {name} is after all visits, as death is")
+        if DEATH.search(name)
+        else (
             f"{visits}.{order} >= {root}.{name}",
             f"if {name} is before all visits, as birth is; <= if after them, as death is",
         )

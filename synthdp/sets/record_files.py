@@ -267,6 +267,8 @@ def _typed(where: Path, ending: str) -> tuple[pd.DataFrame, dict[str, Any]]:
 @contextmanager
 def _reading(where: Path) -> Iterator[str]:
     """The ending of a file that is there."""
+    if not where.suffix and not where.exists():
+        raise BadInput(f"{where}: no such file or folder")
     ending = _ending(where)
     if where.is_dir():
         raise BadInput(f"{where}: is a folder, expected a {ending} file")

@@ -138,6 +138,8 @@ def test_the_figures_are_those_of_evaluate(stopped_and_finished, clinic):
     assert {row["run"]: row["rehearsal"] for row in found["runs"]} == {GOOD: False, REHEARSED: True}
     page = (clinic / "compared" / "compare.html").read_text()
     assert "contains statistics of real records. Do not release" in page
+    assert "ranks of models (ill): only one model" in page
+    assert "ranks.ill" not in page
 
 
 @pytest.mark.heavy

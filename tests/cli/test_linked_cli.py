@@ -70,8 +70,12 @@ def test_a_plan_leads_to_a_split(place, capsys, path):
 
 def test_a_plan_says_of_each_question_what_it_asks_for(place, capsys):
     assert run(["plan", *DATA, "generator=histories", "budget.epsilon=3", "budget.delta=1e-5", "account=none"]) == 0
-    asked = [line for line in capsys.readouterr().out.splitlines() if line.startswith("question")]
+    lines = capsys.readouterr().out.splitlines()
+    asked = [line for line in lines if line.startswith("question")]
     assert len(asked) > 3
+    drowned = next(line for line in lines if line.startswith("drowned") and " tables have " in line)
+    assert drowned.count(" cells)") == 3, "of many tables a line names the worst"
+    assert re.search(r" and \d+ more\. Declare fewer categories", drowned)
     assert all(" for " in line or " to learn " in line for line in asked)
     assert any(" of each person_id" in line for line in asked)
     assert any(" of rows of diagnosis" in line for line in asked)
@@ -104,6 +108,15 @@ def test_a_draft_lists_rules_that_may_hold_as_comments(place, capsys):
         encoding="utf-8",
     )
     assert [each.text for each in Schema.load("drafted.yaml").rules] == [rule]
+
+
+@pytest.mark.parametrize("name", ["death", "DOD", "deceased_on", "Sterbedatum", "Tod", "verstorben am"])
+def test_a_drafted_rule_about_a_death_is_the_right_way_round(place, name):
+    read("tables")["person"].rename(columns={"death": name}).to_csv("tables/person.csv", index=False)
+    assert run(["schema", "path=tables", "out=drafted.yaml"]) == 0
+    text = Path("drafted.yaml").read_text(encoding="utf-8")
+    assert f"#   - visit.start <= person.{name}  # if {name} is after all visits" in text
+    assert "#   - visit.start >= person.birth  # if birth is before all visits" in text
 
 
 def test_a_folder_is_checked_fitted_and_sampled(place, capsys):

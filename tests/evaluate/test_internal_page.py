@@ -500,6 +500,16 @@ def test_a_code_whose_numbers_lie_elsewhere_is_on_the_first_screen_and_in_the_te
     assert "Each cell shows" not in html({**wrong, "linked": linked}), "a result of before opens"
 
 
+def test_a_group_is_marked_as_the_worst_only_if_chance_cannot_explain_it(result):
+    for low, marked in ((-0.01, False), (0.01, True)):
+        found = copy.deepcopy(result)
+        (group, *_) = [each for entry in found["targets"].values() for each in entry.get("subgroups", {}).values()]
+        for level in group["levels"]:
+            level["gap_interval"] = [low, 0.2]
+        shown, *_ = pages.subgroups(found)
+        assert [level["level"] for level in shown["levels"] if level["worst"]] == [group["worst"]] * marked
+
+
 def test_the_terminal_is_told_of_subgroups_and_attacks(result):
     lines = dict(findings.brief(result))
     _, column, _, level = findings.worst_group(result["targets"])
@@ -597,6 +607,18 @@ def test_a_verdict_says_that_a_strong_association_is_lost(result):
         f"{entry['names'][0]} and {entry['names'][first]} loses most: 1.00 among real rows, -0.04 among"
         in answer["text"]
     )
+
+
+@pytest.mark.parametrize(("made", "heading"), [(0.9, ""), (0.1, ", but loses a strong association")])
+def test_the_heading_of_useful_records_says_what_is_lost_all_the_same(result, monkeypatch, made, heading):
+    found = copy.deepcopy(result)
+    found["fidelity"].pop("rules", None)
+    entry = found["fidelity"]["correlation_difference"]
+    first = len(entry["names"]) - 1
+    entry["train"][first][0], entry["synthetic"][first][0] = 1.0, made
+    useful = [{"question": "", "verdict": "Nearly as useful as real rows", "figures": [], "text": ""}]
+    monkeypatch.setattr(findings, "_uses", lambda *_: useful)
+    assert findings.asks(found)[0]["verdict"] == "Nearly as useful as real rows" + heading
 
 
 def test_what_is_lost_from_record_to_record_is_named_with_the_rest(result):

@@ -8,7 +8,7 @@ import pytest
 from linked_clinic import clinic, finer, labs, schema, with_labs, with_tree
 
 from synthdp.errors import BadInput
-from synthdp.evaluate import evaluate_tables, findings, write
+from synthdp.evaluate import evaluate, evaluate_tables, findings, write
 from synthdp.evaluate.linked import _come_again, _onward, _rows_apart
 from synthdp.evaluate.numbers_by_code import numbers_by_code
 from synthdp.schema.joined_tables import joined
@@ -19,6 +19,14 @@ QUICK = {"models": ["lr"], "seeds": 1, "attacks": False, "bootstrap": 20}
 def judged(synthetic, monkeypatch):
     monkeypatch.setattr("synthdp.evaluate.detection.MOST_ROWS", 200)
     return evaluate_tables([synthetic], clinic(150, seed=1), clinic(80, seed=2), schema(), **QUICK)
+
+
+def test_judging_in_python_says_what_to_call_and_which_options_there_are():
+    frames = clinic(30, seed=1)
+    with pytest.raises(BadInput, match=r"linked tables: synthdp\.evaluate\.evaluate_tables\("):
+        evaluate(frames, frames, frames, schema())
+    with pytest.raises(BadInput, match="no option 'target'; did you mean 'targets'"):
+        evaluate_tables(frames, frames, frames, schema(), target=["visit.no_show"])
 
 
 @pytest.mark.heavy

@@ -63,6 +63,13 @@ def test_a_check_names_rows_and_shows_no_cell(sex, counts_as):
     assert "Male" not in found.what + found.remedy
 
 
+@pytest.mark.parametrize(("cell", "said"), [("M", True), (" m ", False), ("q", False)])
+def test_a_check_says_that_an_undeclared_value_is_a_declared_one_in_other_capitals(cell, said):
+    frame = pd.DataFrame({"sex": ["m", cell, "f"], "age": [1, 2, 3]})
+    (found,) = (each for each in review(schema(categories=["m", "f"]), frame, frame) if each.refused)
+    assert ("differ from a declared category only in capitals or" in found.remedy) is said
+
+
 def test_declared_spellings_are_no_finding():
     frame = pd.DataFrame({"sex": ["m", "M", "m"], "age": [1, 2, 3]})
     found = review(schema(categories=["m", "M", "x"], other="x"), frame, frame)

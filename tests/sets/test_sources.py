@@ -428,3 +428,7 @@ def test_a_float_that_may_be_several_keys_names_nobody():
     for rows in (slice(3, 4), slice(6, 7)):
         assert "'patient': some values are missing in the unit column" in said(schema.validate, frame[rows])
     schema.validate(frame[:3])
+
+
+def test_a_folder_that_is_not_there_is_missing_and_has_no_wrong_ending(tmp_path):
+    assert said(record_files.look, tmp_path / "tables") == f"{tmp_path / 'tables'}: no such file or folder"
