@@ -169,8 +169,7 @@ def check_settings(config: Config, schema: "Schema") -> None:
 
 def trust(config: Config) -> str | None:
     """The packages that may bring a generator; a demo has none."""
-    given: str | None = getattr(config["options"], "trust", None)
-    return given
+    return getattr(config["options"], "trust", None)
 
 
 def fit(config: Config) -> None:

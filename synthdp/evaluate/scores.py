@@ -23,8 +23,7 @@ BINS = 10
 
 def bins(chance: NDArray[np.float64]) -> NDArray[np.int64]:
     """(rows,): the bin of each probability, 0 to BINS - 1."""
-    found: NDArray[np.int64] = np.clip((chance * BINS).astype(np.int64), 0, BINS - 1)
-    return found
+    return np.clip((chance * BINS).astype(np.int64), 0, BINS - 1)
 
 
 def sums(hit: NDArray[np.bool_], chance: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -248,8 +247,7 @@ def interval(
 
 
 def _total(weights: NDArray[np.float32], values: NDArray[Any]) -> NDArray[np.float64]:
-    total: NDArray[np.float64] = (values.astype(np.float32) @ weights).astype(np.float64)
-    return total
+    return (values.astype(np.float32) @ weights).astype(np.float64)
 
 
 def _mean(each: list[NDArray[np.float64]]) -> NDArray[np.float64]:

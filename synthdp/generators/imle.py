@@ -92,8 +92,7 @@ class IMLE:
 def on_grid(values: Array) -> Array:
     """The nearest multiples of `GRID`. Products and sums of few of them are exact, in whatever order they are added: so which
     row is nearest to a record cannot depend, by rounding, on the records beside it."""
-    found: Array = np.rint(values / GRID) * GRID
-    return found
+    return np.rint(values / GRID) * GRID
 
 
 @dataclass(frozen=True)
@@ -121,8 +120,7 @@ class Nearest:
         return found
 
     def _projected(self, codes: NDArray[Any]) -> Array:
-        found: Array = self.vectors.of(codes) @ self.projection.T
-        return found
+        return self.vectors.of(codes) @ self.projection.T
 
 
 class _Training:

@@ -294,8 +294,7 @@ class Game(AnsweredRounds):
         def judged(rows: Tensor, label: Tensor) -> Tensor:
             hidden, half = self.there.of(rows, label.argmax(1)), len(rows) // 2
             one, other = hidden[:half].mean(0) - taught, hidden[half:].mean(0) - taught
-            loss: Tensor = (one * other).sum() / 2 * self.settings.student_weight
-            return loss
+            return (one * other).sum() / 2 * self.settings.student_weight
 
         return judged
 

@@ -273,14 +273,12 @@ class Game(ABC):
             ).double()  # so that no record's score depends on its company, not even by rounding
 
         def classes(codes: Codes) -> Array:
-            found: Array = self.network.labels_of(torch.from_numpy(codes)).double().numpy()
-            return found
+            return self.network.labels_of(torch.from_numpy(codes)).double().numpy()
 
         def apart(codes: Codes) -> Array:
             with torch.no_grad():
                 scores = judge(self.network.rows(torch.from_numpy(codes).to(self.network.device)))
-            found: Array = 2 * torch.sigmoid(scores.double() - middle).cpu().numpy()[:, None] - 1
-            return found
+            return 2 * torch.sigmoid(scores.double() - middle).cpu().numpy()[:, None] - 1
 
         known = {CLASSES: (classes, labels), APART: (apart, 1)}
         asked = (known[name] for name in self.settings.statistics)
