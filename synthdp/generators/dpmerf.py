@@ -45,12 +45,10 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, option, positive, several, whole
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
-from synthdp.seal import GroupSums
+from synthdp.seal import GroupSums, Sensitive
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from synthdp.seal import Sensitive
 
 
 # ---- Random Fourier features of vectors, and the networks that are trained to have the same mean features as records.
@@ -210,7 +208,7 @@ class DPMERF:
     def _given(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in TABLES if getattr(self, name) is not None}
 
-    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """Two questions, then the training."""
         device = devices.place(self.device)
         of_counts, of_sums = self.noises(data.commit(lambda z: self.plan(data.declared, z)))

@@ -18,7 +18,7 @@ generated rows and noisy answers alone; the generator is trained against the stu
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -46,10 +46,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Plan
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import Shares, Stacked
-
-if TYPE_CHECKING:
-    from synthdp.seal import Sensitive
+from synthdp.seal import Sensitive, Shares, Stacked
 
 RECORDS = 4  # of a teacher
 SHARES = {"mixture": 0.75, "label": 0.5, "columns": 0.5}  # of the precision, for the start
@@ -145,7 +142,7 @@ class PATEGAN:
         share = self.tables or SHARES.get(self.start, 1.0)
         return float(noise / math.sqrt(self.rounds) * math.sqrt((1 - share) / share))
 
-    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then the rounds; the biases are made to agree with the noisy tables once more."""
         device = devices.place(self.device)
         noise = data.commit(lambda z: self.plan(data.declared, z))
@@ -174,7 +171,7 @@ class Game(AnsweredRounds):
     def __init__(
         self,
         settings: PATEGAN,
-        data: "Sensitive",
+        data: Sensitive,
         noise: float,
         network: TableGeneratorNetwork,
         saved: training_state.State | None,

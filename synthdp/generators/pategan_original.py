@@ -14,7 +14,7 @@ through their records in cycles; where there is noise, there are more teachers t
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -42,10 +42,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Plan
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import LNMax, Stacked
-
-if TYPE_CHECKING:
-    from synthdp.seal import Sensitive
+from synthdp.seal import LNMax, Sensitive, Stacked
 
 ROUNDS, FEWEST_ROUNDS = (
     400,
@@ -199,7 +196,7 @@ class PATEGANOriginal:
         multiplier counts as a Gaussian of the same."""
         return float(noise / math.sqrt(votes) * math.sqrt((1 - self.tables) / self.tables))
 
-    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then the rounds; the biases are made to agree with noisy tables once more."""
         device = devices.place(self.device)
         if self.gamma is not None and self.rounds is None:
@@ -224,7 +221,7 @@ class PATEGANOriginal:
         """The generator's weights and the label's distribution."""
         return restored(self, schema, tensors, self.label(schema))
 
-    def _affordable(self, data: "Sensitive") -> "PATEGANOriginal":
+    def _affordable(self, data: Sensitive) -> "PATEGANOriginal":
         """With as many rounds as the budget buys at this gamma, by the bound that does not depend on the votes."""
         votes = data.most(lambda count: (Entry(self.vote(0.0), count),))
         if votes < self.labels_a_round:
@@ -241,7 +238,7 @@ class Original:
     def __init__(
         self,
         settings: PATEGANOriginal,
-        data: "Sensitive",
+        data: Sensitive,
         teachers: int,
         size: tuple[int, int],
         aggregator: LNMax,

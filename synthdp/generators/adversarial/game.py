@@ -9,7 +9,7 @@ import dataclasses
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -34,10 +34,7 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, Sampled
 from synthdp.options import check, number, one_of, option, positive, several, whole
 from synthdp.schema.codec import Codes
 from synthdp.schema.schema import Schema
-from synthdp.seal import Group, Sums
-
-if TYPE_CHECKING:
-    from synthdp.seal import Sensitive
+from synthdp.seal import Group, Sensitive, Sums
 
 Array = NDArray[np.float64]
 CPU = torch.device("cpu")
@@ -134,7 +131,7 @@ class GanSettings(Clipping, Sampling):
         """What the start asks, all of it together one Gaussian of this noise."""
 
     @abstractmethod
-    def game(self, data: "Sensitive", terms: Terms, generator: torch.Generator, device: torch.device = CPU) -> "Game":
+    def game(self, data: Sensitive, terms: Terms, generator: torch.Generator, device: torch.device = CPU) -> "Game":
         """The game of one fit, once the schema is resolved."""
 
     @abstractmethod
@@ -178,7 +175,7 @@ class GanSettings(Clipping, Sampling):
         """One step."""
         return Sampled(terms.rate, clipping_strategies.events(terms.noise, terms.count_deviation, terms.beside))
 
-    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then the adversarial game."""
         device = devices.place(self.device)
         terms = self.terms(data.declared, data.commit(lambda z: self.plan(data.declared, z)))
@@ -214,7 +211,7 @@ class Game(ABC):
     def __init__(
         self,
         settings: GanSettings,
-        data: "Sensitive",
+        data: Sensitive,
         terms: Terms,
         network: TableGeneratorNetwork | ImageGeneratorNetwork,
         d: Discriminator | Critic,
