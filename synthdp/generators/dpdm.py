@@ -322,7 +322,6 @@ class Training:
         return {**arrays, **training_state.state_of(self.parts)}
 
     def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
         training_state.restore(self.parts, state)
 
 

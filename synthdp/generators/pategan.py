@@ -301,7 +301,6 @@ class Game(AnsweredRounds):
         return {**super().state(), "units_random": self.drawn.numpy().copy(), "fakes": fakes}
 
     def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
         super().restore(state)
         self.fakes = training_state.tensor(np.asarray(state["fakes"])) if len(state["fakes"]) else None
 

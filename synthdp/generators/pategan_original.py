@@ -298,7 +298,6 @@ class Original:
         return {**self.network.state(), **training_state.state_of(self.parts)}
 
     def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
         self.network.restore(state)
         training_state.restore(self.parts, state)
 

@@ -279,6 +279,5 @@ class Descent:
         return {**training_state.state_of(self._parts), **self.clipper.state()}
 
     def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
         training_state.restore(self._parts, state)
         self.clipper.restore(state)

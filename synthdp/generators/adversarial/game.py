@@ -332,7 +332,6 @@ class Game(ABC):
         return arrays if CLASSES not in self.settings.statistics else {**arrays, CLASSES: self.classes.copy()}
 
     def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
         self.network.restore(state)
         self.units = int(state["units"][0]) or None
         training_state.restore(self.parts, state)

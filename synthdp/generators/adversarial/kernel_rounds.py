@@ -193,7 +193,6 @@ class AnsweredRounds(ABC):
         return {**self.network.state(), **dict(zip(self.kept, held, strict=True))}
 
     def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
         self.network.restore(state)
         rounds, *arrays = (np.asarray(state[name]) for name in self.kept)
         self.learnt_rounds = int(rounds[0])

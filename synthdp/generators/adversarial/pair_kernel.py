@@ -41,7 +41,6 @@ class Interactions:
         return (self.owner[:, None] != self.owner[None, :]).float()
 
     def to(self, device: torch.device) -> "Interactions":
-        """The same elsewhere."""
         maps, owner, weights = (values.to(device) for values in (self.maps, self.owner, self.weights))
         return replace(self, maps=maps, owner=owner, weights=weights)
 

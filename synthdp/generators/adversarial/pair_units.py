@@ -34,7 +34,6 @@ class PairUnits:
         return len(self.space.weights) * self.left.shape[1]
 
     def to(self, device: torch.device) -> "PairUnits":
-        """The same elsewhere."""
         return PairUnits(self.space.to(device), self.left.to(device), self.right.to(device))
 
     def of(self, rows: Tensor, labels: Tensor) -> Tensor:

@@ -172,7 +172,6 @@ class TableGeneratorNetwork(training_state.Training):
         return arrays
 
     def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
         self.labels = training_state.tensor(state["labels"])
         if "g/logs" in state:
             self._make(len(state["g/logs"]))

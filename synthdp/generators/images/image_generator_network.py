@@ -138,7 +138,6 @@ class ImageGeneratorNetwork(training_state.Training):
         return arrays
 
     def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
         mixture = begun(self.settings, self.schema, state) if self.settings.start == "gauss" else None
         self.source = replace(self.source, labels=training_state.tensor(state["labels"]), mixture=mixture)
         super().restore(state)
