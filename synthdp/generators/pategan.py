@@ -31,15 +31,7 @@ from synthdp.generators.adversarial.kernel_rounds import AnsweredRounds
 from synthdp.generators.adversarial.pair_kernel import interactions
 from synthdp.generators.adversarial.pair_units import PairUnits, pair_units
 from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork, start_option, tables_option
-from synthdp.generators.parts import devices, training_state
-from synthdp.generators.parts.gan_model import (
-    FIRST_TARGET,
-    NetworkModel,
-    check_label,
-    label_option,
-    label_place,
-    restored,
-)
+from synthdp.generators.parts import devices, gan_model, training_state
 from synthdp.generators.parts.setting_checks import check_teachers, refuse_ignored
 from synthdp.generators.parts.table_networks import WIDTH, random
 from synthdp.ledger.budget import Budget
@@ -91,7 +83,9 @@ class PATEGAN:
     )
     start: str = start_option("mixture", "; the paper: none")
     tables: float | None = tables_option(SHARES)
-    condition: str | None = label_option(default=f"{FIRST_TARGET}; with start=none: none, as in the paper")
+    condition: str | None = gan_model.label_option(
+        default=f"{gan_model.FIRST_TARGET}; with start=none: none, as in the paper"
+    )
     steps: int = option(1000, "generator steps in a round; the paper: 1", whole())
     hidden: tuple[int, ...] = option((128, 128), "widths of the generator's hidden layers", several(WIDTH, 1))
     latent: int = option(32, "latent values per row", WIDTH)
@@ -113,7 +107,7 @@ class PATEGAN:
 
     def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
         """The label is a column, the number of teachers follows from something, and the device is there."""
-        check_label(self.condition, schema)
+        gan_model.check_label(self.condition, schema)
         check_teachers(self.teachers, schema, "pategan without tables", told=self.start != "none")
         devices.place(self.device)
 
@@ -126,7 +120,7 @@ class PATEGAN:
         other."""
         if self.condition is None and self.start == "none":
             return None
-        return label_place(self.condition, schema)
+        return gan_model.label_place(self.condition, schema)
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """The start, all of it together one Gaussian; then one Gaussian vote a round."""
@@ -154,11 +148,11 @@ class PATEGAN:
             table_generator_network.begin(data, self.start, network, self.table_noise(noise))
         game = Game(self, data, noise, network, saved, progress)
         game.run()
-        return NetworkModel(schema, network.finish(), network.labels, label, self.latent)
+        return gan_model.NetworkModel(schema, network.finish(), network.labels, label, self.latent)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights and the label's distribution."""
-        return restored(self, schema, tensors, self.label(schema), mixed=self.start == "mixture")
+        return gan_model.restored(self, schema, tensors, self.label(schema), mixed=self.start == "mixture")
 
 
 class Game(AnsweredRounds):
