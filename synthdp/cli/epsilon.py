@@ -33,7 +33,6 @@ SHUFFLE = (
 def epsilon(config: Config) -> None:
     """Epsilon of a mechanism, or of a ledger, by every accountant that has a proof; or of teachers' votes."""
     options: settings.EpsilonOf = config["options"]
-    _check_delta(options.delta)
     if option_values.changed(options, VOTES):
         vote_costs.epsilon(options)
         return
@@ -252,11 +251,6 @@ def _print_orders(lines: Lines) -> None:
             print("  ".join(f"{each:>3}: {value:<9.5g}" for each, value in near[start : start + 8]).rstrip())
         if len(near) < len(points):
             print(f"the other orders up to {points[-1][0]} give more than {FAR} times as much")
-
-
-def _check_delta(delta: float) -> None:
-    if not 0 < delta < 1:
-        raise BadInput(f"delta must lie strictly between 0 and 1, got {delta}")
 
 
 def _plain(value: float) -> float | str:

@@ -119,17 +119,16 @@ def _analysed(options: settings.EpsilonOf, votes: np.ndarray) -> tuple[pate.Data
     if options.orders is not None:
         orders = options.orders
     if options.aggregator == "lnmax":
-        gamma = _positive("gamma", options.gamma)
+        gamma = float(options.gamma or 0)
         independent = pate.lnmax.independent(gamma, queries, delta, orders)
         dependent = pate.lnmax.dependent(votes, gamma, delta, orders)
         return independent, dependent, (Entry(Vote(noise=1 / (2 * gamma), law="laplace"), queries),)
     if options.aggregator == "gnmax":
-        sigma = _positive("sigma", options.sigma)
+        sigma = float(options.sigma or 0)
         independent = pate.gnmax.independent(sigma, queries, delta, orders)
         dependent = pate.gnmax.dependent(votes, sigma, delta, orders)
         return independent, dependent, (Entry(Vote(noise=sigma / math.sqrt(2)), queries),)
-    threshold = float(options.threshold or 0.0)
-    sigma1, sigma2 = _positive("sigma1", options.sigma1), _positive("sigma2", options.sigma2)
+    threshold, sigma1, sigma2 = (float(each or 0) for each in (options.threshold, options.sigma1, options.sigma2))
     answers = queries if options.answers is None else options.answers
     if not 0 <= answers <= queries:
         raise BadInput(f"answers must be from 0 to {queries}, the number of queries; got {answers}")
@@ -137,9 +136,3 @@ def _analysed(options: settings.EpsilonOf, votes: np.ndarray) -> tuple[pate.Data
     dependent = pate.confident.expected(votes, threshold, sigma1, sigma2, delta, orders)
     events = (Entry(Vote(noise=sigma1), queries), Entry(Vote(noise=sigma2 / math.sqrt(2)), answers))
     return independent, dependent, events
-
-
-def _positive(name: str, value: float | None) -> float:
-    if value is None or not 0 < value < math.inf:
-        raise BadInput(f"{name} must be a finite number greater than 0, got {value}")
-    return value

@@ -234,6 +234,13 @@ def cloud(entry: Mapping[str, Any]) -> str:
 
 # A ceiling closer to the majority class than this says nothing about the synthetic pictures.
 LEAST_SIGNAL = 0.02
+GRADES = (  # the least share that synthetic pictures keep of what real ones offer, and the verdict
+    (0.98, "Nearly as useful as real pictures"),
+    (0.9, "Useful, with a visible loss"),
+    (0.6, "Partly useful: much of the signal is lost"),
+    (0.1, "Hardly useful"),
+    (float("-inf"), "Not useful: no better than always predicting the majority class"),
+)
 STANDARD_ERRORS = 3.0  # from 0.5: beyond, the share of pictures that are nearer to training records is no accident
 
 
@@ -258,19 +265,7 @@ def useful(target: str, entry: Mapping[str, Any], names: Mapping[str, str]) -> d
         return {**answer, "verdict": "Cannot be told", "text": text}
     kept = (made - floor) / (ceiling - floor)
     text += f" That keeps {100 * max(kept, 0):.0f} % of what real pictures offer above the majority class."
-    return {**answer, "verdict": _grade(kept), "text": text}
-
-
-def _grade(kept: float) -> str:
-    if kept >= 0.98:
-        return "Nearly as useful as real pictures"
-    if kept >= 0.9:
-        return "Useful, with a visible loss"
-    if kept >= 0.6:
-        return "Partly useful: much of the signal is lost"
-    if kept >= 0.1:
-        return "Hardly useful"
-    return "Not useful: no better than always predicting the majority class"
+    return {**answer, "verdict": next(words for least, words in GRADES if kept >= least), "text": text}
 
 
 def faithful(found: Mapping[str, Any]) -> dict[str, Any]:

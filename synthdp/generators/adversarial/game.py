@@ -236,7 +236,7 @@ class Game(ABC):
         fakes = self.network.fake_rows(settings.fake_batch)
         if step % RECENTRE_EVERY == 0:
             self.d.recentre(fakes, 1.0 if step == 0 else 0.3, self.d_average)  # type: ignore[arg-type]
-        expected = self.expected_batch()
+        expected = max(1.0, self.terms.rate * (self.units or 1))  # public: declared, bought, or the tables' noisy total
         with self.data.sample(self.terms.rate) as batch:
             real = self.clipper.gradient(batch, self.d, self.real_loss, step, expected, self.beside(fakes))
         self.learn_beside(expected)
@@ -311,10 +311,6 @@ class Game(ABC):
                 found = torch.autograd.grad(loss, parameters, retain_graph=True)
                 for parameter, gradient in zip(parameters, found, strict=True):
                     parameter.grad = gradient
-
-    def expected_batch(self) -> float:
-        """The public divisor: rate x units, declared, bought, or the noisy total of the tables."""
-        return max(1.0, self.terms.rate * (self.units or 1))
 
     def generator_step(self, step: int) -> None:
         """Descend on -D of generated rows, and on what else holds the network."""
