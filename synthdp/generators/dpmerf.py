@@ -11,9 +11,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -37,10 +38,6 @@ from synthdp.options import check, fraction, option, positive, several, whole
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 from synthdp.seal import GroupSums, Sensitive
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 # ---- Random Fourier features of vectors, and the networks that are trained to have the same mean features as records.
 
@@ -287,7 +284,7 @@ class Embedded:
     latent: int
 
     @torch.no_grad()
-    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
+    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> pd.DataFrame:
         """Latent values and a label per row, then grey values, and one category per column."""
         generator, codec = random(seed), self.vectors.codec
         blocks = blocks_of(self.vectors)

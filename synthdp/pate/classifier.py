@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.ledger.ledger import Ledger
@@ -18,9 +19,6 @@ from synthdp.report.statement import CLASSIFIER, TEACHERS, Statement
 from synthdp.schema.codec import Codec, Codes
 from synthdp.schema.columns import Boolean
 from synthdp.schema.schema import Schema
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 KIND = CLASSIFIER  # of a release
 INDEPENDENT = "Synthetic rows are independent"  # the line of a statement that is about generators
@@ -69,14 +67,14 @@ class Classifier:
         """The declared classes, in the order of `predict_proba`'s columns."""
         return classes(self.schema, self.target)
 
-    def predict(self, frame: "pd.DataFrame") -> NDArray[Any]:
+    def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
         """The likeliest class of each record, (rows,): text, or truth values for a boolean target."""
         boolean = isinstance(self.schema.column(self.target), Boolean)
         names: NDArray[Any] = np.array([False, True]) if boolean else np.array(self.classes, dtype=object)
         found: NDArray[Any] = names[self.predict_proba(frame).argmax(1)]
         return found
 
-    def predict_proba(self, frame: "pd.DataFrame") -> Probabilities:
+    def predict_proba(self, frame: pd.DataFrame) -> Probabilities:
         """(rows, classes). `frame` holds the schema's columns; target and identifiers are not needed, nor looked at.
 
         Raises `BadInput` where a column is absent; cells that the schema does not allow are mapped as in a fit.
