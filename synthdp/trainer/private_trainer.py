@@ -5,8 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 from torch import nn
 
 from synthdp import generators
@@ -23,12 +26,7 @@ from synthdp.trainer.losses import loss_of
 from synthdp.trainer.trained import Trained, said_of
 from synthdp.trainer.training import Training, Weights
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    Arrays = NDArray[np.generic] | tuple[NDArray[np.generic], NDArray[np.generic]]
+Arrays = NDArray[np.generic] | tuple[NDArray[np.generic], NDArray[np.generic]]
 
 FOUND = ("module", "function", "units", "architecture", "own_code", "loss", "target")  # out of the other arguments
 
@@ -104,7 +102,7 @@ class PrivateTrainer:
 
     def fit(
         self,
-        data: "pd.DataFrame | Arrays",
+        data: pd.DataFrame | Arrays,
         *,
         seed: int | None = None,
         invalid: str = "error",
