@@ -4,7 +4,7 @@ Teacher-discriminators on disjoint parts of the records are trained, round by ro
 generator. They are asked about a batch of generated rows, and only noisy answers come out. A student-discriminator sees
 generated rows and noisy answers alone; the generator is trained against the student. What differs from the paper:
 
-- The first layer of all discriminators is public and shared: units that look at two columns each (`adversarial/pair_units.py`).
+- The first layer of all discriminators is public and shared: units that look at two columns each (`adversarial/pair_kernel.py`).
   What teachers and student train is the output layer. `units=0` leaves single columns, which is logistic regression on rows.
 - An answer is the mean over teachers of what they say of a whole batch, with Gaussian noise: one Gaussian mechanism a round.
   `answers` says what: their scores, clipped as one vector, ranks, or votes. The paper: the majority's vote on each row.
@@ -28,8 +28,7 @@ from torch.nn import functional
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import table_generator_network
 from synthdp.generators.adversarial.kernel_rounds import AnsweredRounds
-from synthdp.generators.adversarial.pair_kernel import interactions
-from synthdp.generators.adversarial.pair_units import PairUnits, pair_units
+from synthdp.generators.adversarial.pair_kernel import PairUnits, interactions, pair_units
 from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork, start_option, tables_option
 from synthdp.generators.parts import devices, gan_model, training_state
 from synthdp.generators.parts.setting_checks import check_teachers, refuse_ignored
