@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from synthdp.evaluate import evaluation_plots, figures
 from synthdp.evaluate.findings import NOTHING
@@ -22,29 +21,25 @@ MOST_CLASSES = 20
 def share_plot(name: str, labels: Sequence[str], real: Sequence[float], made: Sequence[float], key: str) -> str:
     """Bars per class in the schema's order, at most 20: real training records above synthetic ones."""
     shown = slice(MOST_CLASSES)
-
-    def draw(figure: Figure) -> None:
+    with evaluation_plots.plotted((3.6, 0.7 + 0.24 * max(len(labels[shown]), 4)), key) as (figure, element):
         evaluation_plots.bars(figure.add_subplot(), labels[shown], real[shown], made[shown])
-
     alt = f"Shares of the classes of {name}. {evaluation_plots.largest_difference(labels, real, made, 'records')}"
-    return evaluation_plots.svg(draw, (3.6, 0.7 + 0.24 * max(len(labels[shown]), 4)), alt, key)
+    return element(alt)
 
 
 def intensity_plot(real: Sequence[float], made: Sequence[float]) -> str:
     """Shares of grey levels, both roots taken, since most medical pictures are mostly black."""
     edges = np.linspace(0, 256, len(real) + 1)
-
-    def draw(figure: Figure) -> None:
+    with evaluation_plots.plotted((3.6, 2.2), "intensities") as (figure, element):
         axes = figure.add_subplot()
         axes.stairs(np.sqrt(real), edges, fill=True, color=evaluation_plots.REAL, alpha=0.55)
         axes.stairs(np.sqrt(made), edges, color=evaluation_plots.SYNTHETIC, linewidth=1.6)
         _root_percent(axes, max(*real, *made))
         axes.set(xlim=(0, 256), xlabel="pixel value (0 black, 255 white)")
         axes.set_xticks([0, 64, 128, 192, 255])
-
     levels = [f"values from {low:.0f} to {high - 1:.0f}" for low, high in pairwise(edges)]
     alt = f"Shares of pixel values. {evaluation_plots.largest_difference(levels, real, made, 'pixels')}"
-    return evaluation_plots.svg(draw, (3.6, 2.2), alt, "intensities")
+    return element(alt)
 
 
 def nearness_plot(found: Mapping[str, Any], label: str, key: str) -> str:
@@ -53,8 +48,7 @@ def nearness_plot(found: Mapping[str, Any], label: str, key: str) -> str:
         ("real held-out", found["test"], evaluation_plots.REAL),
         ("synthetic", found["synthetic"], evaluation_plots.SYNTHETIC),
     )
-
-    def draw(figure: Figure) -> None:
+    with evaluation_plots.plotted((4.6, 1.5), key) as (figure, element):
         axes = figure.add_subplot()
         for place, (_, entry, colour) in enumerate(rows):
             q = entry["quantiles"]
@@ -65,9 +59,8 @@ def nearness_plot(found: Mapping[str, Any], label: str, key: str) -> str:
         axes.set(ylim=(1.5, -0.5), xlabel=label)
         axes.set_xlim(left=0)
         axes.tick_params(axis="y", length=0)
-
     medians = ", ".join(f"{name} {entry['quantiles']['0.5']:.3g}" for name, entry, _ in rows)
-    return evaluation_plots.svg(draw, (4.6, 1.5), f"{label}; medians: {medians}.", key)
+    return element(f"{label}; medians: {medians}.")
 
 
 def _root_percent(axes: Axes, top: float) -> None:
