@@ -1,12 +1,15 @@
 """Noisy tables that a generator starts at and is held to: every column's distribution, for each label where there is one."""
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from synthdp.generators.parts.table_networks import Blocks, nearest_distribution
-from synthdp.seal import Sensitive
+
+if TYPE_CHECKING:
+    from synthdp.seal import Sensitive
 
 STARTS = ("label", "columns", "none")
 SMALL = 2e-5  # of a probability: what a cell keeps though its noisy count is zero
@@ -50,7 +53,7 @@ class Tables:
         return cells.sum()
 
 
-def ask(data: Sensitive, blocks: Blocks, label: int | None, start: str, labels: Tensor, noise: float) -> Tables:
+def ask(data: "Sensitive", blocks: Blocks, label: int | None, start: str, labels: Tensor, noise: float) -> Tables:
     """Ask for the tables that `start` names, "label" or "columns": one Gaussian for all. `labels` stands for the label's
     distribution where there is no label."""
     names = data.codec.names
