@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from torch import nn
 from synthdp import generators
 from synthdp.api import Synthesizer
 from synthdp.budgets import AccountFile
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, nearest
 from synthdp.generators import Progress, silent
 from synthdp.ledger.budget import Budget
 from synthdp.schema.codec import Codec
@@ -142,6 +141,5 @@ def _check_known(settings: Mapping[str, Any]) -> None:
     known = [field.name for field in fields(Training) if field.name not in FOUND]
     for given in settings:
         if given not in known:
-            near = get_close_matches(given, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
+            hint = nearest(given, known) or "."
             raise BadInput(f"PrivateTrainer has no setting {given!r}{hint} Known: {', '.join(known)}")
