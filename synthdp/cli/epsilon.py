@@ -18,7 +18,6 @@ from synthdp.report.plots import FORMATS
 
 Config = Mapping[str, Any]
 Lines = Mapping[str, Sequence[tuple[int, float]]]  # accountant -> (steps or order, epsilon)
-VOTES = ("votes", "aggregator", "gamma", "sigma", "threshold", "sigma1", "sigma2", "queries", "answers", "orders")
 CURVE = tuple(10.0**-power for power in range(2, 11))  # the deltas of `curve=true`
 FAR = 100  # times the least epsilon: orders that give more are not printed
 POINTS = 24  # numbers of steps at which a plot computes epsilon
@@ -33,7 +32,7 @@ SHUFFLE = (
 def epsilon(config: Config) -> None:
     """Epsilon of a mechanism, or of a ledger, by every accountant that has a proof; or of teachers' votes."""
     options: settings.EpsilonOf = config["options"]
-    if option_values.changed(options, VOTES):
+    if option_values.changed(options, vote_costs.VOTES):
         vote_costs.epsilon(options)
         return
     plot = None if options.plot is None else _plot_file(options)

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -12,20 +13,8 @@ from synthdp.cli import option_values, settings
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Entry, Plan, Vote
 
-ELSE = (
-    "rate",
-    "noise",
-    "steps",
-    "sampler",
-    "ledger",
-    "relation",
-    "group",
-    "accountant",
-    "plot",
-    "curve",
-    "by_order",
-    "force",
-)
+VOTES = ("votes", "aggregator", "gamma", "sigma", "threshold", "sigma1", "sigma2", "queries", "answers", "orders")
+ELSE = tuple(each.name for each in fields(settings.EpsilonOf) if each.name not in (*VOTES, "delta", "format"))
 NEEDS = {"lnmax": ("gamma",), "gnmax": ("sigma",), "confident": ("threshold", "sigma1", "sigma2")}
 MAY = {"confident": ("answers",)}
 WARNING = "INTERNAL, not for release: it is computed from the votes, so it is private itself"
@@ -80,8 +69,9 @@ def _print_json(
 
 
 def _check(options: settings.EpsilonOf) -> None:
+    given = option_values.changed(options, VOTES[1:])
     if options.votes is None:
-        raise BadInput(f"{_given(options)[0]}= needs votes=FILE: give the file, or leave the option out")
+        raise BadInput(f"{given[0]}= needs votes=FILE: give the file, or leave the option out")
     others = option_values.changed(options, ELSE)
     if others:
         raise BadInput(f"epsilon takes votes=FILE or {others[0]}=..., not both")
@@ -91,14 +81,9 @@ def _check(options: settings.EpsilonOf) -> None:
     for name in needs:
         if getattr(options, name) is None:
             raise BadInput(f"aggregator={options.aggregator} needs {name}=...")
-    for name in _given(options):
+    for name in given:
         if name not in (*needs, *MAY.get(options.aggregator, ()), "aggregator", "queries", "orders"):
             raise BadInput(f"aggregator={options.aggregator} has no option {name}=: leave it out")
-
-
-def _given(options: settings.EpsilonOf) -> list[str]:
-    names = ("aggregator", "gamma", "sigma", "threshold", "sigma1", "sigma2", "queries", "answers", "orders")
-    return option_values.changed(options, names)
 
 
 def _rows(options: settings.EpsilonOf) -> np.ndarray:
