@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 import synthdp
 from synthdp import generators, marginal_tables, released_tables
@@ -39,7 +40,6 @@ from synthdp.tables.table_check import validated
 
 if TYPE_CHECKING:
     import ibis
-    import pandas as pd
 
 CHUNK = 50_000  # rows sampled at a time
 PIXELS = 1 << 26  # of all pictures sampled at a time
@@ -54,7 +54,7 @@ class Release:
     statement: Statement
     ledger: Ledger
     _saved: Callable[[], None] | None = dataclasses.field(default=None, compare=False)  # says that it was
-    _tables: "Mapping[str, pd.DataFrame] | None" = dataclasses.field(default=None, compare=False)
+    _tables: Mapping[str, pd.DataFrame] | None = dataclasses.field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return repr(self.statement).replace("Statement", "Release", 1)
@@ -75,7 +75,7 @@ class Release:
         where: Mapping[str, Any] | None = None,
         seed: int | None = None,
         chunk: int | None = None,
-    ) -> "Iterator[pd.DataFrame]":
+    ) -> Iterator[pd.DataFrame]:
         """`rows` synthetic records in frames of at most `chunk` rows (by default 50,000, or fewer for large pictures); the same seed and
         chunk give the same records. `where`: see `sample`."""
         if self.schema.tables:
@@ -97,20 +97,18 @@ class Release:
         ):
             yield draw(min(chunk, rows - start), seed=int(part), first_row=start)
 
-    def sample(self, rows: int, *, where: Mapping[str, Any] | None = None, seed: int | None = None) -> "pd.DataFrame":
+    def sample(self, rows: int, *, where: Mapping[str, Any] | None = None, seed: int | None = None) -> pd.DataFrame:
         """`rows` synthetic records: the schema's columns, dtypes, categories, bounds and missing values.
 
         `where={"sex": "F", "age": [65, 80]}`: records of the model given that condition, exactly and without rejection; its
         grammar is in `schema.where`. Raises `BadInput` for a condition that does not fit the schema or has probability zero,
         and for a model that cannot be conditioned.
         """
-        import pandas as pd
-
         return pd.concat(list(self.stream(rows, where=where, seed=seed)), ignore_index=True)
 
     def sample_tables(
         self, people: int, *, where: Mapping[str, Any] | None = None, seed: int | None = None
-    ) -> "dict[str, pd.DataFrame]":
+    ) -> dict[str, pd.DataFrame]:
         """For a release of linked tables: this many synthetic people with their rows in all tables, as frames by the tables' names. Keys
         are fresh, and link the rows as the schema says. `where={"person.sex": "F", "person.birth": ["1950-01-01", "1959-12-31"]}`: people
         of the model under that condition on their columns. Raises `BadInput` for a release of one table, and for a condition that does
@@ -123,7 +121,7 @@ class Release:
 
     def stream_tables(
         self, people: int, *, where: Mapping[str, Any] | None = None, seed: int | None = None, chunk: int = CHUNK
-    ) -> "Iterator[dict[str, pd.DataFrame]]":
+    ) -> Iterator[dict[str, pd.DataFrame]]:
         """The same in parts of at most `chunk` people, whose keys no other part has; the same seed and chunk give the same tables."""
         people, chunk = _count("people", people, 0), _count("chunk", chunk, 1)
         generators.check_seed(seed)
@@ -134,7 +132,7 @@ class Release:
         for start, part in zip(starts, seeds, strict=True):
             yield model.sample_tables(min(chunk, people - start), where=where, seed=int(part), first_row=start)
 
-    def tables(self) -> "dict[str, pd.DataFrame]":
+    def tables(self) -> dict[str, pd.DataFrame]:
         """The noisy tables that the fit asked for, by the number of their columns: "one_way", "two_way" ...
 
         A row is a cell. `table` tells the tables apart; `column` and `value` (`column_1`, `value_1` ...) say which cell it is; `count` is
@@ -147,7 +145,7 @@ class Release:
             )
         return {name: table.copy() for name, table in self._tables.items()}
 
-    def _conditioned(self, where: Mapping[str, Any]) -> "Callable[..., pd.DataFrame]":
+    def _conditioned(self, where: Mapping[str, Any]) -> Callable[..., pd.DataFrame]:
         model = generators.conditional(self.generator, self.model)
         return partial(model.sample_where, allowed=allowed(where, model.codec))
 
@@ -458,7 +456,7 @@ class Synthesizer:
 
     def _made_of(
         self,
-        frame: "pd.DataFrame | Mapping[str, pd.DataFrame] | Source",
+        frame: pd.DataFrame | Mapping[str, pd.DataFrame] | Source,
         seed: int | None,
         account: AccountFile | Path | str | None,
         fitness: float | None,
@@ -488,7 +486,7 @@ def answers_beside(checkpoint: Path | str) -> Path:
     return Path(checkpoint).with_name(Path(checkpoint).name + ".answers")
 
 
-def check_unchanged(table: "pd.DataFrame | Mapping[str, pd.DataFrame] | Opened") -> None:
+def check_unchanged(table: pd.DataFrame | Mapping[str, pd.DataFrame] | Opened) -> None:
     """Refuse files that are no longer those that were opened; a frame stays what it is."""
     if isinstance(table, Opened):
         table.check_unchanged()
@@ -523,7 +521,7 @@ def _opened(
         raise
 
 
-def _check_same(frame: "pd.DataFrame | Mapping[str, pd.DataFrame] | Opened", ranks: Ranks) -> None:
+def _check_same(frame: pd.DataFrame | Mapping[str, pd.DataFrame] | Opened, ranks: Ranks) -> None:
     """Processes that were given different records could each hold the same unit, which would then count twice."""
     if ranks.world > 1:
         if isinstance(frame, Opened | Mapping):

@@ -7,9 +7,9 @@ nothing of samples, of losing runs of a selection, or of other questions. All th
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.generators import Linked, Model
@@ -33,9 +33,6 @@ from synthdp.schema.columns import Categorical, Column, Image, Numeric
 from synthdp.schema.schema import Schema
 from synthdp.schema.trees import Tree
 from synthdp.seal import Marginals
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 FEW_PEOPLE, FEW = 2_000, 0.1  # people drawn to find bare tables; the share of visits with rows below which one is bare
 FEW_ROWS, FEW_PICTURES = 20_000, 2_000  # that show a share where no table does
@@ -223,16 +220,14 @@ def _hidden(answer: Answer | None, column: Categorical) -> Hidden | None:
     )
 
 
-def _cells(frame: "pd.DataFrame", name: str, places: int) -> "pd.Series":
+def _cells(frame: pd.DataFrame, name: str, places: int) -> pd.Series:
     """A column of synthetic records; for a column below visits, the cells of all rows there."""
-    import pandas as pd
-
     if not places:
         return frame[name]
     return pd.concat([frame[f"{name} {place + 1}"] for place in range(places)], ignore_index=True).dropna()
 
 
-def _levels(answer: Answer | None, column: Categorical, tree: Tree, shown: "pd.Series | None") -> Levels:
+def _levels(answer: Answer | None, column: Categorical, tree: Tree, shown: pd.Series | None) -> Levels:
     """At which levels the column's codes are kept, by its noisy table or else by synthetic cells."""
     counts, codes = _counts(answer, column), codes_of(column)
     if counts is None or answer is None:
@@ -278,8 +273,6 @@ def _as_clamped(answer: Answer, column: Column, fine: Codec) -> bool:
     """Whether the noisy counts say, with little doubt, that nearly all records lie where clamping puts what breaks the schema: because
     they break it, or because they are like that. Of numbers and dates some cells may be read even in a wrong form, such as whole
     numbers; of labels none may, so that a rare event that surely happens is not named."""
-    import pandas as pd
-
     if column.name not in fine.schema.names or column.name in fine.ordered or isinstance(column, Image):
         return False
     row = {each: [None] * len(BROKEN) for each in fine.schema.names} | {column.name: list(BROKEN)}

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from synthdp import accounting, generators
 from synthdp.api import Synthesizer
@@ -29,9 +30,6 @@ from synthdp.schema.tied_columns import JOINT
 from synthdp.seal import HistoryTables, Marginals, Sensitive
 from synthdp.seal.charging import Account
 from synthdp.seal.replay import Recorder
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CLEAR = 2.0  # deviations: a count below that cannot be told from zero
 ROWS, MOST_ROWS = 2_000, 50_000  # made-up records, of which few ask the same as many
@@ -165,7 +163,7 @@ class _Watch(Recorder):
         return bounded if isinstance(question, HistoryTables) and not self.whole else draw()
 
 
-def made_up(schema: Schema, units: int = ROWS) -> "pd.DataFrame":
+def made_up(schema: Schema, units: int = ROWS) -> pd.DataFrame:
     """Records drawn uniformly from the schema, with something made up where it leaves facts to be learned. Where records have an order, a
     unit has from one to `max_records_per_unit` of them, and few units have many."""
     codec, rng = Codec(supposed(schema)), np.random.default_rng(0)

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
@@ -19,9 +20,6 @@ from synthdp.schema.codec import Codec
 from synthdp.schema.file_coding import PLAIN, Reading
 from synthdp.schema.schema import Schema
 from synthdp.schema.tied_columns import JOINT
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ROWS, CHUNK = 100_000, 50_000  # synthetic records that tables are set beside
 WAYS = ("one", "two", "three", "four")  # columns of a table, in words
@@ -40,12 +38,10 @@ def check_offered(generator: Generator, schema: Schema) -> None:
         raise BadInput("answers= keeps noisy tables of columns, and this schema has pictures: leave it out")
 
 
-def frames(noisy: NoisyTables, model: Model, fine: Codec, *, seed: int | None) -> "dict[str, pd.DataFrame]":
+def frames(noisy: NoisyTables, model: Model, fine: Codec, *, seed: int | None) -> dict[str, pd.DataFrame]:
     """By the number of their columns ("one_way", "two_way" ...) the cells of all tables: `table` is its place among the questions'
     tables, `count` the noisy answer, `standard_error` that of the noise, `model` what as many records of the model have there.
     """
-    import pandas as pd
-
     answers = list(noisy.answers(fine))
     if not answers:
         return {}
@@ -125,7 +121,7 @@ def _joined(labels: Sequence[str]) -> str:
     return " | ".join(labels)
 
 
-def write(tables: "Mapping[str, pd.DataFrame]", folder: Path, reading: Reading | None = None) -> None:
+def write(tables: Mapping[str, pd.DataFrame], folder: Path, reading: Reading | None = None) -> None:
     """A CSV and a Parquet file of each sort of table, in a new folder. Texts that a spreadsheet would run are neutralised in CSV, which
     has the encoding, separator, line ends and decimals of the schema's `reading`."""
     from synthdp.tables import csvfile
@@ -146,7 +142,7 @@ def _plain(reading: Reading | None) -> Reading:
     )
 
 
-def _as_schema(frame: "pd.DataFrame", reading: Reading = PLAIN) -> Schema:
+def _as_schema(frame: pd.DataFrame, reading: Reading = PLAIN) -> Schema:
     def kind(name: str) -> dict[str, Any]:
         if name == "table":
             return {"kind": "integer", "bounds": [0, max(1, len(frame))]}
@@ -160,7 +156,7 @@ def _as_schema(frame: "pd.DataFrame", reading: Reading = PLAIN) -> Schema:
     return Schema.from_dict({"columns": columns} | ({} if reading == PLAIN else {"reading": reading.to_dict()}))
 
 
-def read(folder: Path, counted: Sequence[Counted] | None, schema: Schema) -> "dict[str, pd.DataFrame]":
+def read(folder: Path, counted: Sequence[Counted] | None, schema: Schema) -> dict[str, pd.DataFrame]:
     """The tables of a release, each checked: its columns are those that were asked for, its standard error follows from the noise of
     its question, and its CSV file says the same. Raises `BadInput` for any other."""
     asked = [(table, each.deviation(schema)) for each in counted or () for table in each.tables]
@@ -187,7 +183,7 @@ def read(folder: Path, counted: Sequence[Counted] | None, schema: Schema) -> "di
     return dict(sorted(found.items()))
 
 
-def _parquet(path: Path, columns: int) -> "pd.DataFrame":
+def _parquet(path: Path, columns: int) -> pd.DataFrame:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -217,7 +213,7 @@ def _parquet(path: Path, columns: int) -> "pd.DataFrame":
     return frame
 
 
-def _check_csv(path: Path, frame: "pd.DataFrame", reading: Reading) -> None:
+def _check_csv(path: Path, frame: pd.DataFrame, reading: Reading) -> None:
     if reading != PLAIN and _is_coded(path, frame, reading):
         return  # else it may be one of the releases that did not heed the reading
     import pyarrow as pa
@@ -240,7 +236,7 @@ def _check_csv(path: Path, frame: "pd.DataFrame", reading: Reading) -> None:
         raise BadInput(f"{path}: does not hold what its Parquet file does; {ALTERED}")
 
 
-def _is_coded(path: Path, frame: "pd.DataFrame", reading: Reading) -> bool:
+def _is_coded(path: Path, frame: pd.DataFrame, reading: Reading) -> bool:
     """Whether a CSV file in the reading's encoding, separator and decimals holds just this."""
     from synthdp.tables import csvfile
 
@@ -252,7 +248,7 @@ def _is_coded(path: Path, frame: "pd.DataFrame", reading: Reading) -> bool:
     return same and all(found[name].tolist() == frame[name].tolist() for name in frame.columns)
 
 
-def _check_table(path: Path, part: "pd.DataFrame", names: Sequence[str], deviation: float) -> None:
+def _check_table(path: Path, part: pd.DataFrame, names: Sequence[str], deviation: float) -> None:
     endings = [""] if len(names) == 1 else [f"_{number}" for number in range(1, len(names) + 1)]
     right = all((part[f"column{ending}"] == name).all() for name, ending in zip(names, endings, strict=True))
     exact = np.allclose(part["standard_error"], deviation, rtol=1e-9, atol=0)

@@ -13,9 +13,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp import accounting, generators
@@ -32,9 +33,6 @@ from synthdp.schema.schema import Schema
 from synthdp.seal import Sensitive
 from synthdp.seal.best_of import Terms
 from synthdp.seal.charging import Account
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 GEOMETRIC = 1.0  # shape of the distribution of K, which then is 1 or more
 SCORE_SHARE = 0.1  # of a run's precision (1 / noise^2, were all of it Gaussian) for its score
@@ -110,7 +108,7 @@ class Offer:
 
 def select(
     candidates: Sequence[Candidate],
-    frame: "pd.DataFrame",
+    frame: pd.DataFrame,
     schema: Schema,
     budget: Budget,
     *,

@@ -81,5 +81,4 @@ def divergence(noise: float, beta: float, orders: Array, moves: int = 1) -> Arra
     v = np.where(known, v, 1.0)
     by_value = orders * (shift / noise) ** 2 / (2 * v)
     by_scale = np.maximum(-orders * moves * beta - np.log(v) / 2, 0.0) / (orders - 1)
-    found: Array = np.where(known, by_value + by_scale, np.inf)
-    return found
+    return np.where(known, by_value + by_scale, np.inf)

@@ -123,8 +123,7 @@ class Direction:
 
     def __call__(self, features: Table) -> NDArray[np.float64]:
         """One score per run, higher for "with the record"."""
-        scores: NDArray[np.float64] = (features - self.centre) @ self.weights
-        return scores
+        return (features - self.centre) @ self.weights
 
 
 COINS = 0  # of the generator, public

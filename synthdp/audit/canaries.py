@@ -45,8 +45,7 @@ def remembered(canaries: Codes, drawn: Codes) -> NDArray[np.float64]:
         for place, codes in enumerate(columns):
             differing += codes[:, None] != part[None, :, place]
         total += weights[differing].sum(axis=1)
-    mean: NDArray[np.float64] = total / max(1, len(drawn))
-    return mean
+    return total / max(1, len(drawn))
 
 
 Kind = Literal["made_up", "records"]

@@ -277,5 +277,4 @@ def small(generator: Generator, pair: str = "own") -> Generator:
     chosen = {**SMALL.get(generator.name, {}), **case_of(generator, pair).settings}
     for name in changed(generator, chosen):
         chosen.pop(name)
-    found: Generator = dataclasses.replace(generator, **chosen)  # type: ignore[type-var]
-    return found
+    return dataclasses.replace(generator, **chosen)  # type: ignore[type-var]

@@ -4,7 +4,6 @@ Exit status: 0 done, 2 bad input (one clear line on stderr), 3 an audit contradi
 has gone, as in `| head`.
 """
 
-import difflib
 import importlib
 import io
 import os
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 import synthdp
-from synthdp.errors import BadInput, without_passwords
+from synthdp.errors import BadInput, nearest, without_passwords
 from synthdp.files.private_folder import asked_to_end, owner_only
 
 COMMANDS = {
@@ -146,8 +145,7 @@ def _about(words: Sequence[str]) -> int:
 
 def _run(command: str, arguments: list[str]) -> int:
     if command not in COMMANDS:
-        near = difflib.get_close_matches(command, COMMANDS, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
+        hint = nearest(command, COMMANDS) or "."
         raise BadInput(f"no command {command!r}{hint} Commands: {' '.join(COMMANDS)}")
     if command == "completion" and arguments[:1] and arguments[0].isalpha():
         arguments = [f"shell={arguments[0]}", *arguments[1:]]

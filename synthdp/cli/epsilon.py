@@ -18,7 +18,6 @@ from synthdp.report.plots import FORMATS
 
 Config = Mapping[str, Any]
 Lines = Mapping[str, Sequence[tuple[int, float]]]  # accountant -> (steps or order, epsilon)
-VOTES = ("votes", "aggregator", "gamma", "sigma", "threshold", "sigma1", "sigma2", "queries", "answers", "orders")
 CURVE = tuple(10.0**-power for power in range(2, 11))  # the deltas of `curve=true`
 FAR = 100  # times the least epsilon: orders that give more are not printed
 POINTS = 24  # numbers of steps at which a plot computes epsilon
@@ -33,8 +32,7 @@ SHUFFLE = (
 def epsilon(config: Config) -> None:
     """Epsilon of a mechanism, or of a ledger, by every accountant that has a proof; or of teachers' votes."""
     options: settings.EpsilonOf = config["options"]
-    _check_delta(options.delta)
-    if option_values.changed(options, VOTES):
+    if option_values.changed(options, vote_costs.VOTES):
         vote_costs.epsilon(options)
         return
     plot = None if options.plot is None else _plot_file(options)
@@ -252,11 +250,6 @@ def _print_orders(lines: Lines) -> None:
             print("  ".join(f"{each:>3}: {value:<9.5g}" for each, value in near[start : start + 8]).rstrip())
         if len(near) < len(points):
             print(f"the other orders up to {points[-1][0]} give more than {FAR} times as much")
-
-
-def _check_delta(delta: float) -> None:
-    if not 0 < delta < 1:
-        raise BadInput(f"delta must lie strictly between 0 and 1, got {delta}")
 
 
 def _plain(value: float) -> float | str:

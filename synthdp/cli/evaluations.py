@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from synthdp import evaluate as judging
 from synthdp.cli import output_paths, real_records, settings
 from synthdp.errors import BadInput, listed
-from synthdp.evaluate.judging_options import Choices
+from synthdp.evaluate.judging_options import Choices, Progress
 from synthdp.schema.linked_tables import once
 from synthdp.tables import database_url
 
 if TYPE_CHECKING:
     from synthdp.cli.real_records import Records
-    from synthdp.evaluate.judging_options import Progress
     from synthdp.report.statement import Statement
     from synthdp.schema.schema import Schema
 
@@ -82,7 +81,7 @@ def judged(
     schema: "Schema",
     how: settings.Judge,
     claim: Mapping[str, Any] | None,
-    progress: "Progress",
+    progress: Progress,
 ) -> dict[str, Any]:
     """`synthdp.evaluate.evaluate`, or `evaluate_tables`, with the options of the group `evaluate`."""
     from synthdp.evaluate import evaluate, evaluate_tables

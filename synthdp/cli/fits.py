@@ -23,23 +23,20 @@ from synthdp.ledger.events import RECORD
 from synthdp.ledger.ledger import Ledger
 from synthdp.report import fitness_words, information_loss, words
 from synthdp.report.manifest import TABLES
-from synthdp.report.statement import edited, read_off
+from synthdp.report.statement import Statement, edited, read_off
 from synthdp.report.words import upper
 from synthdp.schema.columns import LEARN, Column, Datetime, has_declared_tree
 from synthdp.schema.linked_tables import column_of, once
 from synthdp.schema.rules import Order
-from synthdp.schema.schema import clamping
+from synthdp.schema.schema import Schema, clamping
 from synthdp.tables import database_url
-from synthdp.tables.source import Files, Query
+from synthdp.tables.source import Files, Query, Source
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from synthdp.api import Release
-    from synthdp.report.statement import Statement
-    from synthdp.schema.schema import Schema
     from synthdp.seal.processes import Ranks
-    from synthdp.tables.source import Source
 
 
 # ---- `synthdp fit select=private candidates=[...]`: the best of a hidden number of fits, charged for.
@@ -52,7 +49,7 @@ SOME_ROWS = 1000  # to sample, where nobody says how many units there are
 FORM = "candidates=[independent,{name:mixture,starts:1}]"
 
 
-def check(config: Config, schema: "Schema", processes: int) -> None:
+def check(config: Config, schema: Schema, processes: int) -> None:
     """Refuse, before a record is read, options that do not go together."""
     options: settings.Fit = config["options"]
     if options.select is None:
@@ -78,7 +75,7 @@ def check(config: Config, schema: "Schema", processes: int) -> None:
         )
 
 
-def offered(config: Config, schema: "Schema") -> None:
+def offered(config: Config, schema: Schema) -> None:
     """Refuse candidates that do not fit the schema, or cost more than the budget."""
     from synthdp.selecting import offered as made
 
@@ -87,9 +84,7 @@ def offered(config: Config, schema: "Schema") -> None:
     made(candidates, schema, config["budget"], mean_runs=options.mean_runs, trust=options.trust)
 
 
-def best(
-    config: Config, schema: "Schema", frame: "pd.DataFrame", ledger: Path, account: AccountFile | None
-) -> "Release":
+def best(config: Config, schema: Schema, frame: "pd.DataFrame", ledger: Path, account: AccountFile | None) -> "Release":
     """The release of the best run; how many there were is not told."""
     from synthdp.selecting import select
 
@@ -109,7 +104,7 @@ def best(
     )
 
 
-def edited_after(config: Config, schema: "Schema") -> tuple[str, ...]:
+def edited_after(config: Config, schema: Schema) -> tuple[str, ...]:
     """The looks at the records after which the schema's file was edited; a named data set has no such file."""
     file = getattr(config.get("data"), "schema", None)
     return () if file is None else looks.edited_after(Path(file), schema)
@@ -158,7 +153,7 @@ def check_fit(config: Config) -> None:
         check_settings(config, schema)
 
 
-def check_settings(config: Config, schema: "Schema") -> None:
+def check_settings(config: Config, schema: Schema) -> None:
     """Refuse settings of a generator that do not fit the schema, or cost more than the budget."""
     from synthdp.api import Synthesizer
 
@@ -169,8 +164,7 @@ def check_settings(config: Config, schema: "Schema") -> None:
 
 def trust(config: Config) -> str | None:
     """The packages that may bring a generator; a demo has none."""
-    given: str | None = getattr(config["options"], "trust", None)
-    return given
+    return getattr(config["options"], "trust", None)
 
 
 def fit(config: Config) -> None:
@@ -249,7 +243,7 @@ def _ending(data: settings.Data) -> str:
     return next((each for each in (".parquet", ".xlsx", ".dta", ".sav", ".xpt", ".tsv") if name.endswith(each)), ".csv")
 
 
-def bought_bounds(statement: "Statement") -> list[str]:
+def bought_bounds(statement: Statement) -> list[str]:
     """The closing line that lists the learned bounds of each column."""
     found = [(each["name"], each["bought"]["bounds"]) for each in statement.columns if "bounds" in each["bought"]]
     listed = [f"{name} {words.plain(low)} to {words.plain(high)}" for name, (low, high) in found[:MOST_BOUNDS]]
@@ -257,7 +251,7 @@ def bought_bounds(statement: "Statement") -> list[str]:
     return [f"bounds     learned: {'; '.join([*listed, *more])}"] if found else []
 
 
-def cautions(statement: "Statement", account: AccountFile | None) -> Iterator[str]:
+def cautions(statement: Statement, account: AccountFile | None) -> Iterator[str]:
     """What speaks against a release, or for a second look at its schema or its account."""
     if math.isinf(statement.epsilon):
         yield "epsilon is infinite, so nothing protects the records. Do not release this"
@@ -278,7 +272,7 @@ def warn_of_large(budget: Budget) -> None:
         )
 
 
-def foretold(schema: "Schema", budget: Budget) -> list[str]:
+def foretold(schema: Schema, budget: Budget) -> list[str]:
     """What public facts say of a fit before it is charged."""
     lines = []
     found = generators.findable(schema, budget)
@@ -297,7 +291,7 @@ def foretold(schema: "Schema", budget: Budget) -> list[str]:
     return [*lines, *constant(schema), *compared(schema)]
 
 
-def constant(schema: "Schema") -> list[str]:
+def constant(schema: Schema) -> list[str]:
     """A line that names the columns for which only one value is declared."""
     names = [column.name for column, below in once(schema) if not below and len(set(_values(column))) == 1]
     return [
@@ -314,7 +308,7 @@ def _values(column: Column) -> tuple[Any, ...]:
     return () if declared == LEARN else tuple(declared)
 
 
-def compared(schema: "Schema") -> list[str]:
+def compared(schema: Schema) -> list[str]:
     """A line for each rule by which a time must not be later than a day: every time on that day breaks it."""
     lines = []
     for rule in schema.rules:
@@ -345,7 +339,7 @@ def _follow(config: Config, ranks: "Ranks") -> None:
     )
 
 
-def check_account(account: AccountFile | None, config: Config, schema: "Schema", out: Path) -> None:
+def check_account(account: AccountFile | None, config: Config, schema: Schema, out: Path) -> None:
     """Refuse what the account refuses, before a record is read."""
     if account is None or (isinstance(account.source, Path) and not account.source.exists()):
         return  # that the records are not there will be said
@@ -356,7 +350,7 @@ def check_account(account: AccountFile | None, config: Config, schema: "Schema",
 
 def fitted(
     config: Config,
-    schema: "Schema",
+    schema: Schema,
     frame: "pd.DataFrame | dict[str, pd.DataFrame] | Source",
     out: Path,
     account: AccountFile | None,

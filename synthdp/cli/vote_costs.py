@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -12,20 +13,8 @@ from synthdp.cli import option_values, settings
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Entry, Plan, Vote
 
-ELSE = (
-    "rate",
-    "noise",
-    "steps",
-    "sampler",
-    "ledger",
-    "relation",
-    "group",
-    "accountant",
-    "plot",
-    "curve",
-    "by_order",
-    "force",
-)
+VOTES = ("votes", "aggregator", "gamma", "sigma", "threshold", "sigma1", "sigma2", "queries", "answers", "orders")
+ELSE = tuple(each.name for each in fields(settings.EpsilonOf) if each.name not in (*VOTES, "delta", "format"))
 NEEDS = {"lnmax": ("gamma",), "gnmax": ("sigma",), "confident": ("threshold", "sigma1", "sigma2")}
 MAY = {"confident": ("answers",)}
 WARNING = "INTERNAL, not for release: it is computed from the votes, so it is private itself"
@@ -80,8 +69,9 @@ def _print_json(
 
 
 def _check(options: settings.EpsilonOf) -> None:
+    given = option_values.changed(options, VOTES[1:])
     if options.votes is None:
-        raise BadInput(f"{_given(options)[0]}= needs votes=FILE: give the file, or leave the option out")
+        raise BadInput(f"{given[0]}= needs votes=FILE: give the file, or leave the option out")
     others = option_values.changed(options, ELSE)
     if others:
         raise BadInput(f"epsilon takes votes=FILE or {others[0]}=..., not both")
@@ -91,14 +81,9 @@ def _check(options: settings.EpsilonOf) -> None:
     for name in needs:
         if getattr(options, name) is None:
             raise BadInput(f"aggregator={options.aggregator} needs {name}=...")
-    for name in _given(options):
+    for name in given:
         if name not in (*needs, *MAY.get(options.aggregator, ()), "aggregator", "queries", "orders"):
             raise BadInput(f"aggregator={options.aggregator} has no option {name}=: leave it out")
-
-
-def _given(options: settings.EpsilonOf) -> list[str]:
-    names = ("aggregator", "gamma", "sigma", "threshold", "sigma1", "sigma2", "queries", "answers", "orders")
-    return option_values.changed(options, names)
 
 
 def _rows(options: settings.EpsilonOf) -> np.ndarray:
@@ -119,17 +104,16 @@ def _analysed(options: settings.EpsilonOf, votes: np.ndarray) -> tuple[pate.Data
     if options.orders is not None:
         orders = options.orders
     if options.aggregator == "lnmax":
-        gamma = _positive("gamma", options.gamma)
+        gamma = float(options.gamma or 0)
         independent = pate.lnmax.independent(gamma, queries, delta, orders)
         dependent = pate.lnmax.dependent(votes, gamma, delta, orders)
         return independent, dependent, (Entry(Vote(noise=1 / (2 * gamma), law="laplace"), queries),)
     if options.aggregator == "gnmax":
-        sigma = _positive("sigma", options.sigma)
+        sigma = float(options.sigma or 0)
         independent = pate.gnmax.independent(sigma, queries, delta, orders)
         dependent = pate.gnmax.dependent(votes, sigma, delta, orders)
         return independent, dependent, (Entry(Vote(noise=sigma / math.sqrt(2)), queries),)
-    threshold = float(options.threshold or 0.0)
-    sigma1, sigma2 = _positive("sigma1", options.sigma1), _positive("sigma2", options.sigma2)
+    threshold, sigma1, sigma2 = (float(each or 0) for each in (options.threshold, options.sigma1, options.sigma2))
     answers = queries if options.answers is None else options.answers
     if not 0 <= answers <= queries:
         raise BadInput(f"answers must be from 0 to {queries}, the number of queries; got {answers}")
@@ -137,9 +121,3 @@ def _analysed(options: settings.EpsilonOf, votes: np.ndarray) -> tuple[pate.Data
     dependent = pate.confident.expected(votes, threshold, sigma1, sigma2, delta, orders)
     events = (Entry(Vote(noise=sigma1), queries), Entry(Vote(noise=sigma2 / math.sqrt(2)), answers))
     return independent, dependent, events
-
-
-def _positive(name: str, value: float | None) -> float:
-    if value is None or not 0 < value < math.inf:
-        raise BadInput(f"{name} must be a finite number greater than 0, got {value}")
-    return value

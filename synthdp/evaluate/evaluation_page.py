@@ -11,22 +11,9 @@ import numpy as np
 from markupsafe import Markup
 
 from synthdp import pages
-from synthdp.evaluate import figures
+from synthdp.evaluate import figures, findings
 from synthdp.evaluate.evaluation_plots import WORST_HEAT, calibration_plot, heat_map, marginal_plot, utility_plot
 from synthdp.evaluate.fidelity import REST, UNKNOWN, clock, plain
-from synthdp.evaluate.findings import (
-    APPENDIX,
-    asks,
-    clear,
-    decides,
-    far_off,
-    gap_of,
-    group_text,
-    in_a_sentence,
-    lost_associations,
-    overlapping,
-    poor,
-)
 from synthdp.evaluate.images.image_page import STAMP as IMAGE_STAMP
 from synthdp.evaluate.images.image_page import asks as image_asks
 from synthdp.evaluate.images.image_page import cloud, context
@@ -154,7 +141,7 @@ def subgroups(result: Mapping[str, Any]) -> list[dict[str, Any]]:
             "title": f"{target} by {column}",
             "column": column,
             "metric": METRIC_LABELS[group["metric"]],
-            "text": group_text(target, column, group),
+            "text": findings.group_text(target, column, group),
             "levels": [_level(level, group["worst"]) for level in group["levels"]],
         }
         for target, entry in result["targets"].items()
@@ -165,8 +152,8 @@ def subgroups(result: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _level(level: Mapping[str, Any], worst: str | None) -> dict[str, Any]:
     if "reason" in level:
         return {**level, "tstr": None, "trtr": None, "gap": None, "worst": False}
-    by_chance = level.get("gap_interval") is not None and not clear(level)
-    return {**level, "reason": None, "gap": gap_of(level), "worst": level["level"] == worst and not by_chance}
+    by_chance = level.get("gap_interval") is not None and not findings.clear(level)
+    return {**level, "reason": None, "gap": findings.gap_of(level), "worst": level["level"] == worst and not by_chance}
 
 
 def fidelity(found: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -298,7 +285,7 @@ def answers(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What the first screen says: the questions, verdicts, figures and sentences of `words.asks`."""
     if result.get("kind") == "images":
         return image_asks(result)
-    return asks(result)
+    return findings.asks(result)
 
 
 def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
@@ -309,7 +296,7 @@ def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
     else:
         default, template, stamp, found = "data", "evaluation.html", STAMP, _context(result)
     filters = {each: getattr(figures, each) for each in ("figure", "small", "percent", "exact", "lacked")}
-    filters |= {"decides": decides, "poor": poor, "far_off": far_off}
+    filters |= {"decides": findings.decides, "poor": findings.poor, "far_off": findings.far_off}
     if template == "images.html":
         filters["cloud"] = cloud
     environment = pages.environment(HOME / "templates", HOME / "images" / "templates", filters=filters)
@@ -317,7 +304,7 @@ def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
         stamp=stamp,
         title=title or f"Evaluation of synthetic {f'{name} {default}' if name else default}",
         about=result["about"],
-        overlapping=overlapping(result),
+        overlapping=findings.overlapping(result),
         asks=answers(result),
         not_computed=result["not_computed"],
         script=pages.SORT,
@@ -331,7 +318,7 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
     from synthdp.evaluate import evaluation_plots, history_plots
 
     found, attacks = result["fidelity"], result.get("attacks") or []
-    leading = [attack for attack in attacks if attack["id"] not in APPENDIX]
+    leading = [attack for attack in attacks if attack["id"] not in findings.APPENDIX]
     shown = {
         "targets": targets(result),
         "subgroups": subgroups(result),
@@ -342,7 +329,7 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
         "linked": result.get("linked") or {},
         "by_code": by_code(result.get("linked") or {}),
         "attacks": leading,
-        "appendix": [attack for attack in attacks if attack["id"] in APPENDIX],
+        "appendix": [attack for attack in attacks if attack["id"] in findings.APPENDIX],
         "each_column": each_column(found, result.get("columns") or {}),
         "numbers": numbers(found),
         "heats": _heats(found),
@@ -359,8 +346,8 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
             if note
         ],
         "attack_plot": evaluation_plots.attack_plot(leading, "attacks-plot"),
-        "sentence": in_a_sentence(result),
-        "lost_associations": lost_associations(found, result.get("histories")),
+        "sentence": findings.in_a_sentence(result),
+        "lost_associations": findings.lost_associations(found, result.get("histories")),
         "manifold": evaluation_plots.manifold_plot(found, "manifold") if lines else None,
         "columns": _columns(result),
         "wide": result["about"]["columns"] > SIDE_BY_SIDE,

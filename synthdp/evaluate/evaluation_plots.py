@@ -1,7 +1,8 @@
 """Figures of the internal page as inline SVG: Figure objects only, colours that hold on white and on black."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from html import escape
 from typing import Any
 
@@ -56,8 +57,7 @@ def utility_plot(
     guess = next(key for key in CONSTANT if key in entry["floors"])
     constant, guess = entry["floors"][guess].get(metric), CONSTANT[guess]
     step = 0.62 if len(models) < 6 else 0.46
-
-    def draw(figure: Figure) -> None:
+    with plotted((4.6, 1.5 + step * len(models)), key) as (figure, element):
         axes = figure.add_subplot()
         for place, (arm_label, arm, colour, marker) in enumerate(arms):
             found = [(i, arm[m][metric]) for i, m in enumerate(models) if metric in arm.get(m, {})]
@@ -79,22 +79,20 @@ def utility_plot(
         if constant is not None:  # lines come first by default; the floors belong together, at the end
             handles, labels = [*handles[1:], handles[0]], [*labels[1:], labels[0]]
         figure.legend(handles, labels, loc="outside lower left", ncols=1, fontsize=8.5, handlelength=1.4)
-
     said = "; ".join(
         f"{names[m]} {arm_label} {arm[m][metric]['mean']:.3f}"
         for m in models
         for arm_label, arm, _, _ in arms
         if metric in arm.get(m, {})
     )
-    return svg(draw, (4.6, 1.5 + step * len(models)), f"{label} on real held-out {records}. {said}.", key)
+    return element(f"{label} on real held-out {records}. {said}.")
 
 
 def marginal_plot(name: str, column: dict[str, Any], key: str) -> str:
     """One column: shares per cell, real training rows as a filled shape and synthetic rows as an outline on it."""
     labels, real, made = column["labels"], column["train"], column["synthetic"]
     ordered = column["kind"] in ("number", "datetime")
-
-    def draw(figure: Figure) -> None:
+    with plotted((3.0, 1.9), key) as (figure, element):
         axes = figure.add_subplot()
         cells = np.arange(len(labels))
         if ordered:
@@ -116,8 +114,7 @@ def marginal_plot(name: str, column: dict[str, Any], key: str) -> str:
             largest = np.argsort(-np.maximum(real, made), kind="stable")[:MOST_BARS]
             shown = cells if len(cells) <= MOST_BARS else np.sort(largest)
             bars(axes, [labels[i] for i in shown], [real[i] for i in shown], [made[i] for i in shown])
-
-    return svg(draw, (3.0, 1.9), f"Distribution of {name}. {largest_difference(labels, real, made, 'rows')}", key)
+    return element(f"Distribution of {name}. {largest_difference(labels, real, made, 'rows')}")
 
 
 def bars(axes: Axes, labels: Sequence[str], real: Sequence[float], made: Sequence[float]) -> None:
@@ -147,8 +144,8 @@ def heat_map(names: Sequence[str], matrix: Sequence[Sequence[float]], label: str
     keep = np.sort(np.argsort(-np.abs(values).sum(axis=1), kind="stable")[:WORST_HEAT])
     values, shown = values[np.ix_(keep, keep)], [names[i] for i in keep]
     top = max(float(np.abs(values).max()), 1e-9)
-
-    def draw(figure: Figure) -> None:
+    side = max(3.6, 2.0 + 0.24 * len(shown))
+    with plotted((side + 0.7, side), key) as (figure, element):
         low = [(*to_rgb(FLOOR), 1.0), (*to_rgb(REAL), 0.08)] if signed else [(*to_rgb(REAL), 0.08)]
         colours = LinearSegmentedColormap.from_list(
             "opacity", [*low, (*to_rgb(INVENTED if signed else SYNTHETIC), 1.0)], N=COLOURS
@@ -166,22 +163,23 @@ def heat_map(names: Sequence[str], matrix: Sequence[Sequence[float]], label: str
         bar = figure.colorbar(mesh, ax=axes, shrink=0.7, aspect=30, pad=0.02)
         bar.outline.set_visible(False)
         bar.ax.tick_params(length=0)
-
     a, b = np.unravel_index(int(np.abs(values - np.diag(np.diag(values))).argmax()), values.shape)
     alt = f"{label}, {len(shown)} columns. Largest: {shown[a]} and {shown[b]}, {values[a, b]:+.3f}."
-    side = max(3.6, 2.0 + 0.24 * len(shown))
-    return svg(draw, (side + 0.7, side), alt, key)
+    return element(alt)
 
 
-def svg(draw: Any, size: tuple[float, float], alt: str, key: str) -> str:
-    """Draw into a fresh figure (inches) and return its SVG element: transparent, scalable, labelled by alt.
+@contextmanager
+def plotted(size: tuple[float, float], key: str) -> Iterator[tuple[Figure, Callable[[str], str]]]:
+    """A fresh figure (inches) to draw on, and what makes of it, after the block, an SVG element: transparent, scalable, labelled by alt.
 
     alt: a first sentence, which becomes the title, and the details after it, which become the description.
     key: prefixes the ids inside, which would clash between several figures of one page.
     """
     with pages.drawing(size, {**STYLE, "svg.hashsalt": key}) as (figure, buffer):
-        draw(figure)
-    text = buffer.getvalue()
+        yield figure, lambda alt: _element(buffer.getvalue(), size, alt, key)
+
+
+def _element(text: str, size: tuple[float, float], alt: str, key: str) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r'\bid="', f'id="{key}-', text)
     text = text.replace("url(#", f"url(#{key}-").replace('href="#', f'href="#{key}-').replace(INK, "currentColor")
@@ -219,8 +217,7 @@ ARMS = (("trtr", "trained on real rows", REAL, "D"), ("tstr", "trained on synthe
 def calibration_plot(curves: Mapping[str, Sequence[Mapping[str, Any]]], target: str, key: str) -> str:
     """Observed share of the class against the predicted chance, a line per arm; larger points hold more rows."""
     arms = [arm for arm in ARMS if curves.get(arm[0])]
-
-    def draw(figure: Figure) -> None:
+    with plotted((4.0, 3.9), key) as (figure, element):
         axes = figure.add_subplot()
         most = max(point["rows"] for arm, *_ in arms for point in curves[arm])
         for arm, label, colour, marker in arms:
@@ -231,12 +228,11 @@ def calibration_plot(curves: Mapping[str, Sequence[Mapping[str, Any]]], target: 
             axes.scatter(x, y, s=sizes, color=colour, marker=marker, label=label)
         _diagonal(axes, "predicted chance", "observed share")
         figure.legend(loc="outside lower left", ncols=1, fontsize=8.5, handlelength=1.4)
-
     told = "; ".join(
         f"{label}: " + ", ".join(f"{p['predicted']:.2f} gives {p['observed']:.2f}" for p in curves[arm])
         for arm, label, _, _ in arms
     )
-    return svg(draw, (4.0, 3.9), f"Calibration of the models that predict {target}. {told}.", key)
+    return element(f"Calibration of the models that predict {target}. {told}.")
 
 
 def manifold_plot(found: Mapping[str, Mapping[str, Any]], key: str) -> str:
@@ -249,19 +245,17 @@ def manifold_plot(found: Mapping[str, Mapping[str, Any]], key: str) -> str:
         )
         if found.get(name, {}).get("curve")
     ]
-
-    def draw(figure: Figure) -> None:
+    with plotted((4.6, 4.2), key) as (figure, element):
         axes = figure.add_subplot()
         for name, label, colour in lines:
             x, y = zip(*found[name]["curve"], strict=True)
             axes.plot(x, y, color=colour, linewidth=1.6, marker="o", markersize=3, label=label)
         _diagonal(axes, "share of the support", "share of rows")
         figure.legend(loc="outside lower left", ncols=1, fontsize=8.5, handlelength=1.4)
-
     told = "; ".join(
         f"{label}: " + ", ".join(f"{y:.2f} at {x:.2f}" for x, y in found[name]["curve"]) for name, label, _ in lines
     )
-    return svg(draw, (4.6, 4.2), f"Precision and recall of the synthetic support. {told}.", key)
+    return element(f"Precision and recall of the synthetic support. {told}.")
 
 
 def attack_plot(attacks: Sequence[Mapping[str, Any]], key: str) -> str | None:
@@ -274,8 +268,7 @@ def attack_plot(attacks: Sequence[Mapping[str, Any]], key: str) -> str | None:
     ]
     if not rows:
         return None
-
-    def draw(figure: Figure) -> None:
+    with plotted((4.8, 0.9 + 0.44 * len(rows)), key) as (figure, element):
         axes = figure.add_subplot()
         labelled: set[str] = set()
 
@@ -306,9 +299,8 @@ def attack_plot(attacks: Sequence[Mapping[str, Any]], key: str) -> str | None:
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
         figure.legend(loc="outside lower left", ncols=3, fontsize=8.5, handlelength=1.4)
-
     told = "; ".join(_told(label, item) for label, item in rows)
-    return svg(draw, (4.8, 0.9 + 0.44 * len(rows)), f"Attacks beside baseline and bound. {told}.", key)
+    return element(f"Attacks beside baseline and bound. {told}.")
 
 
 def _told(label: str, item: Mapping[str, Any]) -> str:

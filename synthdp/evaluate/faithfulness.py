@@ -53,7 +53,8 @@ def judge(
         result["columns"] = fidelity.columns(s, t, v)
         if numbers := fidelity.numbers(s, t):
             found["numbers"] = numbers
-        _note_marginals(found, log)
+        lacking = [ways for ways in (2, 3) if f"tvd_{ways}way" not in found]
+        log += [{"metric": f"tvd_{ways}way", "reason": f"there are fewer than {ways} columns"} for ways in lacking]
     tell("associations")
     apart = None if empty else association.difference(s, t, v)
     if apart is not None:
@@ -67,8 +68,10 @@ def judge(
         _enter(metric(s, t, v), keys, found, log)
     if levels := by_level(schema, *frames):
         found["code_levels"] = levels
-    if schema.rules:
-        _rules(schema, frames, found, log)
+    counted, uncounted = violations(schema, *frames)
+    if counted:
+        found["rules"] = counted
+    log += [{"metric": f"rules.{rule}", "reason": reason} for rule, reason in uncounted.items()]
 
 
 def time_of_day(schema: Schema, name: str) -> str | None:
@@ -107,19 +110,6 @@ def _enter(outcome: Outcome, keys: tuple[str, ...], found: dict[str, Any], log: 
         log += [{"metric": key, "reason": reason} for key in keys]
 
 
-def _rules(
-    schema: Schema,
-    frames: tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame],
-    found: dict[str, Any],
-    log: list[dict[str, str]],
-) -> None:
-
-    counted, lacking = violations(schema, *frames)
-    if counted:
-        found["rules"] = counted
-    log += [{"metric": f"rules.{rule}", "reason": reason} for rule, reason in lacking.items()]
-
-
 def _detection(
     s: Table, t: Table, v: Table, seeds: int, jobs: int, tell: Steps, log: list[dict[str, str]]
 ) -> dict[str, Any]:
@@ -135,11 +125,6 @@ def _detection(
             tell(f"detection of {name} rows among test rows")
             found[name].append(detection_auc(table, v, seed, jobs))
     return {"detection_auc": {**summary(found["synthetic"]), "floor": summary(found["training"])}}
-
-
-def _note_marginals(found: dict[str, Any], log: list[dict[str, str]]) -> None:
-    lacking = [ways for ways in (2, 3) if f"tvd_{ways}way" not in found]
-    log += [{"metric": f"tvd_{ways}way", "reason": f"there are fewer than {ways} columns"} for ways in lacking]
 
 
 def violations(

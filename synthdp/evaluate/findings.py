@@ -126,6 +126,13 @@ FAULTS = (  # with which a verdict ends
 )
 BAD = ("Hardly", "Not useful", "Far", "Partly useful", "Recognisable")
 UNTOLD, FARTHEST = "Cannot be told", "Far from the real rows"
+GRADES = (  # the least share that synthetic rows keep of what real rows offer, and the verdict
+    (0.95, "Nearly as useful as real rows"),
+    (0.85, "Useful, with a visible loss"),
+    (0.5, "Partly useful: much of the signal is lost"),
+    (0.1, "Hardly useful"),
+    (float("-inf"), "Not useful: no better than chance"),
+)
 MOST_LOST = 10  # associations in a table
 BRIEFLY = 3  # associations for a terminal
 FEW = 2  # times as many training rows as synthetic ones
@@ -273,25 +280,14 @@ def useful(target: str, entry: Mapping[str, Any], past: Mapping[str, Any] | None
             " Models trained on real rows are always right: another column may give this one away, and then the figures say nothing "
             "of the rest. Leave such a column out to learn more; synthdp check names those that it finds."
         )
-    return {**answer, "verdict": _grade(kept), "text": text, "kept": kept}
+    verdict = next(words for least, words in GRADES if kept >= least)
+    return {**answer, "verdict": verdict, "text": text, "kept": kept}
 
 
 def _item(label: str, value: Mapping[str, Any]) -> dict[str, Any]:
     """One figure of an answer: its summary without the single values."""
     spread = {key: value[key] for key in ("interval",) if value.get(key) is not None}
     return {"label": label, "value": value["mean"], **spread}
-
-
-def _grade(kept: float) -> str:
-    if kept >= 0.95:
-        return "Nearly as useful as real rows"
-    if kept >= 0.85:
-        return "Useful, with a visible loss"
-    if kept >= 0.5:
-        return "Partly useful: much of the signal is lost"
-    if kept >= 0.1:
-        return "Hardly useful"
-    return "Not useful: no better than chance"
 
 
 def faithful(found: Mapping[str, Any], histories: Mapping[str, Any] | None = None) -> dict[str, Any]:

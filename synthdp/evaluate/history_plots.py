@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
-from matplotlib.figure import Figure
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
-from synthdp.evaluate.evaluation_plots import FLOOR, INK, INVENTED, REAL, SYNTHETIC, short, svg
+from synthdp.evaluate.evaluation_plots import FLOOR, INK, INVENTED, REAL, SYNTHETIC, plotted, short
 
 # Of types of visits: told apart by form too, and mid tones that hold on white and on black.
 FORMS = (
@@ -59,7 +58,9 @@ def timelines(people: Sequence[Mapping[str, Any]], labels: Sequence[str], key: s
     def place(at: str | float) -> float:
         return float(np.datetime64(at, "D").astype(np.int64)) if isinstance(at, str) else at
 
-    def draw(figure: Figure) -> None:
+    legend = 0.22 * (1 + (len(labels) + len(tables) + len(ends)) // 3)
+    height = 0.5 + legend + len(people) * (0.3 + 0.09 * len(tables))
+    with plotted((7.4, height), key) as (figure, element):
         axes = figure.add_subplot()
         marks: dict[str, list[tuple[float, float]]] = {}
         for row, person in enumerate(people):
@@ -96,16 +97,13 @@ def timelines(people: Sequence[Mapping[str, Any]], labels: Sequence[str], key: s
         if dated:
             axes.set_xticks(*ticks(*axes.get_xlim()))
         figure.legend(loc="outside lower left", ncols=3, fontsize=8.5, handlelength=1.2)
-
     told = "; ".join(
         f"{row + 1}: "
         + ", ".join(" ".join([str(visit["at"]), visit.get("type", "")]).strip() for visit in person["visits"])
         + "".join(f", {name} {at}" for name, at in person["ends"].items())
         for row, person in enumerate(people)
     )
-    legend = 0.22 * (1 + (len(labels) + len(tables) + len(ends)) // 3)
-    height = 0.5 + legend + len(people) * (0.3 + 0.09 * len(tables))
-    return svg(draw, (7.4, height), f"Histories of {len(people)} synthetic people. {told}.", key)
+    return element(f"Histories of {len(people)} synthetic people. {told}.")
 
 
 def ticks(low: float, high: float) -> tuple[list[float], list[str]]:
@@ -131,8 +129,8 @@ def followed(shares: Sequence[Sequence[float]]) -> NDArray[np.float64]:
 def steps(values: NDArray[np.float64], labels: Sequence[str], most: float, label: str, key: str, *, real: bool) -> str:
     """Type of a visit by that of the next one: `followed` as a chart. Strength is opacity, and `most` the share of the strongest."""
     names = [short(name, 16) for name in labels]
-
-    def draw(figure: Figure) -> None:
+    side = max(2.6, 1.5 + 0.3 * len(names))
+    with plotted((side + 0.3, side), key) as (figure, element):
         colour = REAL if real else SYNTHETIC
         colours = LinearSegmentedColormap.from_list("opacity", [(*to_rgb(colour), 0.04), (*to_rgb(colour), 0.85)], N=48)
         axes = figure.add_subplot()
@@ -147,21 +145,18 @@ def steps(values: NDArray[np.float64], labels: Sequence[str], most: float, label
         axes.tick_params(length=0)
         for spine in axes.spines.values():
             spine.set_visible(False)
-
     told = "; ".join(
         f"after {one} {100 * values[i, j]:.0f} % {other}"
         for i, one in enumerate(labels)
         for j, other in enumerate(labels)
     )
-    side = max(2.6, 1.5 + 0.3 * len(names))
-    return svg(draw, (side + 0.3, side), f"{label}, in percent. {told}.", key)
+    return element(f"{label}, in percent. {told}.")
 
 
 def survival(found: Mapping[str, Any], unit: str, key: str) -> str:
     """The shares without the event, of synthetic and of held-out people."""
     curves = found["curves"]
-
-    def draw(figure: Figure) -> None:
+    with plotted((4.4, 3.1), key) as (figure, element):
         axes = figure.add_subplot()
         for name, label, colour, width in (
             ("test", "real held-out people", REAL, 3.0),
@@ -175,9 +170,8 @@ def survival(found: Mapping[str, Any], unit: str, key: str) -> str:
             ylabel="share without it",
         )
         figure.legend(loc="outside lower left", ncols=2, fontsize=8.5, handlelength=1.6)
-
     told = ", ".join(
         f"after {at:.0f} {unit} {made:.2f} of synthetic and {real:.2f} of real people"
         for at, made, real in list(zip(curves["at"], curves["synthetic"], curves["test"], strict=True))[::25]
     )
-    return svg(draw, (4.4, 3.1), f"People without {found['event']}. {told}.", key)
+    return element(f"People without {found['event']}. {told}.")

@@ -106,7 +106,7 @@ def judge(
     log = list(parts.log)
     wanted = _targets(schema, schema.targets if how.targets is None else how.targets, parts, log)
     here = _present(chosen, log if wanted else [])
-    plans = [(axis, _models(axis, here)) for axis in wanted]
+    plans = [(axis, here if axis.is_classes else regressors(here)) for axis in wanted]
     fits = sum(len(utility.ARMS) * len(run) for _, run in plans)
     frames = (samples[0], train, test)
     sets = None if schema.order is None else _sets(frames, schema, parts, linked)
@@ -152,10 +152,6 @@ def _present(chosen: Sequence[Model], log: list[dict[str, str]]) -> tuple[Model,
     reasons = {model.id: absent(model) for model in chosen}
     log += [{"metric": f"utility.{name}", "reason": reason} for name, reason in reasons.items() if reason]
     return tuple(model for model in chosen if reasons[model.id] is None)
-
-
-def _models(axis: Axis, chosen: tuple[Model, ...]) -> tuple[Model, ...]:
-    return chosen if axis.is_classes else regressors(chosen)
 
 
 def _judge_target(hearing: Hearing, axis: Axis, run: tuple[Model, ...]) -> None:

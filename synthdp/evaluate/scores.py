@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
+Array = NDArray[np.float64]
+
 # ---- Do predicted probabilities come true? The curve and the expected calibration error (Naeini, Cooper & Hauskrecht 2015;
 # Guo et al. 2017), over equally wide bins.
 
@@ -21,25 +23,24 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 BINS = 10
 
 
-def bins(chance: NDArray[np.float64]) -> NDArray[np.int64]:
+def bins(chance: Array) -> NDArray[np.int64]:
     """(rows,): the bin of each probability, 0 to BINS - 1."""
-    found: NDArray[np.int64] = np.clip((chance * BINS).astype(np.int64), 0, BINS - 1)
-    return found
+    return np.clip((chance * BINS).astype(np.int64), 0, BINS - 1)
 
 
-def sums(hit: NDArray[np.bool_], chance: NDArray[np.float64]) -> NDArray[np.float64]:
+def sums(hit: NDArray[np.bool_], chance: Array) -> Array:
     """(3, BINS): rows, sum of probabilities and number of hits in each bin. Sums of several models add up."""
     place = bins(chance)
     return np.stack([np.bincount(place, weights=w, minlength=BINS) for w in (np.ones(len(hit)), chance, hit)])
 
 
-def ece(hit: NDArray[np.bool_], chance: NDArray[np.float64]) -> float:
+def ece(hit: NDArray[np.bool_], chance: Array) -> float:
     """Mean over rows of |share of hits - mean probability| of the row's bin."""
     rows, predicted, observed = sums(hit, chance)
     return float(np.abs(observed - predicted).sum() / max(rows.sum(), 1.0))
 
 
-def curve(parts: Sequence[NDArray[np.float64]]) -> list[dict[str, Any]]:
+def curve(parts: Sequence[Array]) -> list[dict[str, Any]]:
     """The calibration curve of pooled predictions, a point per bin that holds any: mean probability, share of hits, and
     the rows in it per model (a mean over models and runs). parts: `sums` of each."""
     rows, predicted, observed = np.sum(parts, axis=0)
@@ -82,7 +83,7 @@ RANGES = {
 }
 
 
-def score(truth: NDArray[np.int64], chances: NDArray[np.float64], positive: int | None) -> dict[str, float]:
+def score(truth: NDArray[np.int64], chances: Array, positive: int | None) -> dict[str, float]:
     """auroc, auprc, accuracy, f1, brier and ece of chances (rows, classes) against truth (rows,), class codes.
 
     positive: the class that a binary target's auprc, f1, brier and ece are about; None for more classes, where each
@@ -106,7 +107,7 @@ def score(truth: NDArray[np.int64], chances: NDArray[np.float64], positive: int 
     return {metric: result[metric] for metric in METRICS if metric in result}
 
 
-def errors(truth: NDArray[np.float64], guess: NDArray[np.float64]) -> dict[str, float]:
+def errors(truth: Array, guess: Array) -> dict[str, float]:
     """rmse, mae (units of the column) and r2 of predicted numbers; r2 is left out where truth does not vary."""
     off = guess - truth
     result = {"rmse": float(np.sqrt((off**2).mean())), "mae": float(np.abs(off).mean())}
@@ -162,15 +163,13 @@ def resamples(rows: int, draws: int, classes: int, units: NDArray[np.int64] | No
     return Resamples(weights=weights if units is None or not rows else weights[units])
 
 
-def class_draws(
-    truth: NDArray[np.int64], chances: NDArray[np.float64], positive: int | None, again: Resamples
-) -> dict[str, NDArray[np.float64]]:
+def class_draws(truth: NDArray[np.int64], chances: Array, positive: int | None, again: Resamples) -> dict[str, Array]:
     """metric -> (draws,): `scores.score` of each draw; NaN where a draw does not define it (never in a result)."""
     W, guess = again.weights, chances.argmax(axis=1)
     size = np.maximum(W.sum(axis=0, dtype=np.float64), 1.0)
     found = {"accuracy": _total(W, guess == truth) / size}
     classes = [positive] if positive is not None else [int(c) for c in np.unique(truth)]
-    parts: dict[str, list[NDArray[np.float64]]] = {m: [] for m in ("auroc", "auprc", "f1", "brier", "ece")}
+    parts: dict[str, list[Array]] = {m: [] for m in ("auroc", "auprc", "f1", "brier", "ece")}
     for c in classes:
         hit, chance, called = truth == c, chances[:, c], guess == c
         auroc, auprc = rankings(hit, chance, again)
@@ -185,17 +184,13 @@ def class_draws(
     return found | {metric: _mean(each) for metric, each in parts.items()}
 
 
-def auroc_draws(
-    truth: NDArray[np.int64], chances: NDArray[np.float64], positive: int | None, again: Resamples
-) -> NDArray[np.float64]:
+def auroc_draws(truth: NDArray[np.int64], chances: Array, positive: int | None, again: Resamples) -> Array:
     """(draws,): `class_draws` of auroc alone."""
     classes = [positive] if positive is not None else [int(c) for c in np.unique(truth)]
     return _mean([rankings(truth == c, chances[:, c], again)[0] for c in classes])
 
 
-def rankings(
-    hit: NDArray[np.bool_], chance: NDArray[np.float64], again: Resamples
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def rankings(hit: NDArray[np.bool_], chance: Array, again: Resamples) -> tuple[Array, Array]:
     """(draws,) of AUROC and of average precision, ties as scikit-learn takes them; NaN where one class is not drawn."""
     order = np.argsort(-chance, kind="stable")
     sorted_chance = chance[order]
@@ -214,9 +209,7 @@ def rankings(
     return np.where(np.isfinite(auroc), auroc, np.nan), np.where(positives > 0, auprc, np.nan)
 
 
-def number_draws(
-    truth: NDArray[np.float64], guess: NDArray[np.float64], again: Resamples
-) -> dict[str, NDArray[np.float64]]:
+def number_draws(truth: Array, guess: Array, again: Resamples) -> dict[str, Array]:
     """metric -> (draws,): `scores.errors` of each draw; NaN where a draw does not define it."""
     W, off, centre = again.weights, guess - truth, truth - truth.mean()
     size = np.maximum(W.sum(axis=0, dtype=np.float64), 1.0)
@@ -228,7 +221,7 @@ def number_draws(
 
 
 def interval(
-    draws: NDArray[np.float64], units: Sequence[float], bounds: tuple[float, float] = (-np.inf, np.inf)
+    draws: Array, units: Sequence[float], bounds: tuple[float, float] = (-np.inf, np.inf)
 ) -> tuple[float, float] | None:
     """[low, high] about the mean of units: its variance is that of draws (of the mean over units) over test rows, plus
     the units' own over their number; degrees of freedom by Satterthwaite, for two or three units tell their spread badly.
@@ -247,12 +240,11 @@ def interval(
     return max(bounds[0], middle - reach), min(bounds[1], middle + reach)
 
 
-def _total(weights: NDArray[np.float32], values: NDArray[Any]) -> NDArray[np.float64]:
-    total: NDArray[np.float64] = (values.astype(np.float32) @ weights).astype(np.float64)
-    return total
+def _total(weights: NDArray[np.float32], values: NDArray[Any]) -> Array:
+    return (values.astype(np.float32) @ weights).astype(np.float64)
 
 
-def _mean(each: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+def _mean(each: list[Array]) -> Array:
     """(draws,): the mean over the classes that a draw defines."""
     stack = np.stack(each)
     known = np.isfinite(stack)

@@ -137,13 +137,11 @@ class Curve(NamedTuple):
 
     def at(self, when: Numbers) -> Numbers:
         """The share without the event."""
-        found: Numbers = np.append(1.0, self.alive)[np.searchsorted(self.times, when, side="right")]
-        return found
+        return np.append(1.0, self.alive)[np.searchsorted(self.times, when, side="right")]
 
     def at_risk(self, when: Numbers) -> NDArray[np.int64]:
         """How many are followed until then, or longer."""
-        found: NDArray[np.int64] = len(self.lengths) - np.searchsorted(self.lengths, when, side="left")
-        return found
+        return len(self.lengths) - np.searchsorted(self.lengths, when, side="left")
 
 
 def curve(lengths: Numbers, happened: NDArray[np.bool_]) -> Curve:

@@ -177,8 +177,7 @@ def _codes(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
             f"Column {axis.name!r} of the {role} rows has none of the {len(axis.levels)} categories that the schema declares. Use "
             "the schema that the rows were made with."
         )
-    codes: NDArray[np.float64] = known[numbers]  # the sentinel -1 reads the last entry: NaN
-    return codes
+    return known[numbers]  # the sentinel -1 reads the last entry: NaN
 
 
 def _numbers(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:

@@ -105,8 +105,7 @@ def shortfalls(work: Task[Any]) -> list[dict[str, str]]:
 
 def _known(table: Table, axis: Axis) -> NDArray[np.bool_]:
     column = table.column(axis.name)
-    known: NDArray[np.bool_] = column < len(axis.levels) if axis.is_classes else np.isfinite(column)
-    return known  # a comparison with NaN is False
+    return column < len(axis.levels) if axis.is_classes else np.isfinite(column)  # a comparison with NaN is False
 
 
 def _labels(table: Rows, axis: Axis) -> tuple[Rows, NDArray[Any]]:

@@ -4,7 +4,6 @@ Third parties add one by an entry point `synthdp.generators`.
 """
 
 import dataclasses
-import difflib
 import functools
 import importlib
 import importlib.metadata
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_chec
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.errors import BadInput, listed, outside
+from synthdp.errors import BadInput, listed, nearest, outside
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD, Plan
 from synthdp.options import MOST
@@ -232,9 +231,7 @@ def find(name: str) -> type[Generator]:
             loaded: type[Generator] = point.load()
             check_traits(loaded, name)
             return loaded
-    near = difflib.get_close_matches(str(name), names(), 1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
-    raise BadInput(f"no generator named {name!r}{hint} Known: {', '.join(names())}")
+    raise BadInput(f"no generator named {name!r}{nearest(str(name), names()) or '.'} Known: {', '.join(names())}")
 
 
 def check_traits(kind: type[Generator], name: str) -> None:
@@ -315,8 +312,7 @@ def make(name: str, settings: Mapping[str, Any]) -> Generator:
     known = [field.name for field in dataclasses.fields(kind)]
     for given in settings:
         if given not in known:
-            near = difflib.get_close_matches(given, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
+            hint = nearest(given, known) or "."
             raise BadInput(f"generator {name} has no setting {given!r}{hint} Known: {', '.join(known)}")
     made: Generator = kind(**settings)
     return made

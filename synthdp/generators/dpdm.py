@@ -12,7 +12,7 @@ import copy
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -35,10 +35,7 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, Sampled, merged
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, whole
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
-from synthdp.seal import Gradient
-
-if TYPE_CHECKING:
-    from synthdp.seal import Sensitive
+from synthdp.seal import Gradient, Sensitive
 
 SHOW_EVERY = 10
 MOST_CHANNELS = 4096  # of a U-Net
@@ -187,7 +184,7 @@ class DPDM(Sampling):
             steps=self.sampler_steps, sigma_min=self.sigma_min, sigma_max=self.highest, rho=self.rho, churn=self.churn
         )
 
-    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then DP-SGD on the denoiser."""
         device = devices.place(self.device)
         noise = data.commit(lambda z: self.plan(data.declared, z))
@@ -209,7 +206,7 @@ class DPDM(Sampling):
                 progress(step + 1, self.steps, {})
         return DiffusionModel(start, training.finished(), self.sampler, self.sigma_data, device)
 
-    def begin(self, data: "Sensitive", noises: list[float], seed: int | None) -> Mixture:
+    def begin(self, data: Sensitive, noises: list[float], seed: int | None) -> Mixture:
         """The class Gaussians; without them the label's noisy distribution, uniform where there is no label."""
         if self.start == "gauss":
             return self.gaussians.learn(data, noises, seed=seed)
@@ -258,7 +255,7 @@ class Training:
     def __init__(
         self,
         settings: DPDM,
-        data: "Sensitive",
+        data: Sensitive,
         start: Mixture,
         event: Sampled,
         generator: torch.Generator,
@@ -325,7 +322,6 @@ class Training:
         return {**arrays, **training_state.state_of(self.parts)}
 
     def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
         training_state.restore(self.parts, state)
 
 

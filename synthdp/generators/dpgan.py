@@ -9,7 +9,7 @@ discriminator steps per generator step and averaged weights follow Bie, Kamath &
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
 
@@ -24,10 +24,7 @@ from synthdp.generators.parts.table_networks import WIDTH, Discriminator
 from synthdp.ledger.events import Plan
 from synthdp.options import not_negative, option, positive, several, whole
 from synthdp.schema.schema import Schema
-
-if TYPE_CHECKING:
-    from synthdp.seal import Sensitive
-
+from synthdp.seal import Sensitive
 
 SHARES = {"mixture": 0.5, "label": 0.25, "columns": 0.25}  # of the precision, for the start
 
@@ -76,7 +73,7 @@ class DPGAN(GanSettings):
         return table_generator_network.plan(self.start, schema, noise)
 
     def game(
-        self, data: "Sensitive", terms: Terms, generator: torch.Generator, device: torch.device = CPU
+        self, data: Sensitive, terms: Terms, generator: torch.Generator, device: torch.device = CPU
     ) -> "TableGame":
         """On one-hot rows."""
         return TableGame(self, data, terms, generator, device)
@@ -93,7 +90,7 @@ class TableGame(Game):
     network: TableGeneratorNetwork
 
     def __init__(
-        self, settings: DPGAN, data: "Sensitive", terms: Terms, generator: torch.Generator, device: torch.device
+        self, settings: DPGAN, data: Sensitive, terms: Terms, generator: torch.Generator, device: torch.device
     ) -> None:
         steps, label = settings.steps // settings.generator_every, settings.label(data.schema)
         network = TableGeneratorNetwork(settings, data.codec, label, steps, generator, device)

@@ -8,7 +8,7 @@ gradients at generated pictures alone (law 14).
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,9 +27,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Plan
 from synthdp.options import fraction, not_negative, one_of, option, several, whole
 from synthdp.schema.schema import Schema
-
-if TYPE_CHECKING:
-    from synthdp.seal import Sensitive
+from synthdp.seal import Sensitive
 
 ARCHITECTURES = {
     "basis": "linear layers on coefficients along principal axes of the start",
@@ -140,7 +138,7 @@ class DPGANImages(GanSettings):
         return image_generator_network.starter(self).drowned(schema, self.terms(schema, noise).table_noise)
 
     def game(
-        self, data: "Sensitive", terms: Terms, generator: torch.Generator, device: torch.device = CPU
+        self, data: Sensitive, terms: Terms, generator: torch.Generator, device: torch.device = CPU
     ) -> "ImageGame":
         """On pictures."""
         return ImageGame(self, data, terms, generator, device)
@@ -160,7 +158,7 @@ class ImageGame(Game):
     d_average: Critic
 
     def __init__(
-        self, settings: DPGANImages, data: "Sensitive", terms: Terms, generator: torch.Generator, device: torch.device
+        self, settings: DPGANImages, data: Sensitive, terms: Terms, generator: torch.Generator, device: torch.device
     ) -> None:
         steps, label = settings.steps // settings.generator_every, settings.label(data.schema)
         network = ImageGeneratorNetwork(settings, data.codec, label, steps, generator, device)

@@ -11,25 +11,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
-from synthdp.generators.parts import devices
-from synthdp.generators.parts.gan_model import (
-    CLASSES,
-    check_label,
-    check_widths,
-    label_option,
-    label_place,
-    labels_of,
-    tensors_of,
-)
+from synthdp.generators.parts import devices, gan_model
 from synthdp.generators.parts.record_vectors import Array, Vectors
 from synthdp.generators.parts.table_networks import (
     WIDTH,
@@ -45,13 +37,7 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, option, positive, several, whole
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
-from synthdp.seal import GroupSums
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from synthdp.seal import Sensitive
-
+from synthdp.seal import GroupSums, Sensitive
 
 # ---- Random Fourier features of vectors, and the networks that are trained to have the same mean features as records.
 
@@ -169,7 +155,7 @@ class DPMERF:
         positive(),
     )
     counts: float = option(0.05, "share of the precision spent on the number of records in each class", fraction())
-    condition: str | None = label_option(CLASSES)
+    condition: str | None = gan_model.label_option(gan_model.CLASSES)
     hidden: tuple[int, ...] = option((200,), "widths of the network's hidden layers", several(WIDTH, 1))
     latent: int = option(10, "latent values per row", WIDTH)
     steps: int | None = option(
@@ -191,7 +177,7 @@ class DPMERF:
 
     def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
         """The label is a column, there is another one, and the device is there."""
-        check_label(self.condition, schema, beside=True)
+        gan_model.check_label(self.condition, schema, beside=True)
         devices.place(self.device)
 
     def plan(self, schema: Schema, noise: float) -> Plan:  # noqa: ARG002
@@ -210,12 +196,12 @@ class DPMERF:
     def _given(self) -> dict[str, int]:
         return {name: getattr(self, name) for name in TABLES if getattr(self, name) is not None}
 
-    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """Two questions, then the training."""
         device = devices.place(self.device)
         of_counts, of_sums = self.noises(data.commit(lambda z: self.plan(data.declared, z)))
         schema = data.resolve()
-        vectors, generator = Vectors(data.codec, label_place(self.condition, schema)), random(seed)
+        vectors, generator = Vectors(data.codec, gan_model.label_place(self.condition, schema)), random(seed)
         rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
         chosen = {**(TABLES if schema.image is None else IMAGES), **self._given()}
         features = Features(vectors.width, chosen["features"], self.width(vectors), rng)
@@ -264,11 +250,11 @@ class DPMERF:
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The weights and the label's distribution."""
-        vectors = Vectors(Codec(schema), label_place(self.condition, schema))
-        check_widths(tensors, self.hidden)
+        vectors = Vectors(Codec(schema), gan_model.label_place(self.condition, schema))
+        gan_model.check_widths(tensors, self.hidden)
         labels = {"labels": (vectors.labels,)}
         network = rebuilt(lambda stream: Sketcher(vectors, self.latent, self.hidden, stream), tensors, labels)
-        return Embedded(schema, vectors, network, labels_of(tensors), self.latent)
+        return Embedded(schema, vectors, network, gan_model.labels_of(tensors), self.latent)
 
 
 def blocks_of(vectors: Vectors) -> Blocks:
@@ -298,7 +284,7 @@ class Embedded:
     latent: int
 
     @torch.no_grad()
-    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
+    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> pd.DataFrame:
         """Latent values and a label per row, then grey values, and one category per column."""
         generator, codec = random(seed), self.vectors.codec
         blocks = blocks_of(self.vectors)
@@ -314,7 +300,7 @@ class Embedded:
 
     def tensors(self) -> Tensors:
         """The weights, and the label's distribution."""
-        return tensors_of(self.network, self.labels)
+        return gan_model.tensors_of(self.network, self.labels)
 
 
 GENERATOR = DPMERF

@@ -13,7 +13,7 @@ objective says how often they should be there: this generator is for comparison.
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -29,10 +29,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Gaussian, Plan
 from synthdp.options import check, option, positive, several, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import GroupSums
-
-if TYPE_CHECKING:
-    from synthdp.seal import Sensitive
+from synthdp.seal import GroupSums, Sensitive
 
 GRID = 2.0**-20
 
@@ -64,7 +61,7 @@ class IMLE:
         """One Gaussian a round."""
         return (Entry(Gaussian(noise), self.rounds),)
 
-    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """Round after round: draw rows, ask, train."""
         noise = data.commit(lambda z: self.plan(data.declared, z))
         schema = data.resolve()
@@ -92,8 +89,7 @@ class IMLE:
 def on_grid(values: Array) -> Array:
     """The nearest multiples of `GRID`. Products and sums of few of them are exact, in whatever order they are added: so which
     row is nearest to a record cannot depend, by rounding, on the records beside it."""
-    found: Array = np.rint(values / GRID) * GRID
-    return found
+    return np.rint(values / GRID) * GRID
 
 
 @dataclass(frozen=True)
@@ -121,8 +117,7 @@ class Nearest:
         return found
 
     def _projected(self, codes: NDArray[Any]) -> Array:
-        found: Array = self.vectors.of(codes) @ self.projection.T
-        return found
+        return self.vectors.of(codes) @ self.projection.T
 
 
 class _Training:

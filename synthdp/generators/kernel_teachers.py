@@ -12,7 +12,7 @@ student are no networks:
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -29,10 +29,7 @@ from synthdp.generators.parts.table_networks import WIDTH, random
 from synthdp.ledger.events import Entry, Plan
 from synthdp.options import fraction, not_negative, option, positive, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import Kernel
-
-if TYPE_CHECKING:
-    from synthdp.seal import Sensitive
+from synthdp.seal import Kernel, Sensitive
 
 RECORDS = 8  # of a teacher
 MOST_POWER = 10  # of polynomials: beyond it they overflow
@@ -79,7 +76,7 @@ class KernelTeachers(KernelSettings):
         start = table_generator_network.plan(self.start, schema, self.table_noise(noise))
         return (*start, Entry(self.vote(noise), self.rounds))
 
-    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then rounds of answers and learning; the biases are made to agree with the noisy tables once more."""
         device = devices.place(self.device)
         noise = data.commit(lambda z: self.plan(data.declared, z))
@@ -132,7 +129,7 @@ class Columns:
         return {}
 
 
-def space_of(settings: KernelTeachers, data: "Sensitive", network: TableGeneratorNetwork) -> Columns:
+def space_of(settings: KernelTeachers, data: Sensitive, network: TableGeneratorNetwork) -> Columns:
     """The features of the noisy tables; of even tables where none were asked for."""
     blocks, tables = network.blocks, network.tables
     even = torch.cat([torch.full((size,), 1 / size) for size in blocks.sizes]).expand(len(network.labels), -1)

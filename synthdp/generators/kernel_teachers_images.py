@@ -5,7 +5,7 @@ No published algorithm: `kernel_teachers`, but it starts at class Gaussians and 
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial.kernel_rounds import KernelSettings, Rounds, units_of
@@ -18,9 +18,7 @@ from synthdp.generators.parts.table_networks import random
 from synthdp.ledger.events import Entry, Plan
 from synthdp.options import fraction, option, whole
 from synthdp.schema.schema import Schema
-
-if TYPE_CHECKING:
-    from synthdp.seal import Sensitive
+from synthdp.seal import Sensitive
 
 RECORDS = 4  # of a teacher
 
@@ -57,7 +55,7 @@ class KernelTeachersImages(KernelSettings):
         """That of the start."""
         return image_generator_network.starter(self).drowned(schema, self.table_noise(noise))
 
-    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The answers of class Gaussians, then rounds of answers and learning."""
         device = devices.place(self.device)
         noise = data.commit(lambda z: self.plan(data.declared, z))

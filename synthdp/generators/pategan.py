@@ -4,7 +4,7 @@ Teacher-discriminators on disjoint parts of the records are trained, round by ro
 generator. They are asked about a batch of generated rows, and only noisy answers come out. A student-discriminator sees
 generated rows and noisy answers alone; the generator is trained against the student. What differs from the paper:
 
-- The first layer of all discriminators is public and shared: units that look at two columns each (`adversarial/pair_units.py`).
+- The first layer of all discriminators is public and shared: units that look at two columns each (`adversarial/pair_kernel.py`).
   What teachers and student train is the output layer. `units=0` leaves single columns, which is logistic regression on rows.
 - An answer is the mean over teachers of what they say of a whole batch, with Gaussian noise: one Gaussian mechanism a round.
   `answers` says what: their scores, clipped as one vector, ranks, or votes. The paper: the majority's vote on each row.
@@ -18,7 +18,7 @@ generated rows and noisy answers alone; the generator is trained against the stu
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -28,28 +28,16 @@ from torch.nn import functional
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import table_generator_network
 from synthdp.generators.adversarial.kernel_rounds import AnsweredRounds
-from synthdp.generators.adversarial.pair_kernel import interactions
-from synthdp.generators.adversarial.pair_units import PairUnits, pair_units
+from synthdp.generators.adversarial.pair_kernel import PairUnits, interactions, pair_units
 from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork, start_option, tables_option
-from synthdp.generators.parts import devices, training_state
-from synthdp.generators.parts.gan_model import (
-    FIRST_TARGET,
-    NetworkModel,
-    check_label,
-    label_option,
-    label_place,
-    restored,
-)
+from synthdp.generators.parts import devices, gan_model, training_state
 from synthdp.generators.parts.setting_checks import check_teachers, refuse_ignored
 from synthdp.generators.parts.table_networks import WIDTH, random
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Plan
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import Shares, Stacked
-
-if TYPE_CHECKING:
-    from synthdp.seal import Sensitive
+from synthdp.seal import Sensitive, Shares, Stacked
 
 RECORDS = 4  # of a teacher
 SHARES = {"mixture": 0.75, "label": 0.5, "columns": 0.5}  # of the precision, for the start
@@ -94,7 +82,9 @@ class PATEGAN:
     )
     start: str = start_option("mixture", "; the paper: none")
     tables: float | None = tables_option(SHARES)
-    condition: str | None = label_option(default=f"{FIRST_TARGET}; with start=none: none, as in the paper")
+    condition: str | None = gan_model.label_option(
+        default=f"{gan_model.FIRST_TARGET}; with start=none: none, as in the paper"
+    )
     steps: int = option(1000, "generator steps in a round; the paper: 1", whole())
     hidden: tuple[int, ...] = option((128, 128), "widths of the generator's hidden layers", several(WIDTH, 1))
     latent: int = option(32, "latent values per row", WIDTH)
@@ -116,7 +106,7 @@ class PATEGAN:
 
     def validate(self, schema: Schema, budget: Budget) -> None:  # noqa: ARG002
         """The label is a column, the number of teachers follows from something, and the device is there."""
-        check_label(self.condition, schema)
+        gan_model.check_label(self.condition, schema)
         check_teachers(self.teachers, schema, "pategan without tables", told=self.start != "none")
         devices.place(self.device)
 
@@ -129,7 +119,7 @@ class PATEGAN:
         other."""
         if self.condition is None and self.start == "none":
             return None
-        return label_place(self.condition, schema)
+        return gan_model.label_place(self.condition, schema)
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """The start, all of it together one Gaussian; then one Gaussian vote a round."""
@@ -145,7 +135,7 @@ class PATEGAN:
         share = self.tables or SHARES.get(self.start, 1.0)
         return float(noise / math.sqrt(self.rounds) * math.sqrt((1 - share) / share))
 
-    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then the rounds; the biases are made to agree with the noisy tables once more."""
         device = devices.place(self.device)
         noise = data.commit(lambda z: self.plan(data.declared, z))
@@ -157,11 +147,11 @@ class PATEGAN:
             table_generator_network.begin(data, self.start, network, self.table_noise(noise))
         game = Game(self, data, noise, network, saved, progress)
         game.run()
-        return NetworkModel(schema, network.finish(), network.labels, label, self.latent)
+        return gan_model.NetworkModel(schema, network.finish(), network.labels, label, self.latent)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights and the label's distribution."""
-        return restored(self, schema, tensors, self.label(schema), mixed=self.start == "mixture")
+        return gan_model.restored(self, schema, tensors, self.label(schema), mixed=self.start == "mixture")
 
 
 class Game(AnsweredRounds):
@@ -174,7 +164,7 @@ class Game(AnsweredRounds):
     def __init__(
         self,
         settings: PATEGAN,
-        data: "Sensitive",
+        data: Sensitive,
         noise: float,
         network: TableGeneratorNetwork,
         saved: training_state.State | None,
@@ -294,8 +284,7 @@ class Game(AnsweredRounds):
         def judged(rows: Tensor, label: Tensor) -> Tensor:
             hidden, half = self.there.of(rows, label.argmax(1)), len(rows) // 2
             one, other = hidden[:half].mean(0) - taught, hidden[half:].mean(0) - taught
-            loss: Tensor = (one * other).sum() / 2 * self.settings.student_weight
-            return loss
+            return (one * other).sum() / 2 * self.settings.student_weight
 
         return judged
 
@@ -305,7 +294,6 @@ class Game(AnsweredRounds):
         return {**super().state(), "units_random": self.drawn.numpy().copy(), "fakes": fakes}
 
     def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
         super().restore(state)
         self.fakes = training_state.tensor(np.asarray(state["fakes"])) if len(state["fakes"]) else None
 

@@ -14,7 +14,7 @@ through their records in cycles; where there is noise, there are more teachers t
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -25,15 +25,7 @@ from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import table_generator_network
 from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
-from synthdp.generators.parts import devices, training_state
-from synthdp.generators.parts.gan_model import (
-    FIRST_TARGET,
-    NetworkModel,
-    check_label,
-    label_option,
-    label_place,
-    restored,
-)
+from synthdp.generators.parts import devices, gan_model, training_state
 from synthdp.generators.parts.noisy_tables import STARTS
 from synthdp.generators.parts.setting_checks import check_teachers, refuse_dear, refuse_ignored
 from synthdp.generators.parts.table_networks import SLOPE, WIDTH, Discriminator, draw_weights, random
@@ -42,10 +34,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Plan
 from synthdp.options import check, fraction, not_negative, number, one_of, option, positive, several, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import LNMax, Stacked
-
-if TYPE_CHECKING:
-    from synthdp.seal import Sensitive
+from synthdp.seal import LNMax, Sensitive, Stacked
 
 ROUNDS, FEWEST_ROUNDS = (
     400,
@@ -94,7 +83,7 @@ class PATEGANOriginal:
         one_of(*STARTS),
     )
     tables: float = option(0.5, "share of the precision spent on the start, in (0, 1)", fraction())
-    condition: str | None = label_option(default=f"none, or with a start {FIRST_TARGET}")
+    condition: str | None = gan_model.label_option(default=f"none, or with a start {gan_model.FIRST_TARGET}")
     hidden: tuple[int, ...] = option(
         (128, 128), "widths of the hidden layers of generator and student", several(WIDTH, 1)
     )
@@ -132,7 +121,7 @@ class PATEGANOriginal:
     def validate(self, schema: Schema, budget: Budget) -> None:
         """The label is a column, the number of teachers follows from something, the budget buys a round of votes at `gamma`, and
         the device is there."""
-        check_label(self.condition, schema)
+        gan_model.check_label(self.condition, schema)
         check_teachers(self.teachers, schema, "pategan_original")
         if self.gamma is not None and self.rounds is None and math.isinf(budget.epsilon):
             raise BadInput("generator.gamma with an infinite budget: give generator.rounds, which nothing else bounds")
@@ -177,7 +166,7 @@ class PATEGANOriginal:
         """Place of the label among the modelled columns; the paper's own generator has none."""
         if self.condition is None and self.start == "none":
             return None
-        return label_place(self.condition, schema)
+        return gan_model.label_place(self.condition, schema)
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """The start, one Gaussian for all tables; then one vote a labelled row. With `gamma` and without `rounds` those of one
@@ -199,7 +188,7 @@ class PATEGANOriginal:
         multiplier counts as a Gaussian of the same."""
         return float(noise / math.sqrt(votes) * math.sqrt((1 - self.tables) / self.tables))
 
-    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then the rounds; the biases are made to agree with noisy tables once more."""
         device = devices.place(self.device)
         if self.gamma is not None and self.rounds is None:
@@ -218,13 +207,13 @@ class PATEGANOriginal:
             game.step(step)
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == total:
                 progress(step + 1, total, {"generator loss": network.loss, "labelled real": game.real})
-        return NetworkModel(schema, network.finish(), network.labels, label, self.latent)
+        return gan_model.NetworkModel(schema, network.finish(), network.labels, label, self.latent)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights and the label's distribution."""
-        return restored(self, schema, tensors, self.label(schema))
+        return gan_model.restored(self, schema, tensors, self.label(schema))
 
-    def _affordable(self, data: "Sensitive") -> "PATEGANOriginal":
+    def _affordable(self, data: Sensitive) -> "PATEGANOriginal":
         """With as many rounds as the budget buys at this gamma, by the bound that does not depend on the votes."""
         votes = data.most(lambda count: (Entry(self.vote(0.0), count),))
         if votes < self.labels_a_round:
@@ -241,7 +230,7 @@ class Original:
     def __init__(
         self,
         settings: PATEGANOriginal,
-        data: "Sensitive",
+        data: Sensitive,
         teachers: int,
         size: tuple[int, int],
         aggregator: LNMax,
@@ -301,7 +290,6 @@ class Original:
         return {**self.network.state(), **training_state.state_of(self.parts)}
 
     def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
         self.network.restore(state)
         training_state.restore(self.parts, state)
 

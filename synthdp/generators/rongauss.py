@@ -114,8 +114,7 @@ class RONGauss:
 def random_axes(width: int, count: int, rng: np.random.Generator) -> Array:
     """(count, width), orthonormal, of uniform direction: the Q of a Gaussian matrix, with the signs of R's diagonal."""
     q, r = np.linalg.qr(rng.standard_normal((width, count)))
-    found: Array = (q * np.sign(np.diag(r))).T
-    return found
+    return (q * np.sign(np.diag(r))).T
 
 
 def gaussians(moments: Moments) -> tuple[Array, Array]:

@@ -56,8 +56,9 @@ def write(chunks: Iterable[pd.DataFrame], part: Path, schema: Schema) -> int:
                 held[other.name].append(picture_folder.plain(chunk[other.name], other))
             rows += len(chunk)
         raw.seek(0)
+        none: Any = pd.Series([], dtype=object)
         arrays: dict[str, Any] = {
-            name: (np.concatenate(parts) if parts else picture_folder.plain(_none(), schema.column(name)), None)
+            name: (np.concatenate(parts) if parts else picture_folder.plain(none, schema.column(name)), None)
             for name, parts in held.items()
         }
         arrays[column.name] = (np.broadcast_to(np.uint8(0), (rows, *column.shape)), raw)
@@ -94,7 +95,3 @@ def _check_names(found: dict[str, npz.Header], schema: Schema, path: Path) -> No
         raise BadInput(
             f"{path}: arrays that the schema does not know: {', '.join(map(repr, extra))}; take them out, or declare them"
         )
-
-
-def _none() -> Any:
-    return pd.Series([], dtype=object)

@@ -37,8 +37,7 @@ def picture(cell: Any, column: Image) -> NDArray[np.uint8]:
     """A frame's cell as an array of `column.shape`, to be written."""
     if not is_picture(cell, column.shape):
         raise BadInput(f"column {column.name!r}: a record has no picture of the schema's size; validate the records")
-    found: NDArray[np.uint8] = np.ascontiguousarray(cell).reshape(column.shape)
-    return found
+    return np.ascontiguousarray(cell).reshape(column.shape)
 
 
 def prepared(raw: Array, column: Image, where: str, *, inverted: bool = False) -> NDArray[np.uint8]:
@@ -87,8 +86,7 @@ def resized(levels: Array, height: int, width: int) -> NDArray[np.float64]:
     """(height, width, channels) from (any, any, channels): along each axis the average of the area that a pixel covers where
     there are fewer, linear interpolation between pixel centres where there are more."""
     tall = _along(levels.astype(np.float64), height)
-    done: NDArray[np.float64] = _along(tall.swapaxes(0, 1), width).swapaxes(0, 1)
-    return done
+    return _along(tall.swapaxes(0, 1), width).swapaxes(0, 1)
 
 
 def _along(values: NDArray[np.float64], size: int) -> NDArray[np.float64]:

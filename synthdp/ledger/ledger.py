@@ -345,11 +345,7 @@ def _meant(torn: str, event: Event, most: int) -> int:
     own = min(len(torn), len(row))
     if given:
         return min(most, count) if torn[:own] == row[:own] else 0
-    return count if _begins(torn, START) else 0
-
-
-def _begins(torn: str, start: str) -> bool:
-    return torn.startswith(start) or start.startswith(torn)
+    return count if torn.startswith(START) or START.startswith(torn) else 0
 
 
 def _parsed(row: str) -> dict[str, Any] | None:

@@ -38,8 +38,7 @@ def rounded(counts: Floats, scale: float, source: Source) -> Floats:
         [_steps(min(PAIRS, len(counts) - start), scale / step, source) for start in range(0, len(counts), PAIRS)]
         or [np.zeros(0)]
     )
-    noisy: Floats = counts + steps * step + 0.0
-    return noisy
+    return counts + steps * step + 0.0
 
 
 def _steps(count: int, scale: float, source: Source) -> Floats:

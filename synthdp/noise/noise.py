@@ -72,8 +72,7 @@ class Noise:
         Deviation 0 leaves the values as they are. With `added_flat` the only way in which a question adds its noise.
         """
         flat = torch.from_numpy(np.array(values, np.float64).reshape(-1))
-        noisy: NDArray[np.float64] = self._rounded(flat, deviation).numpy().reshape(np.shape(values))
-        return noisy
+        return self._rounded(flat, deviation).numpy().reshape(np.shape(values))
 
     def added_flat(self, sums: torch.Tensor, deviation: float) -> torch.Tensor:
         """`sums` (n,), noised as by `added`, as float32 on the device of `sums`. Whether they come in float32 or float64 makes
@@ -131,8 +130,7 @@ class Noise:
                 blocks[:, 1] = step // 2
                 words = np.frombuffer(self._blocks.update(blocks.tobytes()), np.uint64).reshape(-1, 2)
                 row = self._row = (step // 2, np.array(keys, np.uint64), words)
-            coins: NDArray[np.uint64] = row[2][:, step % 2].copy()
-            return coins
+            return row[2][:, step % 2].copy()
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
         raise TypeError("a stream of noise cannot be copied or pickled: both copies would give the same noise")

@@ -23,8 +23,7 @@ class Stream:
 
     def bits(self, n_bytes: int) -> bytes:
         """The next bytes of the stream."""
-        taken: bytes = self._stream.update(bytes(n_bytes))
-        return taken
+        return self._stream.update(bytes(n_bytes))
 
     def words(self, pairs: int) -> NDArray[np.int32]:
         """The next 2 * pairs words (pairs <= PAIRS); the array is overwritten by the next call."""

@@ -139,8 +139,7 @@ def table(codec: Codec, index: int, encoding: str = "one_hot") -> NDArray[np.flo
 
 def _ranks(size: int, column: Any) -> NDArray[np.float32]:
     count = size - bool(column.missing)
-    ranks: NDArray[np.float32] = np.linspace(0, 1, count, dtype=np.float32)
-    return ranks
+    return np.linspace(0, 1, count, dtype=np.float32)
 
 
 def _middles(codec: Codec, name: str) -> NDArray[np.float32]:

@@ -8,9 +8,10 @@ import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from synthdp import accounting, generators
 from synthdp.budgets import AccountFile, entered, warn_of_no_account, warn_of_others
@@ -32,10 +33,6 @@ from synthdp.schema.codec import Codes
 from synthdp.schema.schema import Schema
 from synthdp.seal import Sensitive
 from synthdp.seal.charging import Account
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 MOST_TEACHERS = 100_000  # each is trained and asked by itself
 
@@ -95,11 +92,11 @@ class PATE:
 
     def fit(
         self,
-        frame: "pd.DataFrame",
+        frame: pd.DataFrame,
         *,
         schema: Schema,
         target: str,
-        public: "pd.DataFrame",
+        public: pd.DataFrame,
         budget: Budget,
         seed: int | None = None,
         invalid: str = "error",
@@ -224,7 +221,7 @@ def _check(schema: Schema, target: str, budget: Budget, seed: int | None, record
         )
 
 
-def _checked_public(public: "pd.DataFrame", schema: Schema, target: str, invalid: str) -> "pd.DataFrame":
+def _checked_public(public: pd.DataFrame, schema: Schema, target: str, invalid: str) -> pd.DataFrame:
     """The public records' columns; raises `BadInput` where one is missing or the target is among them."""
     check_frame("public", public)
     wanted = public_schema(schema, target)
@@ -239,7 +236,7 @@ def _checked_public(public: "pd.DataFrame", schema: Schema, target: str, invalid
         raise BadInput(f"public: {error}") from None
 
 
-def _check_apart(public: "pd.DataFrame", records: "pd.DataFrame") -> None:
+def _check_apart(public: pd.DataFrame, records: pd.DataFrame) -> None:
     """Refuse public records that are the sensitive ones: labelled public records leave the hospital as they are."""
     if len(public) != len(records):
         return

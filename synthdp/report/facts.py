@@ -8,7 +8,7 @@ the schema, the settings and the model themselves: only a signature tells whose 
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,7 @@ class Held:
         return math.isclose(found, again, rel_tol=close, abs_tol=SAME)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Fact:
     """A field of the statement, or a part of one. `checked` names what it must match, `claimed` the part that nobody can check.
 
@@ -82,8 +82,9 @@ class Fact:
 
     name: str
     checked: str = ""
-    claimed: str = ""
     holds: Callable[[Held], bool | None] | None = None
+    _: KW_ONLY
+    claimed: str = ""
     costly: bool = False  # takes the accountants seconds
     optional: bool = False  # claimed only where the statement has it
 
@@ -307,115 +308,97 @@ BESIDE = {
     "model": "that it was made from the answers",
 }
 FACTS = (
-    Fact(name="events", checked="the ledger", holds=_events),
+    Fact("events", "the ledger", _events),
+    Fact("relation", "the relation of the ledger's events", lambda held: _neighbours(held, "relation")),
     Fact(
-        name="relation", checked="the relation of the ledger's events", holds=lambda held: _neighbours(held, "relation")
+        "unit",
+        "the unit of the schema and of the ledger's events",
+        lambda held: held.statement.unit == (held.schema.unit or RECORD) and _neighbours(held, "unit"),
     ),
     Fact(
-        name="unit",
-        checked="the unit of the schema and of the ledger's events",
-        holds=lambda held: held.statement.unit == (held.schema.unit or RECORD) and _neighbours(held, "unit"),
+        "max_records_per_unit",
+        "the schema",
+        lambda held: _same(held.statement.max_records_per_unit, held.schema.max_records_per_unit),
     ),
+    Fact("delta", "the delta of the budget", lambda held: held.statement.delta == held.statement.budget.delta),
+    Fact("epsilons", "what the ledger's events cost by each accountant", _epsilons, costly=True),
     Fact(
-        name="max_records_per_unit",
-        checked="the schema",
-        holds=lambda held: _same(held.statement.max_records_per_unit, held.schema.max_records_per_unit),
-    ),
-    Fact(
-        name="delta",
-        checked="the delta of the budget",
-        holds=lambda held: held.statement.delta == held.statement.budget.delta,
-    ),
-    Fact(name="epsilons", checked="what the ledger's events cost by each accountant", holds=_epsilons, costly=True),
-    Fact(
-        name="accountant",
-        checked="the accountant with the least epsilon, among those that may set the claim",
-        holds=_accountant,
+        "accountant",
+        "the accountant with the least epsilon, among those that may set the claim",
+        _accountant,
         costly=True,
     ),
     Fact(
-        name="epsilon",
-        checked="what the ledger's events cost by that accountant",
-        holds=lambda held: held.near(
+        "epsilon",
+        "what the ledger's events cost by that accountant",
+        lambda held: held.near(
             held.statement.accountant, held.statement.epsilon, held.epsilons[held.statement.accountant]
         ),
         costly=True,
     ),
-    Fact(name="curve", checked="what the ledger's events cost at each delta", holds=_curve, costly=True),
+    Fact("curve", "what the ledger's events cost at each delta", _curve, costly=True),
     Fact(
-        name="budget",
-        checked="the events, which cost at most that much under their relation",
+        "budget",
+        "the events, which cost at most that much under their relation",
+        _budget,
         claimed="how much was granted beyond what was spent",
-        holds=_budget,
     ),
-    Fact(name="account", claimed="in which account the fit was entered, if in any, and what that account allows"),
+    Fact("account", claimed="in which account the fit was entered, if in any, and what that account allows"),
+    Fact("generator", "the generator that reads the model", lambda held: held.statement.generator == held.generator),
     Fact(
-        name="generator",
-        checked="the generator that reads the model",
-        holds=lambda held: held.statement.generator == held.generator,
-    ),
-    Fact(
-        name="settings",
-        checked="the settings that the model is read with",
-        holds=lambda held: None if held.settings is None else _same(held.statement.settings, held.settings),
+        "settings",
+        "the settings that the model is read with",
+        lambda held: None if held.settings is None else _same(held.statement.settings, held.settings),
         claimed="settings that leave no trace in the model",
     ),
     Fact(
-        name="columns",
-        checked="the columns of the schema, whose bought facts the ledger pays for",
+        "columns",
+        "the columns of the schema, whose bought facts the ledger pays for",
+        _columns,
         claimed="which facts were declared and which were bought",
-        holds=_columns,
     ),
-    Fact(name="declared.by", checked="the person or body that the schema names", holds=_declared("by")),
-    Fact(name="declared.units", checked="the schema", holds=_units),
+    Fact("declared.by", "the person or body that the schema names", _declared("by")),
+    Fact("declared.units", "the schema", _units),
     *(
-        Fact(name=f"declared.{name}", checked="the schema", holds=_declared(name))
+        Fact(f"declared.{name}", "the schema", _declared(name))
         for name in ("targets", "name", "rules", "tables", "ignored", "reading")
     ),
-    Fact(name="declared.edited_after", claimed="after which looks at the records the schema was edited"),
-    Fact(name="declared.audit", claimed="how the records were prepared for an audit"),
-    Fact(name="declared.processes", claimed="how many processes held the records"),
-    Fact(name="declared.invalid", claimed="that cells that break the schema were mapped to allowed values"),
-    Fact(name="declared.public_records", claimed="how many public records there were"),
-    Fact(name="noise_source", checked="the sentence that this version writes", holds=_noise_source),
-    Fact(name="rehearsal", claimed="that the noise came from the operating system, or from a seed"),
+    Fact("declared.edited_after", claimed="after which looks at the records the schema was edited"),
+    Fact("declared.audit", claimed="how the records were prepared for an audit"),
+    Fact("declared.processes", claimed="how many processes held the records"),
+    Fact("declared.invalid", claimed="that cells that break the schema were mapped to allowed values"),
+    Fact("declared.public_records", claimed="how many public records there were"),
+    Fact("noise_source", "the sentence that this version writes", _noise_source),
+    Fact("rehearsal", claimed="that the noise came from the operating system, or from a seed"),
     Fact(
-        name="provenance",
-        checked="the package that the generator comes from",
+        "provenance",
+        "the package that the generator comes from",
+        _provenance,
         claimed="the versions that the fit ran on",
-        holds=_provenance,
     ),
-    Fact(name="not_covered", checked="the sentences that follow from the other facts", holds=_not_covered),
+    Fact("not_covered", "the sentences that follow from the other facts", _not_covered),
     Fact(
-        name="release_id",
-        checked="the rule that a release has an id and a rehearsal has none",
+        "release_id",
+        "the rule that a release has an id and a rehearsal has none",
+        _release_id,
         claimed="the withdrawal id",
-        holds=_release_id,
     ),
     Fact(
-        name="fitness",
-        checked="the schema's columns and codes, the noise in the ledger and the confidence of every such figure",
+        "fitness",
+        "the schema's columns and codes, the noise in the ledger and the confidence of every such figure",
+        _fitness,
         claimed="the figures of fitness",
-        holds=_fitness,
         optional=True,
     ),
     Fact(
-        name="counted",
-        checked="the schema's columns and the noise in the ledger",
-        claimed="which tables were asked for",
-        holds=_counted,
+        "counted", "the schema's columns and the noise in the ledger", _counted, claimed="which tables were asked for"
     ),
+    Fact("lost", "the schema and the tables that were counted", _lost, claimed="the shares of merged categories"),
     Fact(
-        name="lost",
-        checked="the schema and the tables that were counted",
-        claimed="the shares of merged categories",
-        holds=_lost,
-    ),
-    Fact(
-        name="answers",
-        checked="the folder, which has noisy tables or has none",
+        "answers",
+        "the folder, which has noisy tables or has none",
+        lambda held: held.statement.answers == held.tables,
         claimed="the cells and noisy counts in the tables",
-        holds=lambda held: held.statement.answers == held.tables,
         optional=True,
     ),
 )

@@ -108,8 +108,7 @@ def labels(series: Series, table: Mapping[str, int], spelling: Callable[[str], s
         return places[codes]
     if isinstance(series.dtype, pd.Int64Dtype | pd.UInt64Dtype):
         whole, held = pd.factorize(cast("Any", series.array))
-        known: NDArray[np.int64] = np.array([number(each) for each in held] + [MISSING], dtype=np.int64)[whole]
-        return known
+        return np.array([number(each) for each in held] + [MISSING], dtype=np.int64)[whole]
     cells = _objects(series)
     if spelling is not None:
         return np.fromiter((number(cell) for cell in cells), np.int64, len(cells))

@@ -54,8 +54,7 @@ def held_levels(in_levels: Whole, shares: Array) -> NDArray[np.bool_]:
     """(codes, levels): whether any numbers of a code lie in a level. `in_levels` (codes, values) is what `levels_of` returns, `shares` how
     often a code has each value. If a code has few different numbers, some of its levels are empty."""
     sums = [np.where(in_levels == each, shares, 0).sum(1) for each in range(LEVELS + 1)]
-    found: NDArray[np.bool_] = np.stack(sums, 1) > LEAST_HELD
-    return found
+    return np.stack(sums, 1) > LEAST_HELD
 
 
 def starts_of(shares: Array, end: int) -> Whole:

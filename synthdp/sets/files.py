@@ -133,12 +133,21 @@ def pictures_frame(pictures: NDArray[np.uint8], name: str, labels: list[str]) ->
 
 
 def one_table(
-    file: Wanted, summary: str, typed: Callable[[pd.DataFrame], Records], unit: str | None = None, **csv: Any
+    folder: str,
+    summary: str,
+    names: Mapping[str, str],
+    source: str,
+    typed: Callable[[pd.DataFrame], Records],
+    *,
+    packed: bool = False,
+    unit: str | None = None,
+    **csv: Any,
 ) -> Published:
-    """A data set of one file: `typed` makes records of its table, which is read by these options of pandas if it is CSV."""
+    """A data set of one file, `Wanted`: `typed` makes records of its table, which is read by these options of pandas if it is CSV."""
+    file = Wanted(folder, names, source, packed)
     return Published(
         summary=summary,
-        source=file.source,
+        source=source,
         lacking=file.lacking,
         read=lambda root: typed(file.table(root, **csv)),
         unit=unit,

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from synthdp.sets.files import Records, Wanted, one_table
+from synthdp.sets.files import Records, one_table
 
 # Cervical cancer risk factors (Fernandes, Cardoso & Fernandes 2017): 858 patients of a hospital in Caracas, one record
 # each. The target is Biopsy; the three other examinations (Hinselmann, Schiller, Cytology) stay among the columns, as in
@@ -87,55 +87,45 @@ def creditcard_sample(raw: pd.DataFrame) -> Records:
 
 SETS = {
     "epileptic_seizure": one_table(
-        Wanted(
-            "epileptic_seizure",
-            {"epileptic_seizure.parquet": "521c322cd865192b05a8febfa7e3f69d30edf5a2fe7bbec4039f15c1e71d322d"},
-            "Epileptic Seizure Recognition, once in the UCI Machine Learning Repository and since withdrawn, as a Parquet file of "
-            "X1 to X178 and y; made from the recordings of Andrzejak et al. (2001), Phys. Rev. E 64, 061907; licence unclear",
-        ),
+        "epileptic_seizure",
         "11,500 one-second EEG windows of 178 samples: seizure or not",
+        {"epileptic_seizure.parquet": "521c322cd865192b05a8febfa7e3f69d30edf5a2fe7bbec4039f15c1e71d322d"},
+        "Epileptic Seizure Recognition, once in the UCI Machine Learning Repository and since withdrawn, as a Parquet file of "
+        "X1 to X178 and y; made from the recordings of Andrzejak et al. (2001), Phys. Rev. E 64, 061907; licence unclear",
         epileptic_seizure,
     ),
     "cervical_cancer": one_table(
-        Wanted(
-            "cervical_cancer",
-            {"risk_factors_cervical_cancer.csv": "f749419274544950bdb971781b26187bc16440b0a86ad96f932854ac7dc530a7"},
-            "UCI Machine Learning Repository, Cervical Cancer (Risk Factors) (Fernandes et al. 2017), CC BY 4.0: "
-            "archive.ics.uci.edu/dataset/383",
-        ),
+        "cervical_cancer",
         "858 patients, habits, contraception and diseases: biopsy for cervical cancer",
+        {"risk_factors_cervical_cancer.csv": "f749419274544950bdb971781b26187bc16440b0a86ad96f932854ac7dc530a7"},
+        "UCI Machine Learning Repository, Cervical Cancer (Risk Factors) (Fernandes et al. 2017), CC BY 4.0: "
+        "archive.ics.uci.edu/dataset/383",
         cervical_cancer,
         na_values="?",
     ),
     "spambase": one_table(
-        Wanted(
-            "spambase",
-            {"spambase.parquet": "39ed78014e2da9dce700a5b10dc84c40c2182f9d349ffa39329c4a9e8f42ddc7"},
-            "UCI Machine Learning Repository, Spambase (Hopkins et al. 1999), CC BY 4.0: archive.ics.uci.edu/dataset/94, as a "
-            "Parquet file with the column names of spambase.names",
-        ),
+        "spambase",
         "4,601 e-mail messages as percentages of words and characters: spam or not",
+        {"spambase.parquet": "39ed78014e2da9dce700a5b10dc84c40c2182f9d349ffa39329c4a9e8f42ddc7"},
+        "UCI Machine Learning Repository, Spambase (Hopkins et al. 1999), CC BY 4.0: archive.ics.uci.edu/dataset/94, as a "
+        "Parquet file with the column names of spambase.names",
         spambase,
     ),
     "isolet_part": one_table(
-        Wanted(
-            "isolet_part",
-            {"isolet5_test.csv": "e14eb62addf13e4268e011929e2829e78fd21b7ebb07829ee477fd7daaf2c244"},
-            "UCI Machine Learning Repository, ISOLET (Cole & Fanty 1994), CC BY 4.0: archive.ics.uci.edu/dataset/54, the test part "
-            "isolet5 as a CSV file with the header f1 to f617, class",
-            packed=True,
-        ),
+        "isolet_part",
         "1,559 spoken letters (the test part of ISOLET), 617 features: vowel or consonant",
+        {"isolet5_test.csv": "e14eb62addf13e4268e011929e2829e78fd21b7ebb07829ee477fd7daaf2c244"},
+        "UCI Machine Learning Repository, ISOLET (Cole & Fanty 1994), CC BY 4.0: archive.ics.uci.edu/dataset/54, the test part "
+        "isolet5 as a CSV file with the header f1 to f617, class",
         isolet_part,
+        packed=True,
     ),
     "creditcard_sample": one_table(
-        Wanted(
-            "creditcard_sample",
-            {"creditcard_20pct.parquet": "f2162319ba356f0f28662060f02a54dbdfecef03855836000082daacefa3b501"},
-            "Credit Card Fraud Detection, Machine Learning Group of ULB (Dal Pozzolo et al. 2015), DbCL 1.0: "
-            "kaggle.com/datasets/mlg-ulb/creditcardfraud; this part: github.com/spalabucr/pategan-audit, as a Parquet file",
-        ),
+        "creditcard_sample",
         "56,962 card payments (a fifth of the published ones), 28 principal components: fraud or not",
+        {"creditcard_20pct.parquet": "f2162319ba356f0f28662060f02a54dbdfecef03855836000082daacefa3b501"},
+        "Credit Card Fraud Detection, Machine Learning Group of ULB (Dal Pozzolo et al. 2015), DbCL 1.0: "
+        "kaggle.com/datasets/mlg-ulb/creditcardfraud; this part: github.com/spalabucr/pategan-audit, as a Parquet file",
         creditcard_sample,
     ),
 }

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from synthdp.sets.files import Records, Wanted, clamped, one_table, rounded
+from synthdp.sets.files import Records, clamped, one_table, rounded
 
 # Diabetes 130-US hospitals, 1999-2008: 101,766 inpatient encounters of 71,518 patients (Strack et al. 2014). Diagnoses
 # (ICD-9) become the nine groups of the paper's table 2 and specialties its groups, since 700 rare codes teach a generator
@@ -145,59 +145,49 @@ def covid_testing(raw: pd.DataFrame) -> Records:
 
 SETS = {
     "diabetes130": one_table(
-        Wanted(
-            "diabetes130",
-            {
-                "diabetic_data.parquet": "40593d6f4fbd687c5e138a8eb44f646c2494622e419e75be2cc5d7fb18662a52",
-                "diabetic_data.csv": "0689e7ec031237dc63031b938805c48377748761a3b26acab621567afa24df97",
-            },
-            "UCI Machine Learning Repository, Diabetes 130-US hospitals (Strack et al. 2014), CC BY 4.0: "
-            "archive.ics.uci.edu/dataset/296",
-        ),
+        "diabetes130",
         "101,766 hospital encounters of 71,518 diabetic patients: diagnoses, medication, readmission",
+        {
+            "diabetic_data.parquet": "40593d6f4fbd687c5e138a8eb44f646c2494622e419e75be2cc5d7fb18662a52",
+            "diabetic_data.csv": "0689e7ec031237dc63031b938805c48377748761a3b26acab621567afa24df97",
+        },
+        "UCI Machine Learning Repository, Diabetes 130-US hospitals (Strack et al. 2014), CC BY 4.0: "
+        "archive.ics.uci.edu/dataset/296",
         diabetes130,
         unit="patient_nbr",
         dtype="str",
         keep_default_na=False,
     ),
     "stroke": one_table(
-        Wanted(
-            "stroke",
-            {"stroke.parquet": "201ca36992a080cbd7d68432d36a51d16dd90fb29e75b5a7ced9e947160fe652"},
-            "Stroke Prediction Dataset (fedesoriano 2021), educational use only: "
-            "kaggle.com/datasets/fedesoriano/stroke-prediction-dataset, as a Parquet file",
-        ),
+        "stroke",
         "5,110 patients: age, habits, diseases, glucose, body mass index; who had a stroke",
+        {"stroke.parquet": "201ca36992a080cbd7d68432d36a51d16dd90fb29e75b5a7ced9e947160fe652"},
+        "Stroke Prediction Dataset (fedesoriano 2021), educational use only: "
+        "kaggle.com/datasets/fedesoriano/stroke-prediction-dataset, as a Parquet file",
         stroke,
     ),
     "support2": one_table(
-        Wanted(
-            "support2",
-            {"support2.parquet": "4157fca7edeeee874c4b12abb96e5ecaa562b055db42658a6ecc3fb8c291f3a0"},
-            "Vanderbilt Biostatistics, SUPPORT2 (Knaus et al. 1995; UCI 880), CC BY 4.0: hbiostat.org/data, as a Parquet file",
-        ),
+        "support2",
         "9,105 seriously ill hospital patients: diagnoses, physiology, costs, death in hospital",
+        {"support2.parquet": "4157fca7edeeee874c4b12abb96e5ecaa562b055db42658a6ecc3fb8c291f3a0"},
+        "Vanderbilt Biostatistics, SUPPORT2 (Knaus et al. 1995; UCI 880), CC BY 4.0: hbiostat.org/data, as a Parquet file",
         support2,
     ),
     "noshow": one_table(
-        Wanted(
-            "noshow",
-            {"noshow_may2016.parquet": "ed474a9348e00c262530e4e93646356a636d5aa74b1babab64c828b2b80cbd2c"},
-            "Medical Appointment No Shows (J. Hoppen 2016), CC BY-NC-SA 4.0 (non-commercial): "
-            "kaggle.com/datasets/joniarroba/noshowappointments, as a Parquet file",
-        ),
+        "noshow",
         "110,527 medical appointments of 62,299 patients in Vitoria: who did not come",
+        {"noshow_may2016.parquet": "ed474a9348e00c262530e4e93646356a636d5aa74b1babab64c828b2b80cbd2c"},
+        "Medical Appointment No Shows (J. Hoppen 2016), CC BY-NC-SA 4.0 (non-commercial): "
+        "kaggle.com/datasets/joniarroba/noshowappointments, as a Parquet file",
         noshow,
         unit="PatientId",
     ),
     "covid_testing": one_table(
-        Wanted(
-            "covid_testing",
-            {"covid_testing.parquet": "a8570e3ca985a0a5fd683cd5969e3490f2603c67fb63217339f3e4d572a11d68"},
-            "R package medicaldata, covid_testing (donor A. Obstfeld, de-identified), MIT: "
-            "github.com/higgi13425/medicaldata, as a Parquet file",
-        ),
+        "covid_testing",
         "15,524 COVID-19 tests of 12,344 subjects at a children's hospital: clinic, payer, times, result",
+        {"covid_testing.parquet": "a8570e3ca985a0a5fd683cd5969e3490f2603c67fb63217339f3e4d572a11d68"},
+        "R package medicaldata, covid_testing (donor A. Obstfeld, de-identified), MIT: "
+        "github.com/higgi13425/medicaldata, as a Parquet file",
         covid_testing,
         unit="subject_id",
     ),

@@ -213,37 +213,31 @@ SETS = {
         read=read_adult,
     ),
     "nist_acs": one_table(
-        Wanted(
-            "nist_acs",
-            {"national2019.csv": "9e039c8e47c9e998d60f66fd50ec620fc2d0703decdc21f3069c9844fbef979b"},
-            "US Census ACS PUMS 2019, Diverse Communities excerpt by NIST (SDNist), public domain: "
-            "github.com/usnistgov/SDNist, national2019.csv",
-            packed=True,
-        ),
+        "nist_acs",
         "27,253 people of the American Community Survey 2019 in 20 areas: household, work, income decile",
+        {"national2019.csv": "9e039c8e47c9e998d60f66fd50ec620fc2d0703decdc21f3069c9844fbef979b"},
+        "US Census ACS PUMS 2019, Diverse Communities excerpt by NIST (SDNist), public domain: "
+        "github.com/usnistgov/SDNist, national2019.csv",
         nist_acs,
+        packed=True,
         dtype="str",
         keep_default_na=False,
     ),
     "randhie": one_table(
-        Wanted(
-            "randhie",
-            {"randhie.parquet": "9f4728f3aeeaf92cc16502091fa4520233ea50bc1b7c035d980433260ee9bef2"},
-            "RAND Health Insurance Experiment (Newhouse 1993; Deb & Trivedi 2002), public domain: "
-            "github.com/statsmodels/statsmodels, randhie.csv, as a Parquet file",
-        ),
+        "randhie",
         "20,190 years of 5,912 people in an insurance experiment: plan, health, spending, visits to a physician",
+        {"randhie.parquet": "9f4728f3aeeaf92cc16502091fa4520233ea50bc1b7c035d980433260ee9bef2"},
+        "RAND Health Insurance Experiment (Newhouse 1993; Deb & Trivedi 2002), public domain: "
+        "github.com/statsmodels/statsmodels, randhie.csv, as a Parquet file",
         randhie,
         unit="zper",
     ),
     "nhanes_2017_2018": one_table(
-        Wanted(
-            "nhanes_2017_2018",
-            {"nhanes_2017_2018.parquet": "9f24bc790f27eb9fafd9d2cf7a068680b16eb032e1ecf602f16969f2dcc0d9c2"},
-            "National Health and Nutrition Examination Survey 2017-2018 (CDC/NCHS), public domain; this table: the Python package "
-            "nhanes 0.5.1, as a Parquet file",
-        ),
+        "nhanes_2017_2018",
         "8,366 people, 198 columns of questionnaires, diet, examination and blood: general health (wide, 46 % missing)",
+        {"nhanes_2017_2018.parquet": "9f24bc790f27eb9fafd9d2cf7a068680b16eb032e1ecf602f16969f2dcc0d9c2"},
+        "National Health and Nutrition Examination Survey 2017-2018 (CDC/NCHS), public domain; this table: the Python package "
+        "nhanes 0.5.1, as a Parquet file",
         nhanes,
     ),
 }

@@ -445,8 +445,7 @@ class Opened:
     def sql(self, text: str, **types: str) -> "ibis.Table":
         """What a statement comes to, of the engine's own SQL; of these types, where they are given."""
         with self._asking():
-            found: ibis.Table = self.expression.get_backend().sql(text, schema=types or None)
-            return found
+            return self.expression.get_backend().sql(text, schema=types or None)
 
     @contextmanager
     def moment(self) -> Iterator[None]:

@@ -3,16 +3,18 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 from torch import nn
 
 from synthdp import generators
 from synthdp.api import Synthesizer
 from synthdp.budgets import AccountFile
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, nearest
 from synthdp.generators import Progress, silent
 from synthdp.ledger.budget import Budget
 from synthdp.schema.codec import Codec
@@ -23,12 +25,7 @@ from synthdp.trainer.losses import loss_of
 from synthdp.trainer.trained import Trained, said_of
 from synthdp.trainer.training import Training, Weights
 
-if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-    from numpy.typing import NDArray
-
-    Arrays = NDArray[np.generic] | tuple[NDArray[np.generic], NDArray[np.generic]]
+Arrays = NDArray[np.generic] | tuple[NDArray[np.generic], NDArray[np.generic]]
 
 FOUND = ("module", "function", "units", "architecture", "own_code", "loss", "target")  # out of the other arguments
 
@@ -104,7 +101,7 @@ class PrivateTrainer:
 
     def fit(
         self,
-        data: "pd.DataFrame | Arrays",
+        data: pd.DataFrame | Arrays,
         *,
         seed: int | None = None,
         invalid: str = "error",
@@ -144,6 +141,5 @@ def _check_known(settings: Mapping[str, Any]) -> None:
     known = [field.name for field in fields(Training) if field.name not in FOUND]
     for given in settings:
         if given not in known:
-            near = get_close_matches(given, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
+            hint = nearest(given, known) or "."
             raise BadInput(f"PrivateTrainer has no setting {given!r}{hint} Known: {', '.join(known)}")

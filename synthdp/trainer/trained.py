@@ -62,8 +62,7 @@ class Trained:
         inputs = Inputs(codec, self.target)
         with torch.no_grad():
             found = [self.module(inputs.rows(part)) for part in torch.split(codes, ROWS)]
-        whole: NDArray[np.float32] = torch.cat(found).numpy()
-        return whole
+        return torch.cat(found).numpy()
 
     def predict(self, data: Any) -> NDArray[Any]:
         """The likeliest class of each record, (rows,), as text or truth values, or the number that is expected, in its own units."""
@@ -83,8 +82,7 @@ class Trained:
         scores = torch.from_numpy(self.outputs(data) if outputs is None else outputs).double()
         if self.statement.settings["loss"] == "binary_cross_entropy":
             scores = torch.stack([torch.zeros(len(scores)), scores.reshape(len(scores))], 1)
-        found: NDArray[np.float64] = scores.softmax(1).numpy()
-        return found
+        return scores.softmax(1).numpy()
 
     def _predicted(self) -> Column:
         loss = self.statement.settings["loss"]

@@ -162,10 +162,6 @@ class Training(Clipping):
                 f"returns {tuple(found.shape)}"
             )
 
-    def learning_rate_at(self, step: int) -> float:
-        """The learning rate of a step, from 0 on."""
-        return self.learning_rate * (1 - (1 - self.learning_rate_end) * step / max(1, self.steps - 1))
-
     def plan(self, schema: Schema, noise: float) -> Plan:  # noqa: ARG002 - its units are here
         """`steps` sampled gradients, with each a count of units where the clip adapts."""
         return (Entry(self.event(noise), self.steps),)
@@ -195,7 +191,8 @@ class Training(Clipping):
         for step in data.steps(self.event(noise), self.steps, descent.state):
             with data.sample(self.rate, self.sampling) as batch:
                 sums = descent.clipper.gradient(batch, descent.module, descent.loss, step, self.expected)
-            length = descent.follow(sums, self.microbatches or self.expected, self.learning_rate_at(step))
+            rate = self.learning_rate * (1 - (1 - self.learning_rate_end) * step / max(1, self.steps - 1))
+            length = descent.follow(sums, self.microbatches or self.expected, rate)
             if (step + 1) % SHOW_EVERY == 0 or step + 1 == self.steps:
                 progress(step + 1, self.steps, {"noisy gradient": length, "clip": descent.clipper.clip})
         return Weights(schema, loaded(self.module, descent.weights(self.module)))
@@ -279,6 +276,5 @@ class Descent:
         return {**training_state.state_of(self._parts), **self.clipper.state()}
 
     def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
         training_state.restore(self._parts, state)
         self.clipper.restore(state)

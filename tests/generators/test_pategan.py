@@ -11,8 +11,7 @@ from stopping import files, same, stopped_before_step
 from sweeps import heavy
 
 from synthdp import Budget, Schema, Synthesizer
-from synthdp.generators.adversarial.pair_kernel import interactions
-from synthdp.generators.adversarial.pair_units import pair_units
+from synthdp.generators.adversarial.pair_kernel import interactions, pair_units
 from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork
 from synthdp.generators.parts.table_networks import Blocks
 from synthdp.generators.pategan import student

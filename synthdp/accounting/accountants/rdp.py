@@ -145,8 +145,7 @@ def pure(epsilon: float) -> Array:
         a * e * e / 2
     )  # Bun & Steinke 2016, proposition 3.3: free of the cancellation that `exact` has for tiny epsilon
     bound: Array = np.minimum(small, e)
-    tight: Array = np.where((a - 1) * e > 1e-6, np.minimum(bound, np.maximum(exact, 0.0)), bound)
-    return tight
+    return np.where((a - 1) * e > 1e-6, np.minimum(bound, np.maximum(exact, 0.0)), bound)
 
 
 @rule.register

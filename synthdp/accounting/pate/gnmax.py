@@ -91,14 +91,10 @@ def likely_outcome(log_q: Array, orders: Array, mu1: Array, mu2: Array, sigma: f
     a = stays - _log1mexp((log_q + e2) * (mu2 - 1) / mu2)
     b = e1 - log_q / (mu1 - 1)
     found = np.logaddexp(stays + (orders - 1) * a, log_q + (orders - 1) * b) / (orders - 1)
-    bound: Array = np.where(applies, np.maximum(found, 0.0), np.inf)
-    return bound
+    return np.where(applies, np.maximum(found, 0.0), np.inf)
 
 
 def _log1mexp(x: Array) -> Array:
     """log(1 - e^x) for x < 0."""
     near = x > -math.log(2)
-    found: Array = np.where(
-        near, np.log(-np.expm1(np.where(near, x, -1.0))), np.log1p(-np.exp(np.where(near, -1.0, x)))
-    )
-    return found
+    return np.where(near, np.log(-np.expm1(np.where(near, x, -1.0))), np.log1p(-np.exp(np.where(near, -1.0, x))))

@@ -104,13 +104,9 @@ class Case:
             bound=self.claim.advantage if self.claim else None,
         )
 
-    @staticmethod
-    def stream(name: str) -> np.random.Generator:
-        """A stream of an attack's own, the same in every run."""
-        return stream(name)
-
 
 def stream(name: str) -> np.random.Generator:
+    """A stream of an attack's own, the same in every run."""
     return np.random.default_rng((STREAM, zlib.crc32(name.encode())))
 
 

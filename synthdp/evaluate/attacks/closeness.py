@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.evaluate.attacks.bounds import percentiles, proportion
-from synthdp.evaluate.attacks.case import Attack, Case, Figure, Found, Lacking
+from synthdp.evaluate.attacks.case import Attack, Case, Figure, Found, Lacking, stream
 from synthdp.evaluate.attacks.distances import two_nearest
 from synthdp.evaluate.tables import Table
 
@@ -21,7 +21,7 @@ LOW = 0.05
 
 def closeness(case: Case) -> Found | Lacking:
     """The share of synthetic rows nearer to training, and 5th percentiles over training by those over held-out rows."""
-    rng = case.stream("closeness")
+    rng = stream("closeness")
     rows = np.sort(rng.permutation(case.made.rows)[:MOST_ROWS])
     made = case.made.take(rows)
     (near_train, to_train), (near_test, to_test) = (

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.evaluate.attacks.case import MIN_ROWS, Attack, Case, Figure, Found, Lacking
+from synthdp.evaluate.attacks.case import MIN_ROWS, Attack, Case, Figure, Found, Lacking, stream
 from synthdp.evaluate.tables import Table
 
 # ---- Predicates that single out one synthetic row, as an attacker would write them who saw nothing else.
@@ -116,8 +116,8 @@ def singling_out(case: Case) -> Found | Lacking:
     """One column and several, each: the share of predicates that single out a training minus that of a held-out record."""
     made = case.synthetic
     kinds = {
-        "one column": univariate(made, PREDICATES, case.stream("univariate")),
-        "several columns": multivariate(made, PREDICATES, case.stream("multivariate")),
+        "one column": univariate(made, PREDICATES, stream("univariate")),
+        "several columns": multivariate(made, PREDICATES, stream("multivariate")),
     }
     counts = {kind: counted(case, predicates) for kind, predicates in kinds.items()}
     usable = {kind: found for kind, found in counts.items() if found.predicates >= MIN_ROWS}

@@ -17,11 +17,13 @@ from synthdp.evaluate.images.image_classifiers import CNN_SIDE, ROWS_STREAM, Fit
 from synthdp.evaluate.images.pictures import drawn, shrunk
 from synthdp.evaluate.manifold import distances, radii
 
+Array = NDArray[np.float64]
+
 K = 5
 MOST_ROWS = 5_000
 
 
-def judge(real: NDArray[np.float64], made: NDArray[np.float64], k: int = K) -> dict[str, float]:
+def judge(real: Array, made: Array, k: int = K) -> dict[str, float]:
     """precision, recall, density and coverage of made (M, dimensions) against real (N, dimensions), both longer than k.
 
     All are shares but density, which is 1 on average for equal distributions and may be larger.
@@ -48,7 +50,7 @@ def judge(real: NDArray[np.float64], made: NDArray[np.float64], k: int = K) -> d
 SUBSETS, MOST_IN_SUBSET, LEAST_IN_SUBSET = 50, 1_000, 10
 
 
-def frechet(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+def frechet(left: Array, right: Array) -> float:
     """|m1 - m2|^2 + tr(C1 + C2 - 2 (C1 C2)^(1/2)) of the two sets' means and covariances; 0 is best.
 
     left, right: (rows, dimensions), at least two rows each. (C1 C2)^(1/2) has the eigenvalues of the symmetric
@@ -65,7 +67,7 @@ def frechet(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
     return max(found, 0.0)  # rounding may go below
 
 
-def kernel(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
+def kernel(left: Array, right: Array) -> float:
     """Unbiased squared maximum mean discrepancy with the kernel (x.y / dimensions + 1)^3: Binkowski et al., section 4.
 
     left, right: (rows, dimensions), at least two rows each. Its expectation is 0 for equal distributions, so it may be
@@ -79,9 +81,7 @@ def kernel(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
     return float(within - 2 * cross.mean())
 
 
-def kernel_over_subsets(
-    left: NDArray[np.float64], right: NDArray[np.float64], rng: np.random.Generator
-) -> tuple[list[float], int]:
+def kernel_over_subsets(left: Array, right: Array, rng: np.random.Generator) -> tuple[list[float], int]:
     """`kernel` on 50 pairs of subsets, and their size: half of the smaller set, at most 1,000 rows.
 
     A subset is drawn without replacement; half, so that two subsets of one set differ.
@@ -102,9 +102,7 @@ COVERAGE = ("precision", "recall", "density", "coverage")
 LEAST_FOR_BALLS = 4 * K
 
 
-def compare(
-    synthetic: NDArray[np.float64], train: NDArray[np.float64], test: NDArray[np.float64]
-) -> tuple[dict[str, Any], list[dict[str, str]]]:
+def compare(synthetic: Array, train: Array, test: Array) -> tuple[dict[str, Any], list[dict[str, str]]]:
     """fid, kid, precision, recall, density and coverage against the training records; what could not be computed, why.
 
     (rows, dimensions) each, none empty. Synthetic and test records are taken equally many, since the bias of these
@@ -122,9 +120,7 @@ def compare(
     return found, log
 
 
-def _fid(
-    made: NDArray[np.float64], held: NDArray[np.float64], train: NDArray[np.float64], _: np.random.Generator
-) -> tuple[dict[str, Any], str]:
+def _fid(made: Array, held: Array, train: Array, _: np.random.Generator) -> tuple[dict[str, Any], str]:
     fewest, size = min(len(made), len(train)), train.shape[1]
     if fewest <= size:
         return (
@@ -135,9 +131,7 @@ def _fid(
     return {"fid": {**entry, "rows": {"synthetic": len(made), "train": len(train)}}}, ""
 
 
-def _kid(
-    made: NDArray[np.float64], held: NDArray[np.float64], train: NDArray[np.float64], rng: np.random.Generator
-) -> tuple[dict[str, Any], str]:
+def _kid(made: Array, held: Array, train: Array, rng: np.random.Generator) -> tuple[dict[str, Any], str]:
     fewest, least = min(len(made), len(train)), 2 * LEAST_IN_SUBSET
     if fewest < least:
         return {}, f"each set needs at least {least} records; the smallest has {fewest}"
@@ -147,9 +141,7 @@ def _kid(
     return {"kid": {**entry, "subsets": SUBSETS, "rows": size}}, ""
 
 
-def _coverage(
-    made: NDArray[np.float64], held: NDArray[np.float64], train: NDArray[np.float64], rng: np.random.Generator
-) -> tuple[dict[str, Any], str]:
+def _coverage(made: Array, held: Array, train: Array, rng: np.random.Generator) -> tuple[dict[str, Any], str]:
     rows = min(len(made), len(train), MOST_ROWS)
     if rows < LEAST_FOR_BALLS:
         return {}, f"each set needs at least {LEAST_FOR_BALLS} records; the smallest has {rows}"
@@ -177,11 +169,11 @@ class Features:
     """
 
     words: str
-    map: Callable[[NDArray[np.uint8]], NDArray[np.float64]]
-    centre: NDArray[np.float64]
+    map: Callable[[NDArray[np.uint8]], Array]
+    centre: Array
     scale: float
 
-    def __call__(self, pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
+    def __call__(self, pixels: NDArray[np.uint8]) -> Array:
         """(rows, dimensions). Only where scale is not 0."""
         with one_thread():
             return (self.map(pixels) - self.centre) / self.scale
@@ -214,12 +206,12 @@ def of_pixels(train: NDArray[np.uint8]) -> Features:
     return _scaled(words, lambda pixels: (_flat(pixels) - mean) @ kept, train)
 
 
-def _scaled(words: str, map: Callable[[NDArray[np.uint8]], NDArray[np.float64]], train: NDArray[np.uint8]) -> Features:
+def _scaled(words: str, map: Callable[[NDArray[np.uint8]], Array], train: NDArray[np.uint8]) -> Features:
     with one_thread():
         found = map(train)
     variance = float(found.var(axis=0).mean())
     return Features(words=words, map=map, centre=found.mean(axis=0), scale=variance**0.5 if variance > 1e-12 else 0.0)
 
 
-def _flat(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
+def _flat(pixels: NDArray[np.uint8]) -> Array:
     return shrunk(pixels, PIXEL_SIDE).reshape(len(pixels), -1) / 255.0

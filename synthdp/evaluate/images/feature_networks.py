@@ -145,5 +145,4 @@ def _stream(network: Network, pixels: NDArray[np.uint8]) -> Sequence[torch.Tenso
 
 
 def _blocks(parts: list[torch.Tensor]) -> NDArray[np.float64]:
-    out: NDArray[np.float64] = torch.cat(parts).numpy()
-    return out
+    return torch.cat(parts).numpy()

@@ -6,20 +6,8 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from synthdp.evaluate import figures
-from synthdp.evaluate.evaluation_plots import (
-    INK,
-    REAL,
-    SYNTHETIC,
-    attack_plot,
-    bars,
-    largest_difference,
-    marginal_plot,
-    svg,
-    utility_plot,
-)
+from synthdp.evaluate import evaluation_plots, figures
 from synthdp.evaluate.findings import NOTHING
 from synthdp.evaluate.findings import found as found_of
 from synthdp.evaluate.images.image_utility import METRIC_LABELS, METRICS
@@ -33,49 +21,46 @@ MOST_CLASSES = 20
 def share_plot(name: str, labels: Sequence[str], real: Sequence[float], made: Sequence[float], key: str) -> str:
     """Bars per class in the schema's order, at most 20: real training records above synthetic ones."""
     shown = slice(MOST_CLASSES)
-
-    def draw(figure: Figure) -> None:
-        bars(figure.add_subplot(), labels[shown], real[shown], made[shown])
-
-    alt = f"Shares of the classes of {name}. {largest_difference(labels, real, made, 'records')}"
-    return svg(draw, (3.6, 0.7 + 0.24 * max(len(labels[shown]), 4)), alt, key)
+    with evaluation_plots.plotted((3.6, 0.7 + 0.24 * max(len(labels[shown]), 4)), key) as (figure, element):
+        evaluation_plots.bars(figure.add_subplot(), labels[shown], real[shown], made[shown])
+    alt = f"Shares of the classes of {name}. {evaluation_plots.largest_difference(labels, real, made, 'records')}"
+    return element(alt)
 
 
 def intensity_plot(real: Sequence[float], made: Sequence[float]) -> str:
     """Shares of grey levels, both roots taken, since most medical pictures are mostly black."""
     edges = np.linspace(0, 256, len(real) + 1)
-
-    def draw(figure: Figure) -> None:
+    with evaluation_plots.plotted((3.6, 2.2), "intensities") as (figure, element):
         axes = figure.add_subplot()
-        axes.stairs(np.sqrt(real), edges, fill=True, color=REAL, alpha=0.55)
-        axes.stairs(np.sqrt(made), edges, color=SYNTHETIC, linewidth=1.6)
+        axes.stairs(np.sqrt(real), edges, fill=True, color=evaluation_plots.REAL, alpha=0.55)
+        axes.stairs(np.sqrt(made), edges, color=evaluation_plots.SYNTHETIC, linewidth=1.6)
         _root_percent(axes, max(*real, *made))
         axes.set(xlim=(0, 256), xlabel="pixel value (0 black, 255 white)")
         axes.set_xticks([0, 64, 128, 192, 255])
-
     levels = [f"values from {low:.0f} to {high - 1:.0f}" for low, high in pairwise(edges)]
-    alt = f"Shares of pixel values. {largest_difference(levels, real, made, 'pixels')}"
-    return svg(draw, (3.6, 2.2), alt, "intensities")
+    alt = f"Shares of pixel values. {evaluation_plots.largest_difference(levels, real, made, 'pixels')}"
+    return element(alt)
 
 
 def nearness_plot(found: Mapping[str, Any], label: str, key: str) -> str:
     """Quantiles of the distance to the nearest training record: a box from 25 to 75 %, a line from 5 to 95 %."""
-    rows = (("real held-out", found["test"], REAL), ("synthetic", found["synthetic"], SYNTHETIC))
-
-    def draw(figure: Figure) -> None:
+    rows = (
+        ("real held-out", found["test"], evaluation_plots.REAL),
+        ("synthetic", found["synthetic"], evaluation_plots.SYNTHETIC),
+    )
+    with evaluation_plots.plotted((4.6, 1.5), key) as (figure, element):
         axes = figure.add_subplot()
         for place, (_, entry, colour) in enumerate(rows):
             q = entry["quantiles"]
             axes.hlines(place, q["0.05"], q["0.95"], color=colour, linewidth=2)
             axes.barh(place, q["0.75"] - q["0.25"], left=q["0.25"], height=0.44, color=colour, alpha=0.8)
-            axes.vlines(q["0.5"], place - 0.22, place + 0.22, color=INK, linewidth=1.2)
+            axes.vlines(q["0.5"], place - 0.22, place + 0.22, color=evaluation_plots.INK, linewidth=1.2)
         axes.set_yticks(range(2), [name for name, _, _ in rows])
         axes.set(ylim=(1.5, -0.5), xlabel=label)
         axes.set_xlim(left=0)
         axes.tick_params(axis="y", length=0)
-
     medians = ", ".join(f"{name} {entry['quantiles']['0.5']:.3g}" for name, entry, _ in rows)
-    return svg(draw, (4.6, 1.5), f"{label}; medians: {medians}.", key)
+    return element(f"{label}; medians: {medians}.")
 
 
 def _root_percent(axes: Axes, top: float) -> None:
@@ -116,7 +101,7 @@ def context(result: Mapping[str, Any]) -> dict[str, Any]:
         "cloud_rows": {key: found[key]["rows"] for key in ("fid", "kid", "coverage") if key in found},
         "shares": _shares(result),
         "columns": [
-            (name, found["tvd_1way"]["columns"][name], marginal_plot(name, entry, f"column{i}"))
+            (name, found["tvd_1way"]["columns"][name], evaluation_plots.marginal_plot(name, entry, f"column{i}"))
             for i, (name, entry) in enumerate(result["columns"].items())
         ],
         "neighbours": result["neighbours"],
@@ -127,7 +112,7 @@ def context(result: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "pictures": result["pictures"],
         "attacks": attacks,
-        "attack_plot": attack_plot(attacks, "attacks-plot"),
+        "attack_plot": evaluation_plots.attack_plot(attacks, "attacks-plot"),
         "claim": result["about"].get("claim"),
     }
 
@@ -186,7 +171,9 @@ def _target(place: int, name: str, entry: Mapping[str, Any], names: Mapping[str,
         "entry": entry,
         "groups": figures.by_arm(entry, names, METRICS, "pictures"),
         "plots": [
-            utility_plot(entry, metric, METRIC_LABELS[metric], names, f"target{place}-{metric}", records="pictures")
+            evaluation_plots.utility_plot(
+                entry, metric, METRIC_LABELS[metric], names, f"target{place}-{metric}", records="pictures"
+            )
             for metric in PLOTTED
         ],
         "recall": _recall(entry, names),
@@ -240,6 +227,13 @@ def cloud(entry: Mapping[str, Any]) -> str:
 
 # A ceiling closer to the majority class than this says nothing about the synthetic pictures.
 LEAST_SIGNAL = 0.02
+GRADES = (  # the least share that synthetic pictures keep of what real ones offer, and the verdict
+    (0.98, "Nearly as useful as real pictures"),
+    (0.9, "Useful, with a visible loss"),
+    (0.6, "Partly useful: much of the signal is lost"),
+    (0.1, "Hardly useful"),
+    (float("-inf"), "Not useful: no better than always predicting the majority class"),
+)
 STANDARD_ERRORS = 3.0  # from 0.5: beyond, the share of pictures that are nearer to training records is no accident
 
 
@@ -264,19 +258,7 @@ def useful(target: str, entry: Mapping[str, Any], names: Mapping[str, str]) -> d
         return {**answer, "verdict": "Cannot be told", "text": text}
     kept = (made - floor) / (ceiling - floor)
     text += f" That keeps {100 * max(kept, 0):.0f} % of what real pictures offer above the majority class."
-    return {**answer, "verdict": _grade(kept), "text": text}
-
-
-def _grade(kept: float) -> str:
-    if kept >= 0.98:
-        return "Nearly as useful as real pictures"
-    if kept >= 0.9:
-        return "Useful, with a visible loss"
-    if kept >= 0.6:
-        return "Partly useful: much of the signal is lost"
-    if kept >= 0.1:
-        return "Hardly useful"
-    return "Not useful: no better than always predicting the majority class"
+    return {**answer, "verdict": next(words for least, words in GRADES if kept >= least), "text": text}
 
 
 def faithful(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -401,7 +401,6 @@ class Clipper:
         return {"clip": np.array([self.clip, self._next])}
 
     def restore(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """The inverse of `state`."""
         self.clip, self._next = (float(value) for value in state["clip"])
 
 

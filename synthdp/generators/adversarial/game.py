@@ -9,7 +9,7 @@ import dataclasses
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -34,10 +34,7 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, Sampled
 from synthdp.options import check, number, one_of, option, positive, several, whole
 from synthdp.schema.codec import Codes
 from synthdp.schema.schema import Schema
-from synthdp.seal import Group, Sums
-
-if TYPE_CHECKING:
-    from synthdp.seal import Sensitive
+from synthdp.seal import Group, Sensitive, Sums
 
 Array = NDArray[np.float64]
 CPU = torch.device("cpu")
@@ -134,7 +131,7 @@ class GanSettings(Clipping, Sampling):
         """What the start asks, all of it together one Gaussian of this noise."""
 
     @abstractmethod
-    def game(self, data: "Sensitive", terms: Terms, generator: torch.Generator, device: torch.device = CPU) -> "Game":
+    def game(self, data: Sensitive, terms: Terms, generator: torch.Generator, device: torch.device = CPU) -> "Game":
         """The game of one fit, once the schema is resolved."""
 
     @abstractmethod
@@ -178,7 +175,7 @@ class GanSettings(Clipping, Sampling):
         """One step."""
         return Sampled(terms.rate, clipping_strategies.events(terms.noise, terms.count_deviation, terms.beside))
 
-    def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
+    def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """The start, then the adversarial game."""
         device = devices.place(self.device)
         terms = self.terms(data.declared, data.commit(lambda z: self.plan(data.declared, z)))
@@ -214,7 +211,7 @@ class Game(ABC):
     def __init__(
         self,
         settings: GanSettings,
-        data: "Sensitive",
+        data: Sensitive,
         terms: Terms,
         network: TableGeneratorNetwork | ImageGeneratorNetwork,
         d: Discriminator | Critic,
@@ -239,7 +236,7 @@ class Game(ABC):
         fakes = self.network.fake_rows(settings.fake_batch)
         if step % RECENTRE_EVERY == 0:
             self.d.recentre(fakes, 1.0 if step == 0 else 0.3, self.d_average)  # type: ignore[arg-type]
-        expected = self.expected_batch()
+        expected = max(1.0, self.terms.rate * (self.units or 1))  # public: declared, bought, or the tables' noisy total
         with self.data.sample(self.terms.rate) as batch:
             real = self.clipper.gradient(batch, self.d, self.real_loss, step, expected, self.beside(fakes))
         self.learn_beside(expected)
@@ -273,14 +270,12 @@ class Game(ABC):
             ).double()  # so that no record's score depends on its company, not even by rounding
 
         def classes(codes: Codes) -> Array:
-            found: Array = self.network.labels_of(torch.from_numpy(codes)).double().numpy()
-            return found
+            return self.network.labels_of(torch.from_numpy(codes)).double().numpy()
 
         def apart(codes: Codes) -> Array:
             with torch.no_grad():
                 scores = judge(self.network.rows(torch.from_numpy(codes).to(self.network.device)))
-            found: Array = 2 * torch.sigmoid(scores.double() - middle).cpu().numpy()[:, None] - 1
-            return found
+            return 2 * torch.sigmoid(scores.double() - middle).cpu().numpy()[:, None] - 1
 
         known = {CLASSES: (classes, labels), APART: (apart, 1)}
         asked = (known[name] for name in self.settings.statistics)
@@ -317,10 +312,6 @@ class Game(ABC):
                 for parameter, gradient in zip(parameters, found, strict=True):
                     parameter.grad = gradient
 
-    def expected_batch(self) -> float:
-        """The public divisor: rate x units, declared, bought, or the noisy total of the tables."""
-        return max(1.0, self.terms.rate * (self.units or 1))
-
     def generator_step(self, step: int) -> None:
         """Descend on -D of generated rows, and on what else holds the network."""
         self.network.step(lambda rows, _: -self.d_average(rows).mean(), step)
@@ -337,7 +328,6 @@ class Game(ABC):
         return arrays if CLASSES not in self.settings.statistics else {**arrays, CLASSES: self.classes.copy()}
 
     def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
         self.network.restore(state)
         self.units = int(state["units"][0]) or None
         training_state.restore(self.parts, state)

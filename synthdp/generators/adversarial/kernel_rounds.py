@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -29,10 +29,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Event
 from synthdp.options import check, fraction, number, option, positive, several, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import Kernel, MeanEmbeddings, Shares, public_embedding
-
-if TYPE_CHECKING:
-    from synthdp.seal import Sensitive
+from synthdp.seal import Kernel, MeanEmbeddings, Sensitive, Shares, public_embedding
 
 GENERATED, LEAST_GENERATED, MOST_GENERATED = 2, 1024, 4096  # rows to compare records with, per query; bounds on all
 MOCK_TEACHERS = 256  # of generated rows, from which the clip is read off
@@ -139,7 +136,7 @@ class AnsweredRounds(ABC):
     kept: ClassVar[tuple[str, str, str, str]]
 
     def __init__(
-        self, settings: RoundSettings, data: "Sensitive", noise: float, network: GeneratorNetwork, progress: Progress
+        self, settings: RoundSettings, data: Sensitive, noise: float, network: GeneratorNetwork, progress: Progress
     ) -> None:
         self.settings, self.data, self.noise, self.network, self.progress = settings, data, noise, network, progress
         self.learnt_rounds = 0
@@ -196,7 +193,6 @@ class AnsweredRounds(ABC):
         return {**self.network.state(), **dict(zip(self.kept, held, strict=True))}
 
     def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
         self.network.restore(state)
         rounds, *arrays = (np.asarray(state[name]) for name in self.kept)
         self.learnt_rounds = int(rounds[0])
@@ -212,7 +208,7 @@ class Rounds(AnsweredRounds):
     def __init__(
         self,
         settings: KernelSettings,
-        data: "Sensitive",
+        data: Sensitive,
         noise: float,
         network: GeneratorNetwork,
         spaced: Callable[[], Space],
@@ -257,7 +253,7 @@ class Rounds(AnsweredRounds):
         return {**super().state(), **self.space.state()}
 
 
-def units_of(data: "Sensitive", tables: Tables | None) -> float:
+def units_of(data: Sensitive, tables: Tables | None) -> float:
     """Declared or bought, or else the noisy total of the tables."""
     if isinstance(data.schema.units, int):
         return data.schema.units

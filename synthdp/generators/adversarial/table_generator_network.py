@@ -19,11 +19,11 @@ from synthdp.ledger.events import Entry, Gaussian, Plan
 from synthdp.options import fraction, one_of, option
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
+from synthdp.seal import Sensitive
 
 if TYPE_CHECKING:
     from synthdp.generators.marginals.mixture_model import MixtureModel
     from synthdp.generators.mixture import Mixture
-    from synthdp.seal import Sensitive
 
 STARTS = ("mixture", *noisy_tables.STARTS)
 LEAST = 1e-7  # of a probability of a component
@@ -172,7 +172,6 @@ class TableGeneratorNetwork(training_state.Training):
         return arrays
 
     def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
         self.labels = training_state.tensor(state["labels"])
         if "g/logs" in state:
             self._make(len(state["g/logs"]))
@@ -202,7 +201,7 @@ def plan(start: str, schema: Schema, noise: float) -> Plan:
     return mixture().plan(schema, noise) if start == "mixture" else (Entry(Gaussian(noise)),)
 
 
-def begin(data: "Sensitive", start: str, network: TableGeneratorNetwork, noise: float) -> None:
+def begin(data: Sensitive, start: str, network: TableGeneratorNetwork, noise: float) -> None:
     """Ask what was planned, and let the network begin there."""
     if start == "none":
         return

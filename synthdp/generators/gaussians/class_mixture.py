@@ -61,8 +61,7 @@ class Mixture:
         for each in np.unique(place):
             mine, one = place == each, np.divmod(each, self.weights.shape[1])
             z[mine] = self.means[one] + z[mine] @ self.factors[one].T
-        found: Array = self.centre + z @ self.axes
-        return found
+        return self.centre + z @ self.axes
 
     def codes(self, values: Array, labels: Labels) -> NDArray[Any]:
         """The codes that vectors stand for."""
@@ -115,8 +114,7 @@ def standard_of(tensors: Tensors) -> Array | None:
 
 def plain_greys() -> Array:
     """The table that turns v / 255 - 1/2 into v."""
-    found: Array = np.clip(np.rint(((np.arange(2 * FINE) + 0.5) / FINE - 0.5) * 255), 0, 255)
-    return found
+    return np.clip(np.rint(((np.arange(2 * FINE) + 0.5) / FINE - 0.5) * 255), 0, 255)
 
 
 def agreed(mixture: Mixture, greys: Array, tables: Array, rows: int, rng: np.random.Generator) -> Mixture:
@@ -139,8 +137,7 @@ def agreed(mixture: Mixture, greys: Array, tables: Array, rows: int, rng: np.ran
 
 
 def _steps(values: Array) -> NDArray[np.intp]:
-    steps: NDArray[np.intp] = np.clip((values + 1) * FINE, 0, 2 * FINE - 1).astype(np.intp)
-    return steps
+    return np.clip((values + 1) * FINE, 0, 2 * FINE - 1).astype(np.intp)
 
 
 def _matched(values: Array, counts: Array) -> Array:

@@ -87,8 +87,7 @@ class Bands:
 
 def _kept(energy: Array, noise: Array) -> Array:
     """The share of its length that a noisy vector keeps, given its squared length (`energy`) and what noise adds to that on average."""
-    found: Array = np.maximum(0, 1 - noise / np.maximum(energy, 1e-300))
-    return found
+    return np.maximum(0, 1 - noise / np.maximum(energy, 1e-300))
 
 
 def principal(moment: Array, count: int, deviation: float, noisy: float | None = None) -> tuple[Array, Array]:
@@ -147,8 +146,7 @@ def _drawn(sums: Array, counts: Array, towards: Array, inverse: Array, deviation
     weights = counts[:, None] / counts.sum()
     excess = (weights * (np.square(apart) - noise)[:, strong]).sum() / (2 * shape[strong]).sum()
     prior = max(0.0, float(excess)) * 2 * shape
-    found: Array = towards + prior / np.maximum(prior + noise, 1e-300) * apart
-    return found
+    return towards + prior / np.maximum(prior + noise, 1e-300) * apart
 
 
 def _means(moments: Moments, counts: Array) -> Array:
@@ -208,8 +206,7 @@ class Basis:
 
     def of(self, codes: NDArray[Any]) -> Array:
         """Projections (rows, k) of centred vectors."""
-        found: Array = (self.vectors.of(codes) - self.centre) @ self.axes.T
-        return found
+        return (self.vectors.of(codes) - self.centre) @ self.axes.T
 
     def counted(self, codes: NDArray[Any]) -> Array:
         """A constant, then the projections: sums of it also count, and so do its second moments."""
@@ -338,8 +335,7 @@ def _on_grid(values: Array, longest: float) -> Array:
     """The nearest multiples of a step, of which a vector of norm `longest` has about 2^24 at most. Products of two such vectors are
     exact, in whatever order they are added up."""
     step = FINE * 2.0 ** math.ceil(math.log2(max(longest, 1e-100)))
-    found: Array = np.rint(values / step) * step
-    return found
+    return np.rint(values / step) * step
 
 
 def _nearest(found: Basis, centres: Array) -> Grouping:

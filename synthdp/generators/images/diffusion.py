@@ -228,7 +228,6 @@ class Prior:
         return torch.cat(found)[torch.cat(places).argsort()]
 
     def to(self, device: torch.device, dtype: torch.dtype) -> "Prior":
-        """The same elsewhere."""
         return Prior(
             centre=self.centre.to(device, dtype),
             means=self.means.to(device, dtype),

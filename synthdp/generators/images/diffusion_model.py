@@ -3,9 +3,9 @@ principal axes of class Gaussians where there are some; and the model that draws
 
 import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -17,9 +17,6 @@ from synthdp.generators.parts.record_vectors import Array, Vectors
 from synthdp.generators.parts.table_networks import random
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ROWS = 2048  # drawn at a time
 DOUBLE = 2.0  # vectors hold pixels in [-1/2, 1/2]
@@ -82,7 +79,7 @@ class DiffusionModel:
         return self.start.schema
 
     @torch.no_grad()
-    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
+    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> pd.DataFrame:
         """A label per row, then the sampler, then codes."""
         rng, generator, codec = np.random.default_rng(seed), random(seed), Codec(self.schema)
         device = self.device

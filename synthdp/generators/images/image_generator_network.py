@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import Protocol, cast
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -20,12 +21,7 @@ from synthdp.generators.parts.table_networks import nearest_distribution, random
 from synthdp.ledger.events import Entry, Gaussian, Plan
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from synthdp.seal import Sensitive
-
+from synthdp.seal import Sensitive
 
 ROWS = 2048  # sampled at a time
 LENS = 64  # most coefficients of architecture=basis
@@ -138,7 +134,6 @@ class ImageGeneratorNetwork(training_state.Training):
         return arrays
 
     def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
         mixture = begun(self.settings, self.schema, state) if self.settings.start == "gauss" else None
         self.source = replace(self.source, labels=training_state.tensor(state["labels"]), mixture=mixture)
         super().restore(state)
@@ -153,7 +148,7 @@ class ImageModel:
     network: nn.Module
 
     @torch.no_grad()
-    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
+    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> pd.DataFrame:
         """A label and a picture of the start, or latent values, per row; then the network."""
         codec, generator = Codec(self.schema), random(seed)
         parts = [torch.zeros((0, len(codec.sizes)), dtype=torch.int64)]
@@ -219,7 +214,7 @@ def plan(settings: Settings, schema: Schema, noise: float) -> Plan:
     return (Entry(Gaussian(noise)),) if settings.start == "label" else ()
 
 
-def begin(data: "Sensitive", settings: Settings, network: ImageGeneratorNetwork, noise: float) -> None:
+def begin(data: Sensitive, settings: Settings, network: ImageGeneratorNetwork, noise: float) -> None:
     """Ask, and let the network begin there."""
     if settings.start == "gauss":
         own = starter(settings)

@@ -232,7 +232,6 @@ class MomentMatchingNetwork:
         return self.network.state()
 
     def restore(self, state: training_state.State) -> None:
-        """The inverse of `state`."""
         self.network.restore(state)
 
 

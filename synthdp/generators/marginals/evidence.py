@@ -71,8 +71,7 @@ class Look:
 
         from synthdp.generators.parts.table_networks import nearest_distribution
 
-        found: Array = nearest_distribution(torch.from_numpy(self.sums(name) / self.total)).numpy()
-        return found
+        return nearest_distribution(torch.from_numpy(self.sums(name) / self.total)).numpy()
 
     def noise(self, name: str) -> Array:
         """About the deviation of each group's count: of its codes together, and at most of the bins that they lie in."""
@@ -80,8 +79,7 @@ class Look:
         codes = np.bincount(groups.of, weights=counts.variances, minlength=groups.count)
         bins = int(counts.bins.max(initial=0)) + 1
         met = np.bincount(np.unique(groups.of * bins + counts.bins) // bins, minlength=groups.count)
-        noise: Array = np.minimum(np.sqrt(codes), self.deviation * np.sqrt(met))
-        return noise
+        return np.minimum(np.sqrt(codes), self.deviation * np.sqrt(met))
 
 
 def numeric(schema: Schema) -> list[str]:

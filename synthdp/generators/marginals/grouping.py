@@ -70,8 +70,7 @@ class Groups:
         first = np.searchsorted(self.of[order], np.arange(self.count + 1))
         if self.count == len(order):  # a code each
             return order[groups].astype(np.int32)
-        codes: NDArray[np.int32] = order[allotted(self.within[order], first, groups, rng)].astype(np.int32)
-        return codes
+        return order[allotted(self.within[order], first, groups, rng)].astype(np.int32)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -308,8 +307,7 @@ def _smooth(held: Array, size: Places, of: Places, deviation: float) -> Array:
     apart = held - level[of] * size
     seen = np.bincount(of, weights=apart**2 / size)
     factor = np.clip(1 - (np.bincount(of) - 1) * deviation**2 / np.maximum(seen, 1e-12), 0, 1)
-    smooth: Array = level[of] * size + factor[of] * apart
-    return smooth
+    return level[of] * size + factor[of] * apart
 
 
 def _within(counts: Counts, leaves: Places, of: Places, spikes: NDArray[np.bool_], edges: Array | None) -> Array:
@@ -470,5 +468,4 @@ def code_of(
     within = groups.within * shares
     kept = np.flatnonzero(within > 0)
     left = Groups(of=groups.of[kept], within=within[kept])
-    codes: NDArray[np.int32] = kept[left.ungrouped(chosen, rng)].astype(np.int32)
-    return codes
+    return kept[left.ungrouped(chosen, rng)].astype(np.int32)

@@ -51,8 +51,7 @@ class Network:
 def conditional(table: Array, otherwise: Array) -> Array:
     """P(last axis | the others) from a table of 0 or more; `otherwise` where the others have no mass."""
     mass = table.sum(-1, keepdims=True)
-    found: Array = np.where(mass > 0, table / np.where(mass > 0, mass, 1.0), otherwise)
-    return found
+    return np.where(mass > 0, table / np.where(mass > 0, mass, 1.0), otherwise)
 
 
 def nearest(counts: Array, total: float) -> Array:

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
@@ -15,9 +15,6 @@ from synthdp.generators.marginals.product_mixture import Products
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import EVERYTHING, Allowed
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST_CELLS = 100_000  # of a grid
 ROWS = 200_000  # sampled at a time
@@ -43,13 +40,11 @@ class MixtureModel:
         """Of the codes that groups are made of."""
         return Codec(self.schema, self.cells)
 
-    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
+    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> pd.DataFrame:
         """A component, then the label and every column by themselves, then codes of the groups."""
         return self.sample_where(rows, EVERYTHING, seed=seed, first_row=first_row)
 
-    def sample_where(
-        self, rows: int, allowed: Allowed, *, seed: int | None = None, first_row: int = 0
-    ) -> "pd.DataFrame":
+    def sample_where(self, rows: int, allowed: Allowed, *, seed: int | None = None, first_row: int = 0) -> pd.DataFrame:
         """A component given the condition, then the rest as ever: groups, their codes and the values of those as the condition
         leaves them."""
         rng, codec = np.random.default_rng(seed), self.codec

@@ -1,9 +1,9 @@
 """The model that `aim`, `mst` and `privbayes` leave: a network over groups of codes, which it draws from and can be conditioned."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors, check_distributions, check_tensors
@@ -12,9 +12,6 @@ from synthdp.generators.marginals.junction_tree import Network, given
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import EVERYTHING, Allowed
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ROWS = 200_000  # sampled at a time
 
@@ -32,13 +29,11 @@ class NetworkModel:
         """Of the codes that groups are made of."""
         return Codec(self.schema)
 
-    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
+    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> pd.DataFrame:
         """Groups from the network, then codes of the groups."""
         return self.sample_where(rows, EVERYTHING, seed=seed, first_row=first_row)
 
-    def sample_where(
-        self, rows: int, allowed: Allowed, *, seed: int | None = None, first_row: int = 0
-    ) -> "pd.DataFrame":
+    def sample_where(self, rows: int, allowed: Allowed, *, seed: int | None = None, first_row: int = 0) -> pd.DataFrame:
         """Groups from the network given the condition, then codes and values as the condition leaves them."""
         rng, codec = np.random.default_rng(seed), self.codec
         network = self._given(allowed, codec) if allowed.shares else self.network

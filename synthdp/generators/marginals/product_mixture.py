@@ -109,7 +109,6 @@ class Broad:
     precision: float
 
     def to(self, device: "torch.device") -> "Broad":
-        """The same elsewhere."""
         of, held, measured = (each.to(device) for each in (self.of, self.held, self.measured))
         return Broad(of=of, held=held, measured=measured, precision=self.precision)
 
@@ -132,7 +131,6 @@ class Triples:
     precision: "Tensor"
 
     def to(self, device: "torch.device") -> "Triples":
-        """The same elsewhere."""
         signs, of, held, precision = (each.to(device) for each in (self.signs, self.of, self.held, self.precision))
         return Triples(signs=signs, of=of, held=held, precision=precision)
 
@@ -172,7 +170,6 @@ class Evidence:
         return [0, *np.cumsum(self.sizes).tolist()]
 
     def to(self, device: "torch.device") -> "Evidence":
-        """The same elsewhere."""
         return replace(
             self,
             tables=self.tables.to(device),

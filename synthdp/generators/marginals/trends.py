@@ -81,8 +81,7 @@ class Trends:
 
     def within(self, theta: Array) -> Array:
         """(trends, codes): the parameters that come nearest to changes (cells, codes)."""
-        found: Array = self.basis.T @ (self.share * theta)
-        return found
+        return self.basis.T @ (self.share * theta)
 
 
 def _polynomials(share: Array) -> list[Array]:

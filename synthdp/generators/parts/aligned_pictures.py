@@ -60,8 +60,7 @@ class Alignment:
         own = frames(pictures)
         own[:, 3:] = np.clip(own[:, 3:] / self.standard[3:], *STRETCH)
         lowest, highest = _ends()
-        found: Array = (own - lowest) / (highest - lowest)
-        return found
+        return (own - lowest) / (highest - lowest)
 
     def aligned(self, pictures: Pictures, entries: Array) -> Pictures:
         """Pictures with these entries, moved to the standard."""
@@ -121,8 +120,7 @@ class Alignment:
 def nearest_standard(frame: Array) -> Array:
     """The standard nearest to a noisy frame: in the public range, and of sizes that pictures can be brought to."""
     lowest = np.append(LOWEST[:3], [SMALLEST] * 2)
-    found: Array = np.clip(np.nan_to_num(frame), lowest, HIGHEST)
-    return found
+    return np.clip(np.nan_to_num(frame), lowest, HIGHEST)
 
 
 def _ends() -> tuple[Array, Array]:

@@ -2,9 +2,10 @@
 them."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
@@ -16,9 +17,6 @@ from synthdp.options import option, text
 from synthdp.schema.codec import Codec
 from synthdp.schema.coders import coder_of
 from synthdp.schema.schema import Schema
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ROWS = 4096  # sampled at a time
 MOST_LABELS = 64  # a target with more codes than this is a column like any other
@@ -46,7 +44,7 @@ class NetworkModel:
     latent: int
 
     @torch.no_grad()
-    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
+    def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> pd.DataFrame:
         """Latent values and a label per row, then one category per column."""
         codec, generator = Codec(self.schema), random(seed)
         blocks = Blocks(codec.sizes)

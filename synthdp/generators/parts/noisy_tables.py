@@ -25,7 +25,6 @@ class Tables:
     total: float
 
     def to(self, device: torch.device) -> "Tables":
-        """The same elsewhere."""
         return replace(self, columns=self.columns.to(device), labels=self.labels.to(device))
 
     def logarithms(self) -> Tensor:

@@ -60,8 +60,7 @@ class Vectors:
         """The label's codes; zeros where there is none."""
         if self.label is None:
             return np.zeros(len(codes), np.int64)
-        found: Labels = codes[:, self.label].astype(np.int64)
-        return found
+        return codes[:, self.label].astype(np.int64)
 
     def placed(self, rows: Array) -> Array:
         """The pixels (rows, pixels) of vectors, moved back to where the vectors say that their pictures were."""
@@ -71,10 +70,7 @@ class Vectors:
         greys = (
             np.clip(np.rint((pixels + 0.5) * 255), 0, 255).astype(np.uint8).reshape(len(rows), *self.alignment.shape)
         )
-        moved: Array = (
-            self.alignment.moved(greys, rows[:, -self.frame :] / self.scale).reshape(pixels.shape) / 255 - 0.5
-        )
-        return moved
+        return self.alignment.moved(greys, rows[:, -self.frame :] / self.scale).reshape(pixels.shape) / 255 - 0.5
 
     def codes(self, greys: NDArray[np.uint8], chosen: Sequence[Labels], labels: Labels) -> NDArray[Any]:
         """Codes of grey values (rows, pixels), of a category (rows,) for each block, and of labels (rows,)."""

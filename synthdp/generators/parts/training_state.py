@@ -170,7 +170,6 @@ class Training:
         return {**state_of(self.parts), "loss": np.array([self.loss])}
 
     def restore(self, state: State) -> None:
-        """The inverse of `state`."""
         self.latest = float(state["loss"][0])
         restore(self.parts, state)
 

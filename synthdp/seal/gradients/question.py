@@ -77,10 +77,7 @@ class Gradient:
     def _losses(self, codes: Codes) -> NDArray[np.float64]:
         if len(codes) == 0:
             return np.zeros(0)  # no loss is ever asked about no record
-        found: NDArray[np.float64] = (
-            losses(self.module, self.loss, torch.from_numpy(codes).to(self._device)).cpu().numpy()
-        )
-        return found
+        return losses(self.module, self.loss, torch.from_numpy(codes).to(self._device)).cpu().numpy()
 
     def _losses_elsewhere(self, codes: Codes) -> NDArray[np.float64]:
         """The same at made-up weights; zeros for very large modules, and where the module cannot have such weights (a scale below 0)."""

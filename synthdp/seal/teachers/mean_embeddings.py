@@ -116,8 +116,7 @@ class EmbeddingTeachers:
 
     def votes(self, queries: Codes) -> Votes:
         """1 where a teacher's records are nearer than the generated ones; an empty teacher votes 0."""
-        votes: Votes = (np.nan_to_num(self.scores(queries), nan=0.0) > 0).astype(np.int64)
-        return votes
+        return (np.nan_to_num(self.scores(queries), nan=0.0) > 0).astype(np.int64)
 
     def scores(self, queries: Codes) -> Scores:
         """(teachers, queries); an empty teacher's row is NaN. A teacher's sums are of its own rows, in their own order."""
@@ -129,8 +128,7 @@ class EmbeddingTeachers:
             total.index_add_(0, self._owner[start : start + BLOCK], found)
         sizes = torch.from_numpy(self._sizes)[:, None]
         scores = torch.where(sizes > 0, (total / sizes.clamp_min(1) - mean) / deviation, torch.nan)
-        found_scores: Scores = scores.numpy()
-        return found_scores
+        return scores.numpy()
 
     def state(self) -> State:
         """The generated rows; all else is the records and the settings."""

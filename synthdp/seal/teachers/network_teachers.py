@@ -157,16 +157,14 @@ class Stacks:
         outputs = self._asked(queries)
         finite = torch.isfinite(outputs).all(2) & (self._sizes > 0).cpu()[:, None]
         chosen = (outputs[..., 0] > 0).long() if outputs.shape[2] == 1 else outputs.argmax(2)
-        votes: Votes = torch.where(finite, chosen, 0).numpy()
-        return votes
+        return torch.where(finite, chosen, 0).numpy()
 
     def scores(self, queries: Codes) -> Scores:
         """As `Ensemble.scores`."""
         outputs = self._asked(queries).double()
         leaning = outputs[..., 0] if outputs.shape[2] == 1 else outputs[..., 1] - outputs[..., 0]
         leaning[self._sizes.cpu() == 0] = torch.nan
-        scores: Scores = leaning.numpy()
-        return scores
+        return leaning.numpy()
 
     def state(self) -> State:
         """Weights and what the optimisers remember, by stack."""

@@ -116,8 +116,7 @@ CHANCE = (nn.modules.dropout._DropoutNd, nn.RReLU, nn.FractionalMaxPool2d, nn.Fr
 
 def public_rows(codec: Codec) -> Codes:
     """Some rows that are nobody's, (ROWS, columns): codes from all over every column's domain, always the same."""
-    rows: Codes = np.random.default_rng(0).integers(0, codec.sizes, (ROWS, len(codec.sizes))).astype(np.int32)
-    return rows
+    return np.random.default_rng(0).integers(0, codec.sizes, (ROWS, len(codec.sizes))).astype(np.int32)
 
 
 def check_module(module: nn.Module) -> None:

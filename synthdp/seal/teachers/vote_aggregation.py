@@ -69,8 +69,7 @@ class Shares:
 
     def noised(self, bounded: Floats, noise: Noise, teachers: int) -> Floats:
         """The noisy means."""
-        means: Floats = noise.added(bounded, self.noise * self.sensitivity(len(bounded))) / teachers
-        return means
+        return noise.added(bounded, self.noise * self.sensitivity(len(bounded))) / teachers
 
     def movement(self, one: Floats, other: Floats) -> float:
         """L2 distance."""
