@@ -147,7 +147,7 @@ def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     "answers": [{"question", "verdict", "figures": [{"label", "value", "interval"?}], "text"}]}."""
     uses = _uses(result["targets"], (result.get("histories") or {}).get("told", {}))
     linked = result.get("linked") or {}
-    below = {"apart": linked.get("apart", {}), "numbers": linked.get("numbers", ())}
+    below = {name: linked.get(name, ()) for name in ("together", "numbers")} | {"apart": linked.get("apart", {})}
     close = faithful(result["fidelity"], {**(result.get("histories") or {}), **below})
     whom = for_whom(result["targets"])
     if whom is None and result["schema_version"] > 1 and result["targets"]:
@@ -325,12 +325,15 @@ def faithful(found: Mapping[str, Any], histories: Mapping[str, Any] | None = Non
     if below is not None and below != farthest:
         what, made, real = below
         text += f" Below the visits, the largest difference is in {what}: {made:.3f} ({real:.3f} in held-out ones)."
+    apart = lost_pairs((histories or {}).get("together", ()))
+    if apart is not None:
+        text += f" {apart[:1].upper()}{apart[1:]}."
     off = worst_numbers((histories or {}).get("numbers", ()))
     if off is not None:
         text += f" Among the numbers below the visits, {off}."
     verdict, worst = _closeness(excess, detection), worst_rule(found)
     gone = [each for each in lost if kept(each["train"], each["synthetic"]) <= -MUCH * abs(each["train"])]
-    faults = [FAULTS[0]] if any(abs(each["train"]) >= STRONG for each in gone) else []
+    faults = [FAULTS[0]] if apart is not None or any(abs(each["train"]) >= STRONG for each in gone) else []
     if farthest is not None and farthest[1] - farthest[2] >= MUCH:
         faults.append(FAULTS[1])
     if worst is not None:
@@ -378,6 +381,25 @@ def worst_numbers(columns: Sequence[Mapping[str, Any]]) -> str | None:
         f"{column['column']} of {column['by']} = {code['code']} is farthest off: 10 %, 50 % and 90 % of synthetic ones lie "
         f"below {made}, of real ones below {real}{more}"
     )
+
+
+def lost_pairs(found: Sequence[Mapping[str, Any]]) -> str | None:
+    """In words, the pair of codes of the same visit that is lost most (`codes_together`). Real visits with the first code have the second
+    more often than all others by `STRONG`, and synthetic ones have lost `MUCH` of this; None where no pair is lost so far."""
+    lost = []
+    for each in found:
+        one, other = each["columns"]
+        for pair in each["pairs"]:
+            if pair["synthetic"] is None or pair["test"] is None:
+                continue
+            beyond, gone = pair["train"] - pair["chance"], min(pair["train"], pair["test"]) - pair["synthetic"]
+            if beyond >= STRONG and gone >= MUCH * beyond:
+                words = f"of synthetic visits with {one} = {pair['code']}, {_share(pair['synthetic'])} have {other} = {pair['other']}"
+                lost.append((gone, f"{words}; of real ones, {_share(pair['train'])} do"))
+    if not lost:
+        return None
+    more = {1: "", 2: ". One more pair is lost"}.get(len(lost), f". {len(lost) - 1} more pairs are lost")
+    return f"{max(lost)[1]}{more}"
 
 
 def far_off(code: Mapping[str, Any]) -> bool:
@@ -475,6 +497,8 @@ def brief(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     if below := worst_pair_below((result.get("linked") or {}).get("apart", {})):
         what, made, real = below
         lines.append(("below visits", f"{what} total variation distance {made:.3f}; of held-out people {real:.3f}"))
+    if apart := lost_pairs((result.get("linked") or {}).get("together", ())):
+        lines.append(("together", apart))
     if off := worst_numbers((result.get("linked") or {}).get("numbers", ())):
         lines.append(("numbers", off))
     for column, levels in result["fidelity"].get("code_levels", {}).items():

@@ -8,6 +8,7 @@ import pandas as pd
 
 from synthdp.errors import BadInput
 from synthdp.evaluate import history_fidelity
+from synthdp.evaluate.codes_together import codes_together
 from synthdp.evaluate.courses import apart, rows_below
 from synthdp.evaluate.faithfulness import by_level
 from synthdp.evaluate.judging_options import JudgingOptions, Progress
@@ -92,7 +93,8 @@ def evaluate_tables(
                 levels.pop(name, None)
         levels |= codes
     links = [_links(checked[0], table, schema) for table in schema.tables]
-    result["linked"] = {"apart": found, "numbers": numbers, "links": links}
+    together = list(codes_together(visits, schema))
+    result["linked"] = {"apart": found, "together": together, "numbers": numbers, "links": links}
     return result
 
 

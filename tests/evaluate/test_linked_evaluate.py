@@ -9,6 +9,7 @@ from linked_clinic import clinic, finer, labs, schema, with_labs, with_tree
 
 from synthdp.errors import BadInput
 from synthdp.evaluate import evaluate, evaluate_tables, findings, write
+from synthdp.evaluate.codes_together import codes_together
 from synthdp.evaluate.linked import _come_again, _onward, _rows_apart
 from synthdp.evaluate.numbers_by_code import numbers_by_code
 from synthdp.schema.joined_tables import joined
@@ -274,3 +275,64 @@ def test_that_no_value_can_be_followed_is_said(monkeypatch):
     result = judged(frames, monkeypatch)
     assert result["histories"]["onward"] is None
     assert "histories.onward" in [each["metric"] for each in result["not_computed"]]
+
+
+def drugs(frames, seed, given):
+    """Two drugs, of which metformin is `given` at visits with E11, beside a drug of all visits; some rows stand twice."""
+    rng = np.random.default_rng(seed)
+    diabetic = frames["visit"]["visit_id"].isin(frames["diagnosis"].query("code == 'E11'")["visit_id"])
+    rows = [
+        (visit, name)
+        for visit, has in zip(frames["visit"]["visit_id"], diabetic, strict=True)
+        for name, often in (("metformin", given if has else 0.02), ("paracetamol", 0.4))
+        if rng.random() < often
+    ]
+    rows += rows[:10]
+    return {**frames, "drug": pd.DataFrame(rows, columns=["visit_id", "name"])}
+
+
+def together(given):
+    drug = {"kind": "categorical", "categories": ["metformin", "paracetamol"]}
+    described = schema(tables={"drug": {"parent": "visit", "max_rows": 4, "columns": {"name": drug}}})
+    sets = [drugs(clinic(300, seed=seed), seed, often) for seed, often in ((3, given), (1, 0.95), (2, 0.95))]
+    whole = [joined(described.validate_tables(each, "clamp"), described) for each in sets]
+    visits = [each.frame[each.there] for each in whole]
+    return list(codes_together(visits, described)), visits
+
+
+def having(visits, start, code):
+    """Which visits have this code in a place of the table."""
+    return visits[[name for name in visits if name.startswith(f"{start} ")]].eq(code).any(axis=1)
+
+
+def test_a_drug_that_is_lost_beside_its_diagnosis_is_named():
+    found, (made, train, _) = together(0.3)
+    by_columns = {tuple(each["columns"]): each["pairs"] for each in found}
+    pairs = by_columns["diagnosis.code", "drug.name"]
+    first = pairs[0]
+    assert (first["code"], first["other"]) == ("E11", "metformin")
+    for name, visits in (("train", train), ("synthetic", made)):
+        diabetic = having(visits, "diagnosis.code", "E11")
+        assert first[name] == pytest.approx(having(visits, "drug.name", "metformin")[diabetic].mean())
+    assert first["visits"] == having(train, "diagnosis.code", "E11").sum()
+    assert first["chance"] == pytest.approx(having(train, "drug.name", "metformin").mean())
+    assert first["train"] > 0.9 > 0.4 > first["synthetic"]
+    own = by_columns.get(("diagnosis.code", "diagnosis.code"), [])
+    assert len({frozenset((pair["code"], pair["other"])) for pair in own}) == len(own), "each pair once"
+    assert all(pair["code"] != pair["other"] for pair in own)
+    said = findings.lost_pairs(found)
+    assert said.startswith("of synthetic visits with diagnosis.code = E11, ")
+    assert "% have drug.name = metformin; of real ones, 9" in said
+    assert (
+        "Of synthetic visits"
+        in findings.faithful({"tvd_1way": {"mean": 0, "floor": {"mean": 0}}}, {"together": found})["text"]
+    )
+    assert findings.lost_pairs(together(0.9)[0]) is None
+
+
+def test_pairs_of_codes_with_few_visits_are_not_judged():
+    found, _ = together(0.3)
+    (pairs,) = [each["pairs"] for each in found if each["columns"] == ["diagnosis.code", "drug.name"]]
+    assert all(pair["visits"] >= 50 for pair in pairs)
+    few = [{**each, "pairs": [{**pair, "synthetic": None} for pair in each["pairs"]]} for each in found]
+    assert findings.lost_pairs(few) is None
