@@ -422,6 +422,24 @@ def test_a_conditional_has_the_shares_of_its_tables(squares):
     )
 
 
+def test_a_rare_code_that_is_common_in_one_cell_is_told_by_that_cell_where_its_count_is_clear():
+    """A drug of one visit in fifty, given at nearly all visits with one of the ten diagnoses."""
+    visits = np.repeat(np.arange(10), 400)
+    table = np.zeros((10, 5))
+    table[:, 1:] = 100.0
+    table[3] = [380.0, 5.0, 5.0, 5.0, 5.0]
+    alone, shares = np.log(table.sum(0) / table.sum()), {}
+    for deviation in (30.0, 300.0):
+        noisy = table + np.random.default_rng(1).normal(0, deviation / 10, table.shape)
+        for clear in (False, True):
+            told = ({"a": visits}, np.ones(4000), [("a",)], {"a": 10}, [noisy], [deviation], alone)
+            found = fit(*told, spread=0.5, iterations=300, clear=clear)
+            shares[deviation, clear] = found.probabilities({"a": np.array([3, 4])}, {"a": 10})[:, 0]
+    assert shares[30.0, True][0] > shares[30.0, False][0] + 0.1
+    np.testing.assert_allclose(shares[300.0, True], shares[300.0, False], atol=1e-6)
+    assert shares[30.0, True][1] < 0.1
+
+
 @pytest.fixture(scope="module")
 def told():
     """Columns of which `a` tells y, `b` does not, and `c` does by its order; tables with noise of deviation 40."""

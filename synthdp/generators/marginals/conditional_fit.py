@@ -47,6 +47,7 @@ FIRST_SLOPE, LEAST_SLOPE, MOST_SLOPE = 0.25, 0.02, 1.0  # what is expected of on
 LEAST_SPREAD, MOST_SPREAD = 0.01, 2.0  # of a table's parameters, where it is estimated
 ASSUMED = 15.0  # parameters of the expected spread, which count beside those that a table tells
 SAMPLED = 0.1  # of the variance of sampling, which all tables share: what is left of it as a cell's error
+CLEAR = 2.0  # deviations of noise: what of a count lies beyond them says how much its cell can tell
 KNOWN = 0.1  # of the drawn rows in a cell: how far real records may differ in number
 LEAST_ORDERED = 3  # codes of a column that stands in order
 IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
@@ -212,15 +213,17 @@ def fit(
     spreads: dict[Clique, float] | None = None,
     along: Along | None = None,
     again: tuple[tuple[str, ...], Array, float] | None = None,
+    clear: bool = False,
 ) -> Conditional:
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
     `alone` (codes,) are logarithms of the column by itself. Tables are held against the rows `cells`, weighted: a table's cell counts as
     much as the rows in it. `spread` is the deviation of parameters that is expected, of all or of each table: a parameter's penalty is
-    (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. `offset` (rows, codes) are
-    logarithms of what multiplies the chances, `CLOSED` of codes that a row cannot have. By L-BFGS, from `start` where its cliques are the
-    same. With `slopes`, each clique of one column that stands in order has one, if this column, `name`, does as well. The clique of
-    `before` alone tells the parameter for being as before, which is 0 or more. `gains` are given ones of other columns.
+    (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. With `clear`, h is larger
+    where the table clearly says so: that cell tells of a drug that is rare but for one diagnosis. `offset` (rows, codes) are logarithms
+    of what multiplies the chances, `CLOSED` of codes that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
+    With `slopes`, each clique of one column that stands in order has one, if this column, `name`, does as well. The clique of `before`
+    alone tells the parameter for being as before, which is 0 or more. `gains` are given ones of other columns.
 
     With `spreads` the fit is by least squares, without a parameter for being as before. They hold the spread of each clique's parameters
     that an earlier fit estimated; this fit puts its own there. Codes have trends `along` the columns there (see `trends`). Instead of one
@@ -258,6 +261,8 @@ def fit(
     deviations_of_cells = noise
     noise, slope_noise = noise * mass / held, lines.sums((noise * mass / full)[:, 0] ** 2 * (lines.v @ lines.v), 2)
     told = mass * (margin * (1 - margin))[None, :]
+    if clear:
+        told = np.maximum(told, np.minimum(target - CLEAR * noise, mass / 4))
     expected = dict(zip(cliques, np.broadcast_to(spread, len(tables)).tolist(), strict=True))
     each = np.repeat([(spreads or {}).get(*pair) for pair in expected.items()], lengths)[:, None]
     penalty = (1 + noise**2 / np.maximum(told, LEAST_TOLD)) / each**2
