@@ -379,7 +379,9 @@ def _cells(
             and isinstance(column, Categorical | Ordinal)
             and odd_cells.recased(series[wrong], column.categories)
         ):
-            remedy = f"{remedy}; some differ from a declared category only in capitals or the space within: write them as it is declared"
+            remedy = (
+                f"{remedy}; some differ from a declared category only in capitals or in spaces: write them as declared"
+            )
         if remedy == UNREAD and schema.image is not None:
             remedy = UNREAD_LABEL
         every = bool((bad | cells.missing(series)).all())

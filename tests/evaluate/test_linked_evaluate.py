@@ -334,5 +334,11 @@ def test_pairs_of_codes_with_few_visits_are_not_judged():
     found, _ = together(0.3)
     (pairs,) = [each["pairs"] for each in found if each["columns"] == ["diagnosis.code", "drug.name"]]
     assert all(pair["visits"] >= 50 for pair in pairs)
+    kept = {"person", "visit"}
+    sets = [
+        {name: rows if name in kept else rows[:0] for name, rows in clinic(60, seed=seed).items()} for seed in (1, 2, 3)
+    ]
+    whole = [joined(schema().validate_tables(each, "clamp"), schema()) for each in sets]
+    assert not list(codes_together([each.frame[each.there] for each in whole], schema())), "no codes at all"
     few = [{**each, "pairs": [{**pair, "synthetic": None} for pair in each["pairs"]]} for each in found]
     assert findings.lost_pairs(few) is None

@@ -555,7 +555,7 @@ class HistoryFit:
             spreads=None if likelihood else self.spreads.setdefault(name, {}),
             along=self._along(name) if of_code else None,
             again=again,
-            clear=below,  # on appointments that patients miss, it told what follows what less well
+            clear=below,  # of visits themselves no gain was seen
         )
 
 
