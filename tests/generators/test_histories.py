@@ -14,7 +14,7 @@ from sweeps import sweep
 from synthdp import Budget, Schema, Synthesizer, testing
 from synthdp.errors import BadInput
 from synthdp.generators.histories import GENERATOR, HistoriesSettings, _pairs
-from synthdp.generators.marginals import conditional_fit, history_fit, mixed_model_fit
+from synthdp.generators.marginals import causes, conditional_fit, history_fit, mixed_model_fit
 from synthdp.generators.marginals.conditional_fit import (
     FIRST_SLOPE,
     Slopes,
@@ -552,6 +552,58 @@ def test_the_gradient_of_the_squares_is_theirs():
         start,
     )
     assert off < 1e-5
+
+
+def test_a_row_owes_its_code_to_one_of_its_cells():
+    """Each diagnosis has a drug that .9 of its rows have, however many others the visit has."""
+    rng, sizes, rows = np.random.default_rng(0), {"d": 9, "y": 9}, 6000
+    order = rng.permuted(np.tile(np.arange(8), (rows, 1)), axis=1)[:, :3]
+    d = np.where(np.arange(3) < rng.integers(0, 4, rows)[:, None], order, -1)
+    d[:, 0] = np.where((d >= 0).any(1), d[:, 0], 8)
+    several = (d >= 0).sum(1)
+    cause = np.take_along_axis(d, rng.integers(0, several)[:, None], 1)[:, 0]
+    y = np.where(rng.random(rows) < 0.9, cause, rng.integers(0, 9, rows))
+    table = np.zeros((9, 9))
+    for place in d.T:
+        np.add.at(table, (place[place >= 0], y[place >= 0]), 1 / several[place >= 0])
+    found = None
+    for _ in range(6):
+        found = fit(
+            {"d": d},
+            np.ones(rows),
+            [("d",)],
+            sizes,
+            [table],
+            [1.0],
+            np.log(np.bincount(y, minlength=9) / rows),
+            spread=3.0,
+            iterations=200,
+            start=found,
+            mixed=True,
+        )
+    chances = found.probabilities({"d": d}, sizes)
+    own = np.take_along_axis(chances, d * (d >= 0), 1)
+    for number in (1, 2, 3):
+        here = (several == number)[:, None] & (d >= 0) & (d < 8)
+        assert own[here].mean() == pytest.approx(0.9 / number + 0.1 / 9, abs=0.02), "its share, whatever else there is"
+    assert np.abs(indicators({"d": d}, [("d",)], sizes).T @ chances - table).sum() < 0.03 * rows
+    assert (causes.change(np.full((1, 2), -1), found.theta, mixed=True) == 0).all(), "a row of no cell"
+
+
+def test_what_rows_owe_to_their_cells_adds_up():
+    rng = np.random.default_rng(0)
+    found = np.where(rng.random((50, 3)) < 0.6, rng.permuted(np.tile(np.arange(5), (50, 1)), axis=1)[:, :3], -1)
+    rows = indicators({"d": found}, [("d",)], {"d": 5})
+    theta, chances, logits = rng.normal(size=(5, 4)), rng.dirichlet(np.ones(4), 50), np.zeros((50, 4))
+    mixture = causes.Mixture.of(rows, [slice(0, 5)])
+    means = mixture.add(logits, theta)
+    assert logits == pytest.approx(causes.change(found, theta, mixed=True))
+    assert not mixture.others(rows).nnz
+    into = np.zeros((5, 4))
+    mixture.owed(chances, means, into)
+    assert into.sum(0) == pytest.approx(chances[(found >= 0).any(1)].sum(0)), "each row to one of its cells"
+    table = np.asarray(rows.T @ chances)
+    assert mixture.owed_of(table, chances, means) == pytest.approx(into), "what is counted as it is"
 
 
 def ranked(codes):

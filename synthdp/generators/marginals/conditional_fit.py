@@ -1,5 +1,5 @@
 """The distribution of one column given others, fitted to noisy tables of it with each of them, or with several.
-A row that lies in several cells of a table, such as a visit with several codes, has their mean.
+A row that lies in several cells of a table, such as a visit with several codes, has their mean, or owes its code to one: see `causes`.
 
 P(y | x) is proportional to P(y) exp(sum_q theta_q[x_q, y]), where P(y) is what the tables say of the column by itself: of all
 conditional distributions with the same tables the one that is nearest to it (Berger, Della Pietra & Della Pietra 1996). The tables are
@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from synthdp.generators.marginals import causes
 from synthdp.generators.marginals.staying import LEAST_CHANCE, LEAST_TOLD, Again, Stay, as_before
 from synthdp.generators.marginals.trends import Along, Trends
 from synthdp.schema.history_view import cell
@@ -56,26 +57,25 @@ IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 @dataclass(frozen=True, eq=False)
 class Conditional:
     """`margin` (codes,): logarithms of the column by itself. `theta` (cells of all cliques end to end, codes): what they change. `gains`,
-    by column (codes,): what is added to the codes that a row has in that column."""
+    by column (codes,): what is added to the codes that a row has in that column. `mixed`: see `causes`."""
 
     margin: Array
     cliques: tuple[Clique, ...]
     theta: Array
     gains: Mapping[str, Array] = field(default_factory=dict)
+    mixed: bool = False
 
     def probabilities(self, cells: Mapping[str, Whole], sizes: Mapping[str, int], offset: Array | None = None) -> Array:
         """(rows, codes). `offset` (rows, codes) are logarithms of what multiplies the chances."""
         logits = np.tile(self.margin, (len(next(iter(cells.values()))), 1))
         start = 0
         for clique in self.cliques:
-            found = cell(cells, clique, sizes)
-            if found.ndim == 1:
-                logits += self.theta[start + found]
-            else:
-                for place, share in zip(found.T, _shares(found).T, strict=True):
-                    there = np.flatnonzero(place >= 0)
-                    logits[there] += self.theta[start + place[there]] * share[there, None]
-            start += math.prod(sizes[name] for name in clique)
+            found, theta = (
+                cell(cells, clique, sizes),
+                self.theta[start : start + math.prod(sizes[name] for name in clique)],
+            )
+            logits += theta[found] if found.ndim == 1 else causes.change(found, theta, self.mixed)
+            start += len(theta)
         for name, gains in self.gains.items():
             there, had = as_before(cells[name], len(gains))
             logits[there, had] += gains[had]
@@ -104,14 +104,8 @@ def draw(
 def halfway(one: Conditional, other: Conditional) -> Conditional:
     """The conditional between two of the same cliques."""
     gains = {name: (one.gains.get(name, found) + found) / 2 for name, found in other.gains.items()}
-    return Conditional((one.margin + other.margin) / 2, other.cliques, (one.theta + other.theta) / 2, gains)
-
-
-def _shares(found: Whole) -> Array:
-    """What each place of rows that lie in several cells weighs, (rows, places)."""
-    there = found >= 0
-    shares: Array = there / np.maximum(there.sum(1, keepdims=True), 1)
-    return shares
+    margin, theta = (one.margin + other.margin) / 2, (one.theta + other.theta) / 2
+    return Conditional(margin, other.cliques, theta, gains, other.mixed)
 
 
 def drawn(chances: Array, rng: np.random.Generator) -> Whole:
@@ -214,6 +208,7 @@ def fit(
     along: Along | None = None,
     again: tuple[tuple[str, ...], Array, float] | None = None,
     clear: bool = False,
+    mixed: bool = False,
 ) -> Conditional:
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
@@ -223,7 +218,8 @@ def fit(
     where the table clearly says so: that cell tells of a drug that is rare but for one diagnosis. `offset` (rows, codes) are logarithms
     of what multiplies the chances, `CLOSED` of codes that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
     With `slopes`, each clique of one column that stands in order has one, if this column, `name`, does as well. The clique of `before`
-    alone tells the parameter for being as before, which is 0 or more. `gains` are given ones of other columns.
+    alone tells the parameter for being as before, which is 0 or more. `gains` are given ones of other columns. With `mixed`, a row that
+    lies in several cells of a table owes its code to one of them: see `causes`.
 
     With `spreads` the fit is by least squares, without a parameter for being as before. They hold the spread of each clique's parameters
     that an earlier fit estimated; this fit puts its own there. Codes have trends `along` the columns there (see `trends`). Instead of one
@@ -288,6 +284,22 @@ def fit(
         penalty, slope_penalty = np.broadcast_to(1 / each**2, told.shape), 1 / variance
         slope_told = lines.sums(told @ lines.v**2, 2)
         del logits, chances
+    several = [mixed and cell(cells, clique, sizes).ndim > 1 for clique in cliques]
+    ends = zip(np.cumsum(lengths).tolist(), lengths, several, strict=True)
+    mixture = causes.Mixture.of(rows, [slice(last - length, last) for last, length, held in ends if held])
+    rows = mixture.others(rows)
+    columns = rows.T.tocsr()
+
+    def changed(changes: Array, same: Array) -> tuple[Array, list[tuple[Array, Array]]]:
+        logits = base + rows @ changes if offset is None else base + rows @ changes + offset
+        means = mixture.add(logits, changes)
+        stay.add(logits, same)
+        return logits, means
+
+    if mixture.parts:
+        logits, means = changed(theta + lines.changes(slope), stays)
+        target = mixture.owed_of(target, softmax(logits) * weights[:, None], means)
+        del logits, means
     trends = Trends.of(along, cliques, lengths, mass, told, noise)
     trend = trends.within(theta)
     theta = theta - trends.basis @ trend
@@ -304,8 +316,7 @@ def fit(
         if len(bent):
             bent = bent * trends.scale
             changes = changes + trends.basis @ bent
-        logits = base + rows @ changes if offset is None else base + rows @ changes + offset
-        stay.add(logits, same)
+        logits, means = changed(changes, same)
         shares, sums, most = _exponentials(logits)
         chances = shares * (weights[:, None] / sums)
         if squares is None:
@@ -316,6 +327,7 @@ def fit(
         value += ((penalty * own**2).sum() + slope_penalty @ bend**2 + stay.penalty @ same**2) / 2
         value += (trends.penalty * bent**2).sum() / 2
         pulled = columns @ pull
+        mixture.owed(pull, means, pulled)
         of_slopes = lines.sums(pulled @ lines.v) - slope_target + slope_penalty * bend
         staying = stay.sums(pull) - stay.target + stay.penalty * same
         slope_of_own = (pulled - target + penalty * own) * scale
@@ -350,9 +362,8 @@ def fit(
         sums, sure = (trend**2).sum(1), (trends.told / (trends.told + trends.penalty)).sum(1)
         estimated = np.sqrt((sums + ASSUMED * along.spread**2) / (sure + ASSUMED))
         along.found.update(zip(trends.keys, np.clip(estimated, LEAST_SPREAD, MOST_SPREAD).tolist(), strict=True))
-    return Conditional(
-        base, tuple(cliques), theta, {**stay.of_parameter(found[end:last] * stay.scale), **(gains or {})}
-    )
+    gained = {**stay.of_parameter(found[end:last] * stay.scale), **(gains or {})}
+    return Conditional(base, tuple(cliques), theta, gained, mixed)
 
 
 def _agreeing(tables: Sequence[Array], margin: Array) -> Array:
@@ -475,7 +486,7 @@ def indicators(cells: Mapping[str, Whole], cliques: Sequence[Clique], sizes: Map
         each = cell(cells, clique, sizes)
         each = each[:, None] if each.ndim == 1 else each
         found.append(np.where(each >= 0, each + first, -1))
-        shares.append(_shares(each))
+        shares.append(causes.shares(each))
     places, parts = np.concatenate(found, 1), np.concatenate(shares, 1)
     there = places >= 0
     ends = np.cumsum([0, *there.sum(1)])

@@ -556,6 +556,7 @@ class HistoryFit:
             along=self._along(name) if of_code else None,
             again=again,
             clear=below,  # of visits themselves no gain was seen
+            mixed=of_code,
         )
 
 

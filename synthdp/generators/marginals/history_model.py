@@ -404,6 +404,8 @@ class HistoryModel:
                     ends = {HAD_LAST: "last", HAD: "again", SO_FAR: "repeat"}
                     what = next((kind for end, kind in ends.items() if column.endswith(end)), "stay")
                     arrays[f"{kind}.{place}.{what}"] = gains
+                if conditional.mixed:
+                    arrays[f"{kind}.{place}.mixed"] = np.ones(1)
                 told = [[names.index(name) for name in clique] for clique in conditional.cliques]
                 arrays[f"{kind}.{place}.by"] = np.array(
                     [[*each, -1, -1][:MOST_BY] for each in told], np.float64
