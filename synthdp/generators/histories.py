@@ -42,7 +42,7 @@ from synthdp.schema.columns import LEARN, Categorical, Continuous, Ignored, Inte
 from synthdp.schema.history_view import ALIKE, GAP, MANY, WEEK, WEEKDAY, View
 from synthdp.schema.linked_tables import Table, held
 from synthdp.schema.number_levels import LEVEL, LEVELS, ascend, starts_of
-from synthdp.schema.rows_below import AGAIN, HAD, HAD_LAST, PREVIOUS, ROWS, SO_FAR, Below
+from synthdp.schema.rows_below import AGAIN, HAD, HAD_LAST, PREVIOUS, ROW, ROWS, SO_FAR, Below
 from synthdp.schema.schema import Schema
 from synthdp.seal import HistoryTables
 
@@ -232,7 +232,8 @@ def _has_target(schema: Schema) -> bool:
 
 def _again(view: View, below: Below) -> tuple[Clique, ...]:
     """The table of codes by whether a unit had them before; none for a column with so few codes that the mixed model predicts it."""
-    return ((below.table + AGAIN, below.code),) if view.sizes[below.code] > mixed_model_fit.MOST_CODES else ()
+    few = mixed_model_fit.suits(view.cliques(below.code), view.sizes, view.sizes[below.code])
+    return () if few else ((below.table + AGAIN, below.code),)
 
 
 def _hidden(
@@ -316,6 +317,8 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
             if kind == "record" and name == view.target:
                 allowed = (*allowed, MANY)
             of = view.of_row(name)
+            if of is not None:
+                allowed = (*allowed, of.table + ROW)  # in older models, whose rows stood in an order
             by_code = of is None or LEVEL + name not in levels or cliques[:1] == ((of.code,),)  # which tells its levels
             if not by_code or any(not clique or not set(clique) <= set(allowed) for clique in cliques):
                 raise BadInput("the model's columns do not fit its schema; the release was altered")

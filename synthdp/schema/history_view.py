@@ -18,7 +18,7 @@ from synthdp.errors import BadInput
 from synthdp.schema import linked_tables
 from synthdp.schema.columns import MICROSECONDS, Boolean, Datetime
 from synthdp.schema.number_levels import LEVEL, LEVELS
-from synthdp.schema.rows_below import AGAIN, EXACT_GAPS, HERE, LAST, MOST_GAPS, PREVIOUS, ROW, ROWS, Below, Cells, grid
+from synthdp.schema.rows_below import AGAIN, EXACT_GAPS, HERE, LAST, MOST_GAPS, PREVIOUS, ROWS, Below, Cells, grid
 from synthdp.schema.schema import Schema
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ class View:
             return (*(plain if name in below.levels else own), *levels, PREVIOUS + name, *self.unit, *record)
         at = [each.table for each in self.below].index(below.table)
         later = self.below[at + 1 :]
-        place = (below.table + ROWS, below.table + ROW, *(each.table + ROWS for each in later))
+        place = (below.table + ROWS, *(each.table + ROWS for each in later))
         if not below.related:
             return (*self.of_unit, self.order, *record, *place)
         others = [start + each.code for each in self.below[:at] if each.related for start in ("", PREVIOUS)]

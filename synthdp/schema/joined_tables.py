@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from synthdp.schema import cells
 from synthdp.schema.coders import NumericCoder, coder_of
-from synthdp.schema.columns import Categorical, Datetime, Numeric, Ordinal
+from synthdp.schema.columns import Datetime, Numeric
 from synthdp.schema.linked_tables import Table, held
 from synthdp.schema.schema import Schema
 
@@ -35,9 +35,10 @@ class Joined:
 
 
 def joined(frames: Frames, schema: Schema, key: bytes = b"") -> Joined:
-    """The tables as one. Of the rows below a visit at most `max_rows` are kept, by a hash of their content and of the visit's key under
-    `key`, and of several rows of a person in the table of people one, in the same way: by that person's rows alone. A database that counts
-    the tables chooses the same rows (`seal.counted_histories`)."""
+    """The tables as one. The rows below a visit stand in the order of a hash of their content and of the visit's key under `key`, so that
+    where a row stands tells nothing of its code, and the first `max_rows` are kept. Of several rows of a person in the table of people one
+    is kept in the same way: by that person's rows alone. A database that counts the tables chooses the same rows
+    (`seal.counted_histories`)."""
     people, visits, *items = schema.tables
     names = _texts(frames[people.name][people.key])
     described = dict(held(schema, people))
@@ -88,15 +89,7 @@ def _content(series: "pd.Series[Any]", column: Any, *, points: bool = False) -> 
         codes = np.where(gone, coder.span[0] - 1, found).astype(np.int64)
     else:
         codes = coder.encode(series).astype(np.int64)
-    placed = ranks(column)[codes] if isinstance(column, Categorical | Ordinal) else codes
-    return placed, [str(code) for code in codes.tolist()]
-
-
-def ranks(column: Categorical | Ordinal) -> Whole:
-    """The place of each code among the texts of all in their order; missing is the last."""
-    spelling = cells.spelling(column) or str
-    order = np.argsort(np.array([spelling(each) for each in column.categories], object), kind="stable")
-    return np.append(np.argsort(order), len(order)).astype(np.int64)
+    return codes, [str(code) for code in codes.tolist()]
 
 
 def _declared(column: Any) -> bool:
@@ -163,7 +156,7 @@ def _places(
     schema: Schema,
     key: bytes,
 ) -> list[Whole]:
-    """The rows below each visit in `max_rows` places, in the order of their content: (visits,) each, -1 where there are fewer."""
+    """The rows below each visit in `max_rows` places, in the order of their hashes: (visits,) each, -1 where there are fewer."""
     parent, most = next(str(each.key) for each in schema.tables if each.name == table.parent), int(table.max_rows or 0)
     own, theirs = [_texts(frame[parent])], [of_visit]
     if table.with_unit:
@@ -176,12 +169,11 @@ def _places(
     group, holder = _numbered(own, theirs)
     # Chosen once for each key, and not for each of its holders: visits under one key, such as that of an unknown visit, may be many.
     lots = np.full(len(rows), "", object)
-    for row in np.flatnonzero(np.bincount(group, minlength=1)[group] > most):
+    for row in np.flatnonzero(np.bincount(group, minlength=1)[group] > 1):
         names = (lot(key.hex(), each[row]) for each in own)
         lots[row] = lot(*names, ",".join(texts[row] for _, texts in contents))
     kept = np.lexsort((content, pd.factorize(lots, sort=True)[0], group))
     kept = kept[_rank(group[kept]) < most]
-    kept = kept[np.lexsort((content[kept], group[kept]))]
     rank, found = _rank(group[kept]), []
     for number in range(most):
         place = np.full(max(group.max(initial=0), holder.max(initial=0)) + 1, -1)

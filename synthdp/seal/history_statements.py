@@ -11,10 +11,8 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import MICROSECONDS, Categorical, Datetime, Ignored, Ordinal, microseconds
+from synthdp.schema.columns import MICROSECONDS, Datetime, Ignored, microseconds
 from synthdp.schema.history_view import (
     ALIKE,
     DAY,
@@ -33,7 +31,6 @@ from synthdp.schema.history_view import (
     WEEKDAY,
     View,
 )
-from synthdp.schema.joined_tables import ranks
 from synthdp.schema.linked_tables import Table as LinkedTable
 from synthdp.schema.linked_tables import held
 from synthdp.schema.rows_below import LAST, PREVIOUS, ROW, ROWS, Below
@@ -180,7 +177,7 @@ class Making:
         return f"SELECT unit, {named} FROM (SELECT *, {ranked} FROM {label(people)} WHERE unit IS NOT NULL) AS s WHERE drawn = 1"
 
     def _chosen(self, below: Below, items: "ibis.Table") -> str:
-        """At most so many rows under each key, in the order of their content."""
+        """At most so many rows under each key, in the order of their hashes."""
         keys = [key for key in ("visit", "unit") if key in items.columns]
         columns = {name: f"c{place}" for place, name in enumerate(below.columns)}
         dates = [name for name in below.columns if name in dict(below.starts)]
@@ -191,23 +188,15 @@ class Making:
             points.append(f"{self._point(moment, f'{name} 1', items[moment].type(), first - 1)} AS d{place}")
             columns[name] = f"d{place}"
         inner = f"SELECT {', '.join(['*', *points])} FROM {label(items)}"
-        order = [self._ranked(self.codec.schema.column(f"{name} 1"), at) for name, at in columns.items()]
         names = "".join(f"{_hex(key)} || '/' || " for key in keys)
         drawn = f"md5({names}{_text(list(columns.values()))})"
         by, named = ", ".join(keys), [f"h{self._places[name]}" for name in columns]
         ranked = f"row_number() OVER (PARTITION BY {by} ORDER BY CAST({drawn} AS uuid)) AS drawn"
-        within = f"PARTITION BY {by} ORDER BY {', '.join(order)}"
         return (
             f"SELECT {by}, {_as(columns.values(), named)}, "
-            f"row_number() OVER ({within}) - 1 AS place, count(*) OVER (PARTITION BY {by}) AS n "
+            f"row_number() OVER (PARTITION BY {by} ORDER BY drawn) - 1 AS place, count(*) OVER (PARTITION BY {by}) AS n "
             f"FROM (SELECT *, {ranked} FROM ({inner}) AS s) AS t WHERE drawn <= {below.places} AND c0 < {below.none}"
         )
-
-    @staticmethod
-    def _ranked(column: Any, code: str) -> str:
-        """What orders the codes of a column: categories stand in the order of their texts."""
-        placed = ranks(column) if isinstance(column, Categorical | Ordinal) else np.zeros(0)
-        return f"(ARRAY[{', '.join(map(str, placed))}])[{code} + 1]" if (np.diff(placed) < 0).any() else code
 
     def _every(self, records: "ibis.Table", linked: "ibis.Table | None") -> str:
         """All records of somebody, numbered, with their points; `alike` are those of one unit and time."""

@@ -93,8 +93,9 @@ class HistoryTables:
 
     @property
     def meaning(self) -> int:
-        """A version, raised when the same question starts to count differently. Before 1, all tables of rows shared one bound."""
-        return int(bool(self.rows))
+        """A version, raised when the same question starts to count differently. Before 1, all tables of rows shared one bound; before 2,
+        the rows of a record stood in the order of their codes."""
+        return 2 * bool(self.rows)
 
     def bounded(self, records: Records) -> list[Table]:
         """Weighted counts, exact: one array per clique with one axis per column."""

@@ -329,6 +329,9 @@ class HistoryFit:
             elif below is not None and below.code not in (*clique, name):  # rows weigh less there
                 scale = max(float(weights.sum()), LEAST_SHARE) / max(float(others.sum()), LEAST_SHARE)
                 table = scale * self._reweighed(table, cells, weights, others, clique, name)
+            elif below is not None and clique == (below.table + LAST,):  # of two rows, each comes first as often
+                table[: below.none, : below.none] += table[: below.none, : below.none].T.copy()
+                table[: below.none, : below.none] /= 2
             tables.append(table)
             deviations.append(asked.deviation * scale)
         if name not in (FIRST, GAP, ALIKE):
@@ -344,14 +347,11 @@ class HistoryFit:
                 excluded = ~there[cells[below.code]]
             offset = None if excluded is None else np.where(excluded, CLOSED, 0.0)
             gains, alone = None, self.alone[name]
-            few = mixed_model_fit.suits(cliques, self.view.sizes, size)
             of_row = below is not None
-            again = None if below is None or few else self._again(first, below, name)
-            repeated = None if again is None else again[1][HERE]
-            if again is None and below is not None and not few and (below.table + LAST,) in cliques:
-                repeated = tables[cliques.index((below.table + LAST,))].diagonal()
-            if below is not None and repeated is not None:
-                gains = {below.table + SO_FAR: self._rarer(below, cells, weights, repeated, first.deviation, start)}
+            again = None if below is None else self._again(first, below, name)
+            if below is not None and again is not None:
+                here = again[1][HERE]
+                gains = {below.table + SO_FAR: self._rarer(below, cells, weights, here, first.deviation, start)}
             return self._fitted(
                 name,
                 cells,
@@ -386,10 +386,11 @@ class HistoryFit:
         tables = [np.where((offset <= CLOSED).all(0), 0.0, table) for table in tables]
         return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)
 
-    @staticmethod
-    def _again(asked: NoisyTables, below: Below, name: str) -> tuple[tuple[str, ...], Array, float] | None:
-        """What tells how often codes of rows come again: the columns that say what a unit had, their table and its deviation."""
-        table = asked.tables.get((below.table + AGAIN, name))
+    def _again(self, asked: NoisyTables, below: Below, name: str) -> tuple[tuple[str, ...], Array, float] | None:
+        """What tells how often codes of rows come again: the columns that say what a unit had, their table and its deviation. None where
+        the mixed model predicts them."""
+        few = mixed_model_fit.suits(self.cliques[name], self.view.sizes, self.view.sizes[name])
+        table = None if few else asked.tables.get((below.table + AGAIN, name))
         return None if table is None else ((below.table + HAD_LAST, below.table + HAD), table, asked.deviation)
 
     def _had(self, cells: Mapping[str, Whole], below: Below) -> Whole:
@@ -480,16 +481,21 @@ class HistoryFit:
         """Rows below drawn records, and what each weighs in tables with the rows' code and in those without it; if there are very many,
         evenly spaced ones of them."""
         names = dict.fromkeys((name, *(each for clique in cliques for each in clique)))
-        names |= dict.fromkeys([below.table + SO_FAR] if below.table + LAST in names else [])
         if self._again(asked, below, name) is not None:
             names |= dict.fromkeys([below.table + HAD_LAST, below.table + HAD, below.table + SO_FAR])
             counts = np.diff(self.owner, prepend=-1) == 0  # the record before; else a code of it is new in the table
             at_last = np.where(counts[:, None], cells[PREVIOUS + name], -1)
             cells = {**cells, below.table + HAD_LAST: at_last, below.table + HAD: self._had(cells, below)}
         found, record = below.rows(cells, self.view.sizes, [below.code, *below.levels, *names], self.levels, self.owner)
-        for each in (below.table + HAD_LAST, below.table + HAD):
-            if each in found:
-                found[each] = besides(found[each], found[below.table + SO_FAR])
+        if below.table + SO_FAR in found:
+            so_far = found[below.table + SO_FAR]
+            for each in (below.table + HAD_LAST, below.table + HAD):
+                found[each] = besides(found[each], so_far)
+            if below.table + LAST in found:  # rows stand in no order, so what is told of the one before holds of all
+                first = found[below.table + LAST] == below.none
+                found[below.table + LAST] = np.where(
+                    first[:, None] & (np.arange(below.places) == 0), below.none, so_far
+                )
         step = max(1, -(-len(record) * self.view.sizes[name] // CHANCES))
         scale = step * self.total / self.number
         by_code, others = asked.row_weights(found[below.code], self.owner[record], self.number)

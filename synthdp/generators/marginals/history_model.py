@@ -201,8 +201,10 @@ class HistoryModel:
                 chosen = np.flatnonzero(cells[below.table + ROWS] > place)
                 row = {name: values[chosen] for name, values in cells.items()}
                 row[below.table + ROW] = np.full(len(chosen), place)
-                row[below.table + LAST] = row[below.code][:, place - 1] if place else np.full(len(chosen), below.none)
-                row[below.table + SO_FAR] = row[below.code][:, :place]
+                row[below.table + SO_FAR] = so_far = row[below.code][:, :place]
+                # Rows stand in no order: the one before stands for all so far; in older models, for itself.
+                first = 0 if self.of_record[below.code].mixed else max(0, place - 1)
+                row[below.table + LAST] = so_far[:, first:] if place else np.full(len(chosen), below.none)
                 row[below.table + HAD_LAST], row[below.table + HAD] = at_last[chosen], long_ago[chosen]
                 row[below.code] = draw(self.of_record[below.code], row, sizes, len(chosen), rng)
                 cells[below.code][chosen, place] = row[below.code]
