@@ -339,9 +339,9 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
                     if (sign * gains[column] < 0).any():
                         raise BadInput("the model's gains do not fit its schema; the release was altered")
             alone, theta = (np.asarray(tensors.get(each, np.zeros(0)), np.float64) for each in (f"{key}.alone", key))
-            mixed = of is not None and name == of.code and f"{key}.mixed" in tensors  # older models are not
-            shapes |= {f"{key}.mixed": (1,)} if mixed else {}
-            found[kind][name] = Conditional(alone, cliques, theta, gains, mixed)
+            by_cause = of is not None and name == of.code and f"{key}.by_cause" in tensors  # older models are not
+            shapes |= {f"{key}.by_cause": (1,)} if by_cause else {}
+            found[kind][name] = Conditional(alone, cliques, theta, gains, by_cause)
     check_tensors(tensors, shapes)
     seasons, days = (np.asarray(tensors[name], np.float64) for name in ("seasons", "days"))
     if min(seasons.min(), days.min()) <= 0:

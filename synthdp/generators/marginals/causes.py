@@ -29,13 +29,13 @@ def shares(found: Whole) -> Array:
     return weighed
 
 
-def change(found: Whole, theta: Array, mixed: bool) -> Array:
+def change(found: Whole, theta: Array, by_cause: bool) -> Array:
     """(rows, codes): what the cells `found` (rows, places) change logarithms of chances by; a row of no cell, by nothing."""
-    values, total = np.exp(theta) if mixed else theta, np.zeros((len(found), theta.shape[1]))
+    values, total = np.exp(theta) if by_cause else theta, np.zeros((len(found), theta.shape[1]))
     for place, share in zip(found.T, shares(found).T, strict=True):
         there = np.flatnonzero(place >= 0)
         total[there] += values[place[there]] * share[there, None]
-    if not mixed:
+    if not by_cause:
         return total
     total[(found < 0).all(1)] = 1.0
     return np.log(total)

@@ -57,13 +57,13 @@ IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 @dataclass(frozen=True, eq=False)
 class Conditional:
     """`margin` (codes,): logarithms of the column by itself. `theta` (cells of all cliques end to end, codes): what they change. `gains`,
-    by column (codes,): what is added to the codes that a row has in that column. `mixed`: see `causes`."""
+    by column (codes,): what is added to the codes that a row has in that column. `by_cause`: see `causes`."""
 
     margin: Array
     cliques: tuple[Clique, ...]
     theta: Array
     gains: Mapping[str, Array] = field(default_factory=dict)
-    mixed: bool = False
+    by_cause: bool = False
 
     def probabilities(self, cells: Mapping[str, Whole], sizes: Mapping[str, int], offset: Array | None = None) -> Array:
         """(rows, codes). `offset` (rows, codes) are logarithms of what multiplies the chances."""
@@ -74,7 +74,7 @@ class Conditional:
                 cell(cells, clique, sizes),
                 self.theta[start : start + math.prod(sizes[name] for name in clique)],
             )
-            logits += theta[found] if found.ndim == 1 else causes.change(found, theta, self.mixed)
+            logits += theta[found] if found.ndim == 1 else causes.change(found, theta, self.by_cause)
             start += len(theta)
         for name, gains in self.gains.items():
             there, had = as_before(cells[name], len(gains))
@@ -105,7 +105,7 @@ def halfway(one: Conditional, other: Conditional) -> Conditional:
     """The conditional between two of the same cliques."""
     gains = {name: (one.gains.get(name, found) + found) / 2 for name, found in other.gains.items()}
     margin, theta = (one.margin + other.margin) / 2, (one.theta + other.theta) / 2
-    return Conditional(margin, other.cliques, theta, gains, other.mixed)
+    return Conditional(margin, other.cliques, theta, gains, other.by_cause)
 
 
 def drawn(chances: Array, rng: np.random.Generator) -> Whole:
@@ -207,18 +207,19 @@ def fit(
     spreads: dict[Clique, float] | None = None,
     along: Along | None = None,
     again: tuple[tuple[str, ...], Array, float] | None = None,
-    clear: bool = False,
-    mixed: bool = False,
+    of_rows: bool = False,
+    by_cause: bool = False,
 ) -> Conditional:
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
     `alone` (codes,) are logarithms of the column by itself. Tables are held against the rows `cells`, weighted: a table's cell counts as
     much as the rows in it. `spread` is the deviation of parameters that is expected, of all or of each table: a parameter's penalty is
-    (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. With `clear`, h is larger
-    where the table clearly says so: that cell tells of a drug that is rare but for one diagnosis. `offset` (rows, codes) are logarithms
+    (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. Of rows below records,
+    `of_rows`, drawn ones say how many a cell has where noise hides that, and h is larger where a table clearly says so: such a cell tells of
+    a drug that is rare but for one diagnosis. `offset` (rows, codes) are logarithms
     of what multiplies the chances, `CLOSED` of codes that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
     With `slopes`, each clique of one column that stands in order has one, if this column, `name`, does as well. The clique of `before`
-    alone tells the parameter for being as before, which is 0 or more. `gains` are given ones of other columns. With `mixed`, a row that
+    alone tells the parameter for being as before, which is 0 or more. `gains` are given ones of other columns. With `by_cause`, a row that
     lies in several cells of a table owes its code to one of them: see `causes`.
 
     With `spreads` the fit is by least squares, without a parameter for being as before. They hold the spread of each clique's parameters
@@ -239,11 +240,17 @@ def fit(
     lengths = [len(table) for table in tables]
     noise = np.repeat(np.asarray(deviations, np.float64), lengths)[:, None]
     lines = _Lines.of(slopes, name, cliques, sizes, mass[:, 0], margin)
-    held = np.maximum(noisy.sum(1, keepdims=True), noise)  # of the records in a cell; no fewer than the noise hides
-    target = mass * (noisy + (held - noisy.sum(1, keepdims=True)) * margin) / held
+    total = noisy.sum(1, keepdims=True)
+    if of_rows:  # noise adds as much to each code's count as to any other's, but for those that a cell cannot have
+        possible = (noisy != 0) & (alone > CLOSED)
+        many = np.maximum(possible.sum(1, keepdims=True), 1)
+        held, parts = _numbers(mass, total, many * noise**2), possible / many
+    else:
+        held, parts = np.maximum(total, noise), margin  # of the records in a cell; no fewer than the noise hides
+    target = mass * (noisy + (held - total) * parts) / held
     # Slopes add up over all cells: one of which the noise left little may not speak for as many records as were drawn.
     full = np.maximum(held, mass)
-    sloped = mass * (noisy - noisy.sum(1, keepdims=True) * margin) / full @ lines.v
+    sloped = mass * (noisy - total * margin) / full @ lines.v
     previous = start if start is not None and start.cliques == tuple(cliques) else None
     noisy_tables = {each[0]: each[1:] for each in zip(cliques, tables, deviations, strict=True)}
     chances = None
@@ -257,7 +264,7 @@ def fit(
     deviations_of_cells = noise
     noise, slope_noise = noise * mass / held, lines.sums((noise * mass / full)[:, 0] ** 2 * (lines.v @ lines.v), 2)
     told = mass * (margin * (1 - margin))[None, :]
-    if clear:
+    if of_rows:
         told = np.maximum(told, np.minimum(target - CLEAR * noise, mass / 4))
     expected = dict(zip(cliques, np.broadcast_to(spread, len(tables)).tolist(), strict=True))
     each = np.repeat([(spreads or {}).get(*pair) for pair in expected.items()], lengths)[:, None]
@@ -284,7 +291,7 @@ def fit(
         penalty, slope_penalty = np.broadcast_to(1 / each**2, told.shape), 1 / variance
         slope_told = lines.sums(told @ lines.v**2, 2)
         del logits, chances
-    several = [mixed and cell(cells, clique, sizes).ndim > 1 for clique in cliques]
+    several = [by_cause and cell(cells, clique, sizes).ndim > 1 for clique in cliques]
     ends = zip(np.cumsum(lengths).tolist(), lengths, several, strict=True)
     mixture = causes.Mixture.of(rows, [slice(last - length, last) for last, length, held in ends if held])
     rows = mixture.others(rows)
@@ -363,7 +370,7 @@ def fit(
         estimated = np.sqrt((sums + ASSUMED * along.spread**2) / (sure + ASSUMED))
         along.found.update(zip(trends.keys, np.clip(estimated, LEAST_SPREAD, MOST_SPREAD).tolist(), strict=True))
     gained = {**stay.of_parameter(found[end:last] * stay.scale), **(gains or {})}
-    return Conditional(base, tuple(cliques), theta, gained, mixed)
+    return Conditional(base, tuple(cliques), theta, gained, by_cause)
 
 
 def _agreeing(tables: Sequence[Array], margin: Array) -> Array:
@@ -371,6 +378,14 @@ def _agreeing(tables: Sequence[Array], margin: Array) -> Array:
     (Hay et al. 2010, section 4)."""
     excess = [(table.sum(0) - table.sum() * margin) / len(table) for table in tables]
     return np.concatenate([table - each for table, each in zip(tables, excess, strict=True)])
+
+
+def _numbers(mass: Array, total: Array, variance: Array) -> Array:
+    """(cells, 1): how many records each cell has. As the noisy total, of this variance, says as far as it is clear, and as many as the
+    `mass` of drawn rows where noise hides it."""
+    known = (KNOWN * mass) ** 2
+    clear = known / np.maximum(known + variance, LEAST_CHANCE)
+    return np.asarray(np.maximum(np.maximum(mass + clear * (total - mass), mass / 4), LEAST_CHANCE), np.float64)
 
 
 @dataclass(frozen=True)
@@ -402,9 +417,7 @@ class Squares:
         """
         mass, drawn_there = (columns @ weights)[:, None], columns @ chances
         total = noisy.sum(1, keepdims=True)
-        known = (KNOWN * mass) ** 2
-        clear = known / np.maximum(known + noisy.shape[1] * deviations**2, LEAST_CHANCE)
-        held = np.maximum(np.maximum(mass + clear * (total - mass), mass / 4), LEAST_CHANCE)
+        held = _numbers(mass, total, noisy.shape[1] * deviations**2)
         target = mass * (noisy + (held - total) * drawn_there / np.maximum(mass, LEAST_CHANCE)) / held
         varies = drawn_there - columns @ (chances**2 / np.maximum(weights, LEAST_CHANCE)[:, None])
         error = np.maximum((deviations * mass / held) ** 2 + SAMPLED * varies, LEAST_TOLD)

@@ -561,8 +561,8 @@ class HistoryFit:
             spreads=None if likelihood else self.spreads.setdefault(name, {}),
             along=self._along(name) if of_code else None,
             again=again,
-            clear=below,  # of visits themselves no gain was seen
-            mixed=of_code,
+            of_rows=below,  # of visits themselves no gain was seen
+            by_cause=of_code,
         )
 
 

@@ -203,7 +203,7 @@ class HistoryModel:
                 row[below.table + ROW] = np.full(len(chosen), place)
                 row[below.table + SO_FAR] = so_far = row[below.code][:, :place]
                 # Rows stand in no order: the one before stands for all so far; in older models, for itself.
-                first = 0 if self.of_record[below.code].mixed else max(0, place - 1)
+                first = 0 if self.of_record[below.code].by_cause else max(0, place - 1)
                 row[below.table + LAST] = so_far[:, first:] if place else np.full(len(chosen), below.none)
                 row[below.table + HAD_LAST], row[below.table + HAD] = at_last[chosen], long_ago[chosen]
                 row[below.code] = draw(self.of_record[below.code], row, sizes, len(chosen), rng)
@@ -406,8 +406,8 @@ class HistoryModel:
                     ends = {HAD_LAST: "last", HAD: "again", SO_FAR: "repeat"}
                     what = next((kind for end, kind in ends.items() if column.endswith(end)), "stay")
                     arrays[f"{kind}.{place}.{what}"] = gains
-                if conditional.mixed:
-                    arrays[f"{kind}.{place}.mixed"] = np.ones(1)
+                if conditional.by_cause:
+                    arrays[f"{kind}.{place}.by_cause"] = np.ones(1)
                 told = [[names.index(name) for name in clique] for clique in conditional.cliques]
                 arrays[f"{kind}.{place}.by"] = np.array(
                     [[*each, -1, -1][:MOST_BY] for each in told], np.float64
