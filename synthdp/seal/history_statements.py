@@ -192,9 +192,10 @@ class Making:
         drawn = f"md5({names}{_text(list(columns.values()))})"
         by, named = ", ".join(keys), [f"h{self._places[name]}" for name in columns]
         ranked = f"row_number() OVER (PARTITION BY {by} ORDER BY CAST({drawn} AS uuid)) AS drawn"
+        within = f"PARTITION BY {by} ORDER BY drawn"
         return (
             f"SELECT {by}, {_as(columns.values(), named)}, "
-            f"row_number() OVER (PARTITION BY {by} ORDER BY drawn) - 1 AS place, count(*) OVER (PARTITION BY {by}) AS n "
+            f"row_number() OVER ({within}) - 1 AS place, count(*) OVER (PARTITION BY {by}) AS n "
             f"FROM (SELECT *, {ranked} FROM ({inner}) AS s) AS t WHERE drawn <= {below.places} AND c0 < {below.none}"
         )
 

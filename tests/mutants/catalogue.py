@@ -986,10 +986,17 @@ HISTORIES = (
     ),
     Mutant(
         "in a database rows below a visit stand in the order of their codes",
-        f"{SEAL}.history_statements:Making._ranked",
-        "(np.diff(placed) < 0).any()",
-        "len(placed) < 0",
-        (f"{COUNTED_TESTS}::test_tables_of_odd_kinds_are_those_in_memory[duckdb]",),
+        f"{SEAL}.history_statements:Making._chosen",
+        'f"PARTITION BY {by} ORDER BY drawn"',
+        'f"PARTITION BY {by} ORDER BY c0"',
+        (f"{COUNTED_TESTS}::test_tables_of_nasty_people_are_those_in_memory[duckdb-1.0]",),
+    ),
+    Mutant(
+        "rows below a visit of which all count stand in the order of their codes",
+        f"{JOINED}:_places",
+        "np.bincount(group, minlength=1)[group] > 1",
+        "np.bincount(group, minlength=1)[group] > most",
+        (f"{LINKED}::test_neither_place_nor_neighbour_tells_of_a_code",),
     ),
     Mutant(
         "the last level of a code is that of its last row",

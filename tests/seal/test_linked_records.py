@@ -407,6 +407,18 @@ def test_which_rows_below_a_visit_count_is_told_by_content_and_key():
     assert len(kept) > 3
 
 
+def test_neither_place_nor_neighbour_tells_of_a_code():
+    """Each visit has two codes, so half of them come first, and each pair stands both ways round."""
+    names = [f"v{each}" for each in range(400)]
+    visit = {"visit_id": names, "person_id": "P0000", "start": pd.Timestamp("2021-01-01"), "ward": "a"}
+    diagnosis = pd.DataFrame({"visit_id": np.repeat(names, 2), "code": ["E11", "I10"] * 400})
+    frames = {"person": clinic(1)["person"], "visit": pd.DataFrame(visit).assign(no_show=False), "diagnosis": diagnosis}
+    found = joined(frames, SCHEMA, KEY).frame
+    first, second = (cells.texts(found[f"diagnosis.code {place}"]) for place in (1, 2))
+    assert set(zip(first, second, strict=True)) == {("E11", "I10"), ("I10", "E11")}
+    assert 160 < first.count("E11") < 240
+
+
 def test_cells_that_read_alike_side_by_side_are_told_apart():
     """Which of a person's rows counts does not hang on their order, also where a cell has what stands between two cells."""
     learned = {"kind": "categorical", "categories": "learn"}

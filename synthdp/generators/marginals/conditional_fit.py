@@ -215,9 +215,9 @@ def fit(
     `alone` (codes,) are logarithms of the column by itself. Tables are held against the rows `cells`, weighted: a table's cell counts as
     much as the rows in it. `spread` is the deviation of parameters that is expected, of all or of each table: a parameter's penalty is
     (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. Of rows below records,
-    `of_rows`, drawn ones say how many a cell has where noise hides that, and h is larger where a table clearly says so: such a cell tells of
-    a drug that is rare but for one diagnosis. `offset` (rows, codes) are logarithms
-    of what multiplies the chances, `CLOSED` of codes that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
+    `of_rows`, drawn ones say how many a cell has where noise hides that, and h is larger where a table clearly says so, as of a drug
+    that is rare but for one diagnosis. `offset` (rows, codes) are logarithms of what multiplies the chances, `CLOSED` of codes that a row
+    cannot have. By L-BFGS, from `start` where its cliques are the same.
     With `slopes`, each clique of one column that stands in order has one, if this column, `name`, does as well. The clique of `before`
     alone tells the parameter for being as before, which is 0 or more. `gains` are given ones of other columns. With `by_cause`, a row that
     lies in several cells of a table owes its code to one of them: see `causes`.
