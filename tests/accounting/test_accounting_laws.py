@@ -22,6 +22,7 @@ from synthdp.accounting import (
     group_epsilon,
     provenance,
 )
+from synthdp.accounting.charges import charges
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Choice, Entry, Event, Gaussian, Laplace, Revealed, Sampled, Threshold, Vote
 from synthdp.ledger.ledger import Ledger
@@ -255,6 +256,15 @@ def test_thresholds_take_their_delta_off(accountant):
     assert epsilon([Entry(Sampled(rate=1.0, queries=(entries[0].event,)), 3)], 6e-6, accountant) == math.inf
     # One count below its own threshold is hidden by delta alone: exact mixture of both directions stays within the bound.
     assert epsilon(threshold(5.0, 1e-300), 1e-5, accountant) >= epsilon(gaussian(5.0), 1e-5, accountant)
+
+
+def test_each_threshold_of_a_sample_takes_its_whole_delta_off_and_is_not_amplified():
+    """A category may be held by one unit alone in any sample that the unit is in: nobody has a proof that sampling hides it."""
+    queries = Threshold(noise=5.0, delta=2e-6, categories=1), Threshold(noise=5.0, delta=3e-6, categories=2)
+    event = Sampled(rate=0.1, queries=queries)
+    assert charges([Entry(event, 4)]).own_delta == pytest.approx(2e-5, rel=1e-12)
+    with pytest.raises(Unproven, match="pld has no proof for these queries of a sample: Threshold, Threshold"):
+        best([Entry(event)], 1e-3)
 
 
 def test_the_least_valid_bound_is_reported_without_a_fixed_ranking():

@@ -95,6 +95,8 @@ def test_what_each_filter_takes_and_at_which_price():
     assert price("zcdp", Laplace(noise=2.0)) == 0.125
     assert price("zcdp", Choice(epsilon=0.5)) == 0.5**2 / 8
     assert price("renyi", Gaussian(noise=2.0), order=8.0) == pytest.approx(8 * 0.125)
+    between = price("renyi", Gaussian(noise=2.0), order=8.05)
+    assert between == pytest.approx(8.1 * 0.125), "an order that rdp does not have counts as the next higher one"
     assert 0 < price("renyi", Sampled(rate=0.1, queries=(Gaussian(noise=2.0),)), order=8.0) < 1.0
     sampled = Sampled(rate=0.1, queries=(Gaussian(noise=2.0),))
     for name, event in [("gaussian", Laplace(noise=1.0)), ("gaussian", sampled), ("zcdp", sampled)]:

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -238,6 +239,22 @@ def test_a_rehearsal_repeats_and_a_release_does_not():
 
     assert once(5) == once(5) != once(6)
     assert once(None) != once(None)
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_noise_of_a_run_is_seeded_in_rehearsals_alone_and_no_warning_counts_the_runs(seed):
+    data, event, terms = opened(seed)
+    seen = []
+
+    def run(place, door):
+        warnings.warn(
+            "as many as there are runs", UserWarning, stacklevel=1
+        )  # an error in these tests, where it is heard
+        seen.append((door.rehearsal, door._noise.rehearsal))
+        return place, 0.0
+
+    data.select(event, terms, run)
+    assert set(seen) == {(seed is not None, seed is not None)}
 
 
 def test_what_a_run_asks_beyond_its_plan_is_refused():

@@ -371,6 +371,15 @@ def test_the_rarest_laplace_words_are_answered_exactly(further):
             assert answer[0] / step == recomputed((first, second), [further] * 6, scale / 64 / step)
 
 
+def test_laplace_numbers_within_the_error_of_a_boundary_are_looked_at_again(monkeypatch):
+    """Of the first 63 bits one number in a million lies so near to one: here, the error is made large."""
+    asked, nearest = [], laplace._nearest
+    monkeypatch.setattr(laplace, "ERROR", 0.1 / 127)
+    monkeypatch.setattr(laplace, "_nearest", lambda *given: asked.append(given) or nearest(*given))
+    Noise(8).added_laplace(np.zeros(1000), 127 / 128)
+    assert 130 < len(asked) < 280, "a tenth of a step to either side"
+
+
 def test_each_laplace_step_has_its_exact_probability():
     scale = 3.0
     step = laplace.grid(scale)
