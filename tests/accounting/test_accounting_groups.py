@@ -98,3 +98,15 @@ def test_what_has_no_form_goes_through_the_profile():
 def test_the_number_of_units_is_whole(k):
     with pytest.raises(BadInput, match="group"):
         group_epsilon(gaussian(1.0), 1e-5, k)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_a_zcdp_cap_costs_a_group_no_less_than_the_gaussian_that_may_have_filled_it(k):
+    """Of k units the divergence grows with the square of k (Bun & Steinke 2016, proposition 1.9)."""
+    rho = 0.02
+    exact = group_epsilon(gaussian(1 / math.sqrt(2 * rho)), 1e-6, k, "pld")
+    assert (
+        exact
+        <= group_epsilon(capped("zcdp", rho), 1e-6, k)
+        <= epsilon(capped("zcdp", k * k * rho), 1e-6, "rdp") * (1 + 1e-9)
+    )

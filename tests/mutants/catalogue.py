@@ -1152,6 +1152,33 @@ ONCE_UNNOTICED = (  # by quick and long tests, until a review made them by hand
         ("tests/accounting/test_filters.py::test_what_each_filter_takes_and_at_which_price",),
     ),
     Mutant(
+        "a plan made anew may claim any delta",
+        "synthdp.accounting.caps:_price",
+        "delta > cap.delta * (1 + CAP_ALLOWANCE)",
+        "False",
+        (
+            "tests/accounting/test_filters.py::"
+            "test_no_noise_helps_a_plan_whose_thresholds_claim_more_than_the_caps_delta",
+        ),
+    ),
+    Mutant(
+        "a zCDP cap grows with the size of a group, not with its square",
+        "synthdp.accounting.groups:_",
+        "k * k * event.bound",
+        "k * event.bound",
+        (
+            "tests/accounting/test_accounting_groups.py::"
+            "test_a_zcdp_cap_costs_a_group_no_less_than_the_gaussian_that_may_have_filled_it[2]",
+        ),
+    ),
+    Mutant(
+        "confident answers have the noise of the check",
+        f"{SEAL}.teachers.vote_aggregation:_Checked.asked",
+        "noise.added(counts[chosen], self.sigma2)",
+        "noise.added(counts[chosen], self.sigma1)",
+        (f"{VOTES}::test_confident_answers_what_passes_and_no_more_than_it_may",),
+    ),
+    Mutant(
         "epsilon is 0 where the square of total variation is below delta",
         "synthdp.accounting.accountants.rdp:_least",
         "delta ** 2",

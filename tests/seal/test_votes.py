@@ -240,6 +240,9 @@ def test_confident_answers_what_passes_and_no_more_than_it_may():
         assert likely(int(answered.sum()), wrong, stats.norm.sf((tally[0] - tally[1]) / (2.0 * math.sqrt(2))))
     assert not found.confirmed.any()
     assert set(found.labels[~found.answered]) == {-1}
+    all_pass = Confident(-1e6, 0.5, 5.0, 10_000).noised((tallies.max(1), tallies), Noise(2), 10)
+    wrong = (all_pass.labels[::2] == 1).sum()
+    assert likely(5000, wrong, stats.norm.sf(2 / (5.0 * math.sqrt(2)))), "an answer has its own noise, not the check's"
     few = Confident(9.0, 1.5, 2.0, 7).noised((tallies.max(1), tallies), Noise(2), 10)
     assert few.answered.sum() == 7
     assert np.flatnonzero(few.answered).tolist() == np.flatnonzero(found.answered)[:7].tolist()  # the first that pass
