@@ -1172,6 +1172,23 @@ ONCE_UNNOTICED = (  # by quick and long tests, until a review made them by hand
         ),
     ),
     Mutant(
+        "several replaced units of a sample are taken for added ones",
+        "synthdp.accounting.groups:_",
+        "(event.sampler, event.relation) != ('poisson', 'add_remove')",
+        "event.sampler != 'poisson'",
+        (
+            "tests/accounting/test_accounting_groups.py::"
+            "test_several_replaced_units_of_a_sample_have_no_form_of_their_own[poisson]",
+        ),
+    ),
+    Mutant(
+        "under a cap a question of several events spends the first alone",
+        "synthdp.seal.door:Sensitive._capped",
+        "for event in events:\n    filtered.spend(event)",
+        "for event in events[:1]:\n    filtered.spend(event)",
+        ("tests/seal/test_cap.py::test_every_event_of_a_question_is_spent",),
+    ),
+    Mutant(
         "confident answers have the noise of the check",
         f"{SEAL}.teachers.vote_aggregation:_Checked.asked",
         "noise.added(counts[chosen], self.sigma2)",
