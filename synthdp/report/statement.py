@@ -53,7 +53,7 @@ NOT_COVERED = (
     "does.",
     "Groups: the guarantee is for one unit; for k units that belong together (a family) it is weaker.",
     "What the noise rests on: AES-256, the operating system's entropy, and a machine whose snapshot was not resumed twice. "
-    "Low-order bits of noisy answers tell nothing (Mironov 2012): each is an ideal Gaussian's, rounded to a public grid.",
+    "Low-order bits of noisy answers tell nothing (Mironov 2012): the noise is ideal, and each answer is rounded to a public grid.",
     "Synthetic rows are independent of each other and each gets a fresh identifier: no row follows a real unit over "
     "time.",
 )
@@ -440,8 +440,8 @@ def noise_source(*, rehearsal: bool) -> str:
     if rehearsal:
         return "a seed: the noise can be regenerated, so this is a rehearsal and not for release"
     return (
-        "AES-256-CTR keyed by the operating system's entropy; an ideal Gaussian, sampled exactly and rounded to a public "
-        "grid of 1/128 to 1/64 of its deviation; no seed exists"
+        "AES-256-CTR keyed by the operating system's entropy; ideal Gaussian or Laplace noise, as the event says, sampled exactly and "
+        "rounded to a public grid of at most 1/64 of its scale; choices drawn by whole numbers by their chances; no seed exists"
     )
 
 

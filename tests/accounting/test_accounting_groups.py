@@ -8,7 +8,8 @@ from plans import capped, choice, gaussian, known_to, laplace, sampled, threshol
 from scipy.stats import binom
 
 from synthdp.accounting import ACCOUNTANTS, Unproven, best, epsilon, epsilons, group_epsilon
-from synthdp.accounting.groups import Together, from_profile, mixture
+from synthdp.accounting.charges import charges
+from synthdp.accounting.groups import Together, from_profile, mixture, moved
 from synthdp.errors import BadInput
 
 KINDS = {
@@ -98,3 +99,23 @@ def test_what_has_no_form_goes_through_the_profile():
 def test_the_number_of_units_is_whole(k):
     with pytest.raises(BadInput, match="group"):
         group_epsilon(gaussian(1.0), 1e-5, k)
+
+
+@pytest.mark.parametrize("k", [2, 5])
+def test_a_zcdp_cap_costs_a_group_no_less_than_the_gaussian_that_may_have_filled_it(k):
+    """Of k units the divergence grows with the square of k (Bun & Steinke 2016, proposition 1.9)."""
+    rho = 0.02
+    exact = group_epsilon(gaussian(1 / math.sqrt(2 * rho)), 1e-6, k, "pld")
+    assert (
+        exact
+        <= group_epsilon(capped("zcdp", rho), 1e-6, k)
+        <= epsilon(capped("zcdp", k * k * rho), 1e-6, "rdp") * (1 + 1e-9)
+    )
+
+
+@pytest.mark.parametrize("sampler", ["poisson", "without_replacement"])
+def test_several_replaced_units_of_a_sample_have_no_form_of_their_own(sampler):
+    """What is known of k coins is known of units that are added (Ganesh 2024)."""
+    charged = charges(sampled(0.02, 1.2, 30, sampler=sampler, relation="replace_one"))
+    with pytest.raises(Unproven, match="no form for k units"):
+        moved(charged, 2)

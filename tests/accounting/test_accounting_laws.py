@@ -22,6 +22,8 @@ from synthdp.accounting import (
     group_epsilon,
     provenance,
 )
+from synthdp.accounting.accountants import pld
+from synthdp.accounting.charges import charges
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Choice, Entry, Event, Gaussian, Laplace, Revealed, Sampled, Threshold, Vote
 from synthdp.ledger.ledger import Ledger
@@ -257,6 +259,15 @@ def test_thresholds_take_their_delta_off(accountant):
     assert epsilon(threshold(5.0, 1e-300), 1e-5, accountant) >= epsilon(gaussian(5.0), 1e-5, accountant)
 
 
+def test_each_threshold_of_a_sample_takes_its_whole_delta_off_and_is_not_amplified():
+    """A category may be held by one unit alone in any sample that the unit is in: nobody has a proof that sampling hides it."""
+    queries = Threshold(noise=5.0, delta=2e-6, categories=1), Threshold(noise=5.0, delta=3e-6, categories=2)
+    event = Sampled(rate=0.1, queries=queries)
+    assert charges([Entry(event, 4)]).own_delta == pytest.approx(2e-5, rel=1e-12)
+    with pytest.raises(Unproven, match="pld has no proof for these queries of a sample: Threshold, Threshold"):
+        best([Entry(event)], 1e-3)
+
+
 def test_the_least_valid_bound_is_reported_without_a_fixed_ranking():
     for entries in KINDS.values():
         found = epsilons(entries, 1e-5)
@@ -313,6 +324,15 @@ def test_every_accountant_says_where_its_digits_come_from():
     assert dp_accounting is not None
 
 
+@each_accountant
+@pytest.mark.parametrize("noise", [30.0, 1e3, 3e4])
+def test_however_faint_a_gaussian_nobody_says_less_than_its_exact_epsilon(noise, accountant):
+    """Total variation below delta is an epsilon of 0, and not one whose square is below delta."""
+    exact = epsilon(gaussian(noise), 1e-5)  # Balle & Wang 2018
+    assert exact > 0
+    assert epsilon(known_to(accountant, gaussian(noise)), 1e-5, accountant) >= exact * (1 - 1e-9)
+
+
 @pytest.mark.parametrize(("noise", "steps", "delta"), [(50.0, 10**4, 1e-13), (150.0, 10**5, 1e-12)])
 def test_round_off_never_lowers_a_composition(noise, steps, delta):
     """At a rate of nearly 1 these are Gaussians, but for 1e-12 a step; a Fourier transform takes more than 1e-13 off their delta."""
@@ -320,10 +340,18 @@ def test_round_off_never_lowers_a_composition(noise, steps, delta):
     assert epsilon(sampled(1 - 1e-12, noise, steps), delta) >= exact - 1e-6
 
 
+def test_what_transforms_may_round_is_taken_off_delta_for_each_of_them(monkeypatch):
+    charged = charges((*sampled(0.1, 1.0, 3), *laplace(5.0, 2), *gaussian(9.0)))
+    monkeypatch.setattr(pld, "ROUND_OFF", 1e-7)
+    found = pld.epsilon(charged, 1e-5)
+    monkeypatch.setattr(pld, "ROUND_OFF", 0.0)
+    assert found == pld.epsilon(charged, 1e-5 - 5e-7) > pld.epsilon(charged, 1e-5)
+
+
 def test_a_plug_in_brings_an_event_and_its_rules():
     from dataclasses import dataclass
 
-    from synthdp.accounting.accountants import pld, rdp
+    from synthdp.accounting.accountants import rdp
 
     @dataclass(frozen=True)
     class Coin(Event):

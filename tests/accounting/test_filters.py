@@ -10,7 +10,7 @@ from sweeps import sweep
 
 from synthdp import Budget
 from synthdp.accounting import Unproven, best, epsilon, epsilons
-from synthdp.accounting.caps import Filter, largest
+from synthdp.accounting.caps import Filter, cap_of, largest, least_noise
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Capped, Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold
 
@@ -95,6 +95,8 @@ def test_what_each_filter_takes_and_at_which_price():
     assert price("zcdp", Laplace(noise=2.0)) == 0.125
     assert price("zcdp", Choice(epsilon=0.5)) == 0.5**2 / 8
     assert price("renyi", Gaussian(noise=2.0), order=8.0) == pytest.approx(8 * 0.125)
+    between = price("renyi", Gaussian(noise=2.0), order=8.05)
+    assert between == pytest.approx(8.1 * 0.125), "an order that rdp does not have counts as the next higher one"
     assert 0 < price("renyi", Sampled(rate=0.1, queries=(Gaussian(noise=2.0),)), order=8.0) < 1.0
     sampled = Sampled(rate=0.1, queries=(Gaussian(noise=2.0),))
     for name, event in [("gaussian", Laplace(noise=1.0)), ("gaussian", sampled), ("zcdp", sampled)]:
@@ -126,6 +128,23 @@ def test_thresholds_stop_at_the_caps_delta():
     assert not meter.admits(event)
     replaced = Filter(Capped(filter="zcdp", bound=100.0, delta=1e-7, relation="replace_one"))
     assert not replaced.admits(Threshold(noise=5.0, delta=1e-8, categories=1, relation="replace_one"), 6)
+
+
+def test_no_noise_helps_a_plan_whose_thresholds_claim_more_than_the_caps_delta():
+    """A plan that is made anew after lost answers: its thresholds' delta was fixed before the first charge."""
+    cap = Capped(filter="gaussian", bound=0.5, delta=1e-7)
+    for delta in (5e-8, 6e-8):
+
+        def plan(noise, delta=delta):
+            return (Entry(Threshold(noise=noise, delta=delta, categories=1), 2),)
+
+        if delta == 5e-8:
+            assert least_noise(plan, cap) == pytest.approx(math.sqrt(2) / 0.5, rel=1e-3)
+        else:
+            with pytest.raises(BadInput):
+                least_noise(plan, cap)
+    fixed = cap_of((Entry(Threshold(noise=5.0, delta=5e-8, categories=1), 2),), Budget(epsilon=9.0, delta=1e-6))
+    assert (fixed.filter, fixed.delta) == ("gaussian", 1e-7)
 
 
 def test_what_is_left_may_be_spent_to_the_last():

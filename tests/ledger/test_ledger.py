@@ -173,6 +173,14 @@ def test_the_head_detects_truncation(tmp_path):
     assert Ledger.read(path).head != head
 
 
+def test_a_ledger_that_charged_something_is_never_discarded(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    ledger = Ledger(path)
+    ledger.append(ALL[0])
+    ledger.discard(refused=True)
+    assert Ledger.read(path).entries() == (Entry(ALL[0]),)
+
+
 def test_lines_of_older_versions_that_give_back_are_read(tmp_path):
     ledger = Ledger()
     line = ledger.append(ALL[0], 10)

@@ -174,9 +174,9 @@ def test_no_pair_s_further_bits_are_another_s(monkeypatch):
 def test_the_error_of_float32_is_half_of_what_is_allowed_for():
     """Both ends of what the unread bits may be, at random words and at the awkward ones."""
     rng = np.random.default_rng(6)
-    edge = round(2**31 * (1 - np.exp(-(LEAST**2) / 2)))
+    edge, far = round(2**31 * (1 - np.exp(-(LEAST**2) / 2))), int(2**31 * np.exp(-(MOST**2) / 2))
     places = np.concatenate(
-        [rng.integers(2**20, 2**31 - edge, 1_000_000), 2**20 + np.arange(5000), 2**31 - edge - np.arange(5000)]
+        [rng.integers(far, 2**31 - edge, 1_000_000), far + np.arange(5000), 2**31 - edge - np.arange(5000)]
     )
     turns = rng.integers(-(2**31), 2**31, len(places))
     turns[::3] = np.resize([0, -1, 2**30, -(2**30), 2**31 - 1, -(2**31), 2**29], len(turns[::3]))

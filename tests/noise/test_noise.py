@@ -152,6 +152,14 @@ def test_coins_belong_to_their_unit():
         alone.coins(keys, -1)
 
 
+def test_coins_are_of_a_key_of_their_own():
+    """Under the key of the stream, the coins of unit 0 would be its first words: noise that tells who was in a sample."""
+    keys = np.zeros(1, np.uint64)
+    coins = [int(Noise(seed=7).coins(keys, step)[0]) for step in (0, 1)]
+    words = np.frombuffer(Noise(seed=7).bits(4096), np.uint64).tolist()
+    assert not set(coins) & set(words)
+
+
 def test_coins_see_keys_that_changed_in_place(noise):
     keys = np.arange(10, dtype=np.uint64)
     noise.coins(keys, 0)  # steps 0 and 1 share a block, which is kept

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 from sweeps import heavy
 
 from synthdp import Budget, Schema, Synthesizer, api
@@ -15,7 +16,8 @@ from synthdp.budgets import Cap, Entered
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Choice, Entry, Gaussian, Laplace, Revealed, Sampled, Threshold, scoped
 from synthdp.ledger.ledger import Ledger
-from synthdp.report.statement import CURVE_DELTAS, NOT_COVERED, ROUNDED, Statement, columns, limits, state
+from synthdp.noise import gaussian, laplace
+from synthdp.report.statement import CURVE_DELTAS, NOT_COVERED, ROUNDED, Statement, columns, limits, noise_source, state
 from synthdp.report.statement_page import write
 
 
@@ -197,6 +199,16 @@ def test_a_release_holds_no_seed(tmp_path, monkeypatch):
             assert number.to_bytes(8, "little") not in held
         assert own.hex().encode() not in held
         assert b'"seed"' not in held
+
+
+def test_the_source_of_the_noise_is_said_of_every_kind_of_noise():
+    """PATE's votes may be Laplace's, and choices are neither: a statement of them said that each number is a Gaussian's."""
+    said = noise_source(rehearsal=False)
+    assert all(word in said for word in ("Gaussian or Laplace noise", "choices", "at most 1/64 of its scale"))
+    assert not any("Gaussian" in line for line in NOT_COVERED)
+    for scale in (1e-3, 0.7, 11.4, 3e5):
+        assert laplace.grid(scale) <= scale / 64
+        assert gaussian.Grid.of(scale, torch.float64).step <= scale / 64
 
 
 def test_what_is_not_covered_is_said():

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 from clinic import make_frame, make_schema
 
@@ -10,6 +11,7 @@ from synthdp.ledger.events import Capped, Entry, Gaussian
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
 from synthdp.seal.replay import Recorder
+from synthdp.seal.vectors import Group
 
 BUDGET = Budget(1.0, 1e-5)
 
@@ -56,6 +58,18 @@ def test_a_cap_is_charged_though_nothing_was_asked():
     assert data.account.ledger.entries() == (Entry(cap),)
     with pytest.raises(BadInput, match="committed plan"), data.cap(cap):
         pass
+
+
+def test_every_event_of_a_question_is_spent():
+    data, cap = opened()
+
+    def ones(codes):
+        return np.ones((len(codes), 1))
+
+    with data.cap(cap) as safe:
+        before = safe.left
+        safe.sums([Group(ones, 1, 1.0, 20.0), Group(ones, 1, 1.0, 30.0)])
+        assert safe.left == pytest.approx(before - 1 / 400 - 1 / 900)
 
 
 def test_a_refused_question_reads_nothing_and_leaves_the_rest():

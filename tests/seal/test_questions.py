@@ -12,6 +12,7 @@ from scipy.stats import kstest, norm
 
 from synthdp import BadInput, Budget, Synthesizer
 from synthdp.ledger.events import Gaussian, Threshold
+from synthdp.noise import gaussian
 from synthdp.noise.noise import Noise
 from synthdp.schema.codec import Codec
 from synthdp.schema.learned import (
@@ -212,6 +213,20 @@ def test_domain_threshold_lets_a_lone_category_through_with_probability_delta():
     noise = Noise(3)
     passed = sum("alone" in question.noised({"alone": 1.0}, noise) for _ in range(4000))
     assert passed / 4000 == pytest.approx(0.05, abs=5 * (0.05 * 0.95 / 4000) ** 0.5)
+
+
+@pytest.mark.parametrize("categories", [1, 3])
+@pytest.mark.parametrize("noise", [0.3, 0.77, 1.0, 1.9, 5.2, 31.0])
+def test_no_lone_category_passes_the_threshold_by_being_rounded_up(noise, categories):
+    question = Domain("sex", noise, 1e-3, categories)
+    step = gaussian.Grid.of(question.deviation, torch.float64).step
+    least = step * (math.floor(question.threshold / step) + 1)  # of the noisy counts that pass
+    each = norm.sf((least - step / 2 - 1) / question.deviation)
+    assert 0.9e-3 < -math.expm1(categories * math.log1p(-each)) <= 1e-3 * (1 + 1e-9)
+
+
+def test_the_order_of_learned_categories_is_not_that_of_the_records():
+    assert Domain("sex", 1.0, 1e-6, 1).noised({"b": 1e6, "c": 1e6, "a": 1e6}, Noise(3)) == ("a", "b", "c")
 
 
 LETTERS = [a + b + c for a in "ab" for b in "01" for c in "xy"]

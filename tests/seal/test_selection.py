@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -168,6 +169,7 @@ def test_the_number_of_runs_has_its_distribution(mean, shape):
     assert found.min() >= 1
     gamma = repetitions.halting(mean, shape)
     assert repetitions.mean_of(gamma, shape) == pytest.approx(mean, rel=1e-9)
+    assert shape == 1 or repetitions.mean_of(gamma, shape) >= mean  # between two floats, the one that runs more often
     k = np.arange(1, 400)
     ratios = (1 - gamma) * (k + shape) / (k + 1)
     weights = np.concatenate([[1.0], np.cumprod(ratios)])[: len(k)]
@@ -238,6 +240,22 @@ def test_a_rehearsal_repeats_and_a_release_does_not():
 
     assert once(5) == once(5) != once(6)
     assert once(None) != once(None)
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_noise_of_a_run_is_seeded_in_rehearsals_alone_and_no_warning_counts_the_runs(seed):
+    data, event, terms = opened(seed)
+    seen = []
+
+    def run(place, door):
+        warnings.warn(
+            "as many as there are runs", UserWarning, stacklevel=1
+        )  # an error in these tests, where it is heard
+        seen.append((door.rehearsal, door._noise.rehearsal))
+        return place, 0.0
+
+    data.select(event, terms, run)
+    assert set(seen) == {(seed is not None, seed is not None)}
 
 
 def test_what_a_run_asks_beyond_its_plan_is_refused():

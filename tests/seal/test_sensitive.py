@@ -16,7 +16,9 @@ from synthdp.ledger.events import Entry, Gaussian, Revealed, Sampled
 from synthdp.ledger.ledger import Ledger
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
+from synthdp.seal.learn import Domain, Grid
 from synthdp.seal.marginals import Distance, Marginals
+from synthdp.seal.records import seal
 
 LOOSE, NO_NOISE = Budget(epsilon=20.0, delta=1e-5), Budget(epsilon=float("inf"), delta=1e-5)
 
@@ -91,6 +93,26 @@ def test_a_block_stays_charged_whatever_ends_it(frame, schema, tmp_path):
     assert Ledger.read(path).entries() == (Entry(event, 24),)
     data.account.settle()  # a model comes of it after all
     assert Ledger.read(path).entries() == data.account.plan == (Entry(event, 64),)
+
+
+def test_a_block_pays_for_what_it_holds_and_for_no_more():
+    account = Account(LOOSE)
+    noise = account.commit(lambda z: (Entry(Gaussian(z), 8),))
+    with account.charged(Gaussian(noise), 3):
+        account.book(Gaussian(noise), 2)
+        account.book(Gaussian(noise), 2)  # one is left
+        assert account.ledger.entries() == (Entry(Gaussian(noise), 5),)
+        account.book(Gaussian(noise))
+        assert account.ledger.entries() == (Entry(Gaussian(noise), 5),)
+
+
+def test_noise_that_was_found_earlier_is_checked_against_the_budget():
+    """A fit that goes on has its noise from a file."""
+    budget = Budget(epsilon=1.0, delta=1e-6)
+    noise = Account(budget).commit(lambda z: (Entry(Gaussian(z), 7),))
+    assert Account(budget, noise=noise).commit(lambda z: (Entry(Gaussian(z), 7),)) == noise
+    with pytest.raises(BadInput, match="above the budget of 1"):
+        Account(budget, noise=noise * 0.995).commit(lambda z: (Entry(Gaussian(z), 7),))
 
 
 def test_a_sample_answers_once(frame, schema):
@@ -247,6 +269,9 @@ def test_a_question_that_assumes_fewer_records_of_a_unit_is_refused():
     question = dataclasses.replace(data.tables([("sex",)], noise), max_records=1)
     with pytest.raises(BadInput, match="assumes at most 1"):
         data.ask(question)
+    for bought in (Grid("age", (0.0, 50.0, 100.0), noise, 1), Domain("sex", noise, 1e-6, 1)):
+        with pytest.raises(BadInput, match="assumes at most 1"):
+            bought.bounded(seal(make_frame(30, repeats=3), schema, bytes(32)))
     sizes = dataclasses.replace(data.tables([("age",)], noise), sizes=(2,) * 6)
     with pytest.raises(BadInput, match="sizes"):
         data.ask(sizes)

@@ -240,6 +240,9 @@ def test_confident_answers_what_passes_and_no_more_than_it_may():
         assert likely(int(answered.sum()), wrong, stats.norm.sf((tally[0] - tally[1]) / (2.0 * math.sqrt(2))))
     assert not found.confirmed.any()
     assert set(found.labels[~found.answered]) == {-1}
+    all_pass = Confident(-1e6, 0.5, 5.0, 10_000).noised((tallies.max(1), tallies), Noise(2), 10)
+    wrong = (all_pass.labels[::2] == 1).sum()
+    assert likely(5000, wrong, stats.norm.sf(2 / (5.0 * math.sqrt(2)))), "an answer has its own noise, not the check's"
     few = Confident(9.0, 1.5, 2.0, 7).noised((tallies.max(1), tallies), Noise(2), 10)
     assert few.answered.sum() == 7
     assert np.flatnonzero(few.answered).tolist() == np.flatnonzero(found.answered)[:7].tolist()  # the first that pass
@@ -369,6 +372,15 @@ def test_the_rarest_laplace_words_are_answered_exactly(further):
             answer = laplace.rounded(np.zeros(1), scale / 64, Words(first, second, further))
             step = laplace.grid(scale / 64)
             assert answer[0] / step == recomputed((first, second), [further] * 6, scale / 64 / step)
+
+
+def test_laplace_numbers_within_the_error_of_a_boundary_are_looked_at_again(monkeypatch):
+    """Of the first 63 bits one number in a million lies so near to one: here, the error is made large."""
+    asked, nearest = [], laplace._nearest
+    monkeypatch.setattr(laplace, "ERROR", 0.1 / 127)
+    monkeypatch.setattr(laplace, "_nearest", lambda *given: asked.append(given) or nearest(*given))
+    Noise(8).added_laplace(np.zeros(1000), 127 / 128)
+    assert 130 < len(asked) < 280, "a tenth of a step to either side"
 
 
 def test_each_laplace_step_has_its_exact_probability():
