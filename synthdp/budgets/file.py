@@ -338,10 +338,11 @@ class AccountFile:
             ("relation", "unit"), found.neighbours or (budget.relation, unit), (budget.relation, unit), strict=True
         ):
             if held != asked:
-                remedy = f"Declare unit: {held}" if held != RECORD else "Take unit out of the schema"
+                declared = f"Declare unit: {held}" if held != RECORD else "Take unit out of the schema"
+                remedy = declared if name == "unit" else f"Give budget.relation={held}"
                 raise BadInput(
                     f"the fit's {name} is {asked!r}, but that of the account {self.path} is {held!r}, and no accountant can add them up. "
-                    f"{remedy if name == 'unit' else f'Give budget.relation={held}'}, or give the fit an account of its own (account=FILE), which is not added to this one"
+                    f"{remedy}, or give the fit an account of its own (account=FILE), which is not added to this one"
                 )
 
     def _afford(self, found: Standing, asked: Price) -> None:

@@ -269,7 +269,8 @@ def _of_sheet(path: Path, reading: Reading, name: str, texts: Any, words: Any, k
     dates = there <= {DAY, INSTANT}
     family = Datetime if dates else Continuous
     # Texts that may all be codes, such as -99, are judged beside the numbers.
-    numbers = there == {NUMBER} and not all(text in TEXTS or MAY_BE_CODE.fullmatch(text) for text in look.values.texts)
+    codes = look.values.but(TEXTS).matching(MAY_BE_CODE.fullmatch) == 1  # noqa: PD011 - no frame
+    numbers = there == {NUMBER} and not codes
     if not there or (isinstance(look.column, family) and (dates or numbers)):
         return look
     if dates and not look.values.but(TEXTS).texts:  # noqa: PD011 - no frame

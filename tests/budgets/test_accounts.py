@@ -124,7 +124,11 @@ def test_what_is_written_says_who_when_and_on_what(account):
 @pytest.mark.parametrize(
     ("budget", "unit", "says"),
     [
-        (Budget(0.1, 1e-7, "replace_one"), "record", r"relation is 'replace_one'.* Give budget\.relation=add_remove, or"),
+        (
+            Budget(0.1, 1e-7, "replace_one"),
+            "record",
+            r"relation is 'replace_one'.* Give budget\.relation=add_remove, or",
+        ),
         (Budget(0.1, 1e-7), "patient", r"unit is 'patient'.* Take unit out of the schema, or"),
     ],
 )
