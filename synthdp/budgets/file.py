@@ -18,7 +18,7 @@ from synthdp.budgets.fingerprint import Fingerprint
 from synthdp.budgets.standing import CAP, CHARGED, MORE, OPENED, STATES, VERSION, Fit, Standing, standing
 from synthdp.errors import BadInput, outside
 from synthdp.ledger.budget import Budget
-from synthdp.ledger.events import Plan, to_json
+from synthdp.ledger.events import RECORD, Plan, to_json
 from synthdp.ledger.ledger import GENESIS, Ledger
 from synthdp.tables import source as tables
 
@@ -338,9 +338,11 @@ class AccountFile:
             ("relation", "unit"), found.neighbours or (budget.relation, unit), (budget.relation, unit), strict=True
         ):
             if held != asked:
+                declared = f"Declare unit: {held}" if held != RECORD else "Take unit out of the schema"
+                remedy = declared if name == "unit" else f"Give budget.relation={held}"
                 raise BadInput(
                     f"the fit's {name} is {asked!r}, but that of the account {self.path} is {held!r}, and no accountant can add them up. "
-                    f"Use {name} {held!r}, or give the fit an account of its own (account=FILE), which is not added to this one"
+                    f"{remedy}, or give the fit an account of its own (account=FILE), which is not added to this one"
                 )
 
     def _afford(self, found: Standing, asked: Price) -> None:

@@ -180,9 +180,17 @@ def _told_of_cdm(checks: "list[Check]") -> Iterator[str]:
             f"{held[status]:,} {status}" for status in ("passed", "failed", "not run", "empty") if held[status]
         )
         yield f"           {name:<31}  {told}"
-    for each in checks:
-        if each.status == "failed":
+    fields: dict[str, list[str]] = {}
+    for each in (each for each in checks if each.status == "failed"):
+        if each.name == "cdmTable":
+            yield f"failed     cdmTable of {each.where}: there is no such table"
+        elif each.name == "cdmField":
+            table, _, field = each.where.partition(".")
+            fields.setdefault(table, []).append(field)
+        else:
             yield f"failed     {each.name} of {each.where}: {each.violated:,} of {each.rows:,} rows"
+    for table, absent in fields.items():
+        yield f"failed     cdmField of {table}: there is no {', '.join(absent)}"
     for why, times in Counter(each.why for each in checks if each.status == "not run").items():
         yield f"not run    {times:,} checks, which is no pass: {why}"
 

@@ -276,6 +276,12 @@ def sentences(statement: "Statement") -> Iterator[str]:
         )
     if linked := rows_below(statement):
         yield f"At most {linked[0]} of each {unit} counted, and of each of these at most {linked[1]}."
+        if numbers := _numbers_below(statement):
+            yield (
+                f"Numbers below visits, {_listed(numbers)}, are related to the code of their own row, the person, the visit and the "
+                "person's last such number, but not to other rows: a laboratory value shows little of the visit's diagnoses, whatever "
+                "epsilon is."
+            )
     elif unit != RECORD:
         yield f"At most {most} record{'s' * (most != 1)} of each {unit} counted."
     if lost.bare:
@@ -349,6 +355,13 @@ def rows_below(statement: "Statement") -> tuple[str, str] | None:
     most = statement.max_records_per_unit
     last = f"{', '.join(below[:-1])} and " if below[1:] else ""
     return f"{most} row{'s' * (most != 1)} of {told[0][1]}", f"{last}{below[-1]}"
+
+
+def _numbers_below(statement: "Statement") -> list[str]:
+    """The numbers of tables below visits, whose rows `histories` relates by their codes alone."""
+    below = {match[1] for text in statement.declared.get("tables", ()) if (match := BELOW.fullmatch(str(text)))}
+    names = [str(each["name"]) for each in statement.columns if each["kind"] in ("integer", "continuous")]
+    return [name for name in names if name.partition(".")[0] in below]
 
 
 def _listed(names: Any, between: str = ", ") -> str:

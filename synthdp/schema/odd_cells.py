@@ -69,9 +69,14 @@ def ends_in_total(frame: pd.DataFrame) -> bool:
 
 def told(frame: pd.DataFrame) -> Iterator[str]:
     """Both findings about a table to draft, in words. A column with a value of its own in most rows has no categories."""
-    for name in frame.columns:
-        if frame[name].dtype.kind in "OUT" and frame[name].nunique() <= len(frame) / 2 and len(respelled(frame[name])):
-            yield f"column {str(name)!r}: {RESPELLED}; write them alike, or each counts as a category of its own"
+    found = [
+        repr(str(name))
+        for name in frame.columns
+        if frame[name].dtype.kind in "OUT" and frame[name].nunique() <= len(frame) / 2 and len(respelled(frame[name]))
+    ]
+    if found:
+        where = f"column{'s' * (len(found) > 1)} {', '.join(found)}"
+        yield f"{where}: {RESPELLED}; write them alike, or each counts as a category of its own"
     if ends_in_total(frame):
         yield ENDS_IN_TOTAL
 

@@ -29,6 +29,7 @@ TEXTS = (
 WORDS = frozenset({"unknown", "missing", "unbekannt", "fehlt", "keine Angabe", "inconnu", "ND", "nd", "NR", "nr"})
 NUMBERS = re.compile(r"-(9{1,4}|8{1,4}|7{1,4})([.,]0*)?")  # codes where nothing else is negative
 LONE = re.compile(r"(-1|9{2,6})([.,]0*)?")  # codes where all other values are far from them
+MAY_BE_CODE = re.compile(f"{NUMBERS.pattern}|{LONE.pattern}")
 FAR = 3  # times the largest other value
 LEAST = 10  # -1 is a code if all other values are at least this
 OFTEN = 5  # a code must occur in at least so many cells

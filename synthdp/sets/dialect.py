@@ -23,7 +23,7 @@ from synthdp.schema import cells, odd_cells
 from synthdp.schema.columns import Boolean, Categorical, Continuous, Datetime, Integer
 from synthdp.schema.file_coding import MOST_TITLE, NEWLINES, SEPARATORS, SPACE, Coding, Reading
 from synthdp.schema.guesses import are_times
-from synthdp.sets.column_format import TEXTS, ColumnFormat, decimal_sign, values_of
+from synthdp.sets.column_format import MAY_BE_CODE, TEXTS, ColumnFormat, decimal_sign, values_of
 from synthdp.tables import csv_lines, csvfile, excel, foreign
 from synthdp.tables.foreign_parser import BLANK, DAY, INSTANT, NUMBER, TEXT
 
@@ -268,7 +268,10 @@ def _of_sheet(path: Path, reading: Reading, name: str, texts: Any, words: Any, k
     look = ColumnFormat(path, reading, name, values_of(words, strip=reading.strip), lines=lines)
     dates = there <= {DAY, INSTANT}
     family = Datetime if dates else Continuous
-    if not there or (isinstance(look.column, family) and (dates or there == {NUMBER})):
+    # Texts that may all be codes, such as -99, are judged beside the numbers.
+    codes = look.values.but(TEXTS).matching(MAY_BE_CODE.fullmatch) == 1  # noqa: PD011 - no frame
+    numbers = there == {NUMBER} and not codes
+    if not there or (isinstance(look.column, family) and (dates or numbers)):
         return look
     if dates and not look.values.but(TEXTS).texts:  # noqa: PD011 - no frame
         look.resolution = "second" if INSTANT in there else "day"

@@ -123,7 +123,14 @@ def test_what_is_written_says_who_when_and_on_what(account):
 
 @pytest.mark.parametrize(
     ("budget", "unit", "says"),
-    [(Budget(0.1, 1e-7, "replace_one"), "record", "relation is 'replace_one'"), (Budget(0.1, 1e-7), "patient", "unit")],
+    [
+        (
+            Budget(0.1, 1e-7, "replace_one"),
+            "record",
+            r"relation is 'replace_one'.* Give budget\.relation=add_remove, or",
+        ),
+        (Budget(0.1, 1e-7), "patient", r"unit is 'patient'.* Take unit out of the schema, or"),
+    ],
 )
 def test_another_relation_or_unit_is_refused_by_name(account, budget, unit, says):
     enter(account)

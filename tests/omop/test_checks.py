@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from made_up_omop import INSULIN, OLD_CODE, PREGNANCY, SODIUM, TABLET, TYPE_2
 
+from synthdp.cli import run
 from synthdp.errors import BadInput
 from synthdp.omop import cdm
 from synthdp.omop.cdm_store import duck
@@ -103,6 +104,19 @@ def test_what_needs_a_vocabulary_is_not_run_without_one_and_is_no_pass(tmp_path)
     (provider,) = (each for each in found if each.where == "person.provider_id" and each.name == "isForeignKey")
     assert provider.why == "there is no table provider"
     assert not [each for each in found if each.status == "failed"]
+
+
+def test_absent_fields_are_named_together_and_no_rows_of_theirs_are_counted(tmp_path, capsys):
+    frames = omop_hospital.tables(40)
+    frames["person"] = frames["person"].drop(columns=["day_of_birth", "provider_id"])
+    del frames["procedure_occurrence"]
+    omop_hospital.made_up_omop.write(frames, tmp_path / "cdm")
+    assert run(["check", "data.format=omop", f"data.path={tmp_path / 'cdm'}"]) == 2
+    failed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("failed ")]
+    assert failed == [
+        "failed     cdmTable of procedure_occurrence: there is no such table",
+        "failed     cdmField of person: there is no day_of_birth, provider_id",
+    ]
 
 
 def test_rows_are_counted_as_a_plain_loop_counts_them(tmp_path):

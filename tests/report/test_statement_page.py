@@ -485,6 +485,18 @@ def test_rows_of_each_table_that_count_are_told_at_the_top_and_among_what_was_lo
     )
 
 
+def test_numbers_below_visits_are_said_not_to_be_related_to_other_rows():
+    of = with_labs()
+    told = {"by": "us", "units": 100, "targets": [], "name": "x", **stating.linked(of)}
+    columns = [
+        {"name": name, "kind": kind, "declared": {}, "bought": {}}
+        for name, kind in (("visit.days", "integer"), ("lab.test", "categorical"), ("lab.value", "continuous"))
+    ]
+    made = make_statement(generator="histories", unit="person_id", declared=told, lost=Lost(), columns=columns)
+    (said,) = (line for line in information_loss.brief(made) if "Numbers below visits" in line)
+    assert said.startswith("lost       Numbers below visits, lab.value, are related to the code of their own row,")
+
+
 def test_bounds_and_shares_that_noise_hid_are_told_without_a_figure():
     """100 % plus or minus 64 % of the records says nothing."""
     told = [

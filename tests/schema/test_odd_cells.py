@@ -76,6 +76,12 @@ def test_declared_spellings_are_no_finding():
     assert odd_cells.RESPELLED not in {each.what for each in found}
 
 
+def test_columns_with_other_spellings_are_named_in_one_line():
+    frame = pd.DataFrame({"sex": SEX, "age": range(13), "partner": SEX})
+    (said,) = odd_cells.told(frame)
+    assert said.startswith("columns 'sex', 'partner': some values seem")
+
+
 def test_a_draft_says_both(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     people = [f"P{place};{cell.strip()};{place}" for place, cell in enumerate(SEX)]

@@ -71,6 +71,8 @@ def test_a_draft_is_for_review_and_nobody_declares_it():
     assert all(column.review for column in schema.columns)
     assert not any(column.observed for column in schema.columns)
     assert schema.declared_by is None
+    assert "`order`" in text
+    assert "generator=histories" in text
     with pytest.raises(
         BadInput, match=r"'patient', .* and 3 others were guessed, .*; nobody declares it. .*declared_by"
     ):

@@ -286,6 +286,14 @@ UGLY = [
 ]
 
 
+@pytest.mark.parametrize("texts", [["-99"], ["-99", "."]])
+def test_a_code_for_missing_values_that_is_text_among_numbers_is_found(tmp_path, texts):
+    rows = [["height"], *([1 + place / 100] for place in range(50, 90)), *([text] for text in texts)]
+    found = record_files.look(workbook(tmp_path / "t.xlsx", rows))
+    assert set(texts) <= set(dict(found.reading.columns)["height"].missing)
+    assert found.frame["height"].min() == 1.5
+
+
 @pytest.mark.parametrize("titles", [[["Export of 2025"]], [["Clinic"], [None], ["of May"]]])
 def test_titles_above_the_header_are_skipped_and_told(tmp_path, titles):
     path = workbook(tmp_path / "t.xlsx", [*titles, *UGLY])
