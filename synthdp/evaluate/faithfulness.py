@@ -22,6 +22,7 @@ from synthdp.schema.trees import Tree
 
 Three = tuple[Table, Table, Table]
 Outcome = tuple["dict[str, Any] | None", "str | None"]
+Shares = pd.Series  # by word
 
 
 def steps(seeds: int) -> int:
@@ -175,43 +176,31 @@ def by_level(
         tree = getattr(column, "tree", None)
         if tree is None or any(column.name not in frame for frame in (synthetic, train, test)):
             continue
-        three = [_counted(frame[column.name]) for frame in (synthetic, train, test)]
-        if all(three):
+        three = [_shares(frame[column.name]) for frame in (synthetic, train, test)]
+        if all(map(len, three)):
             found[column.name] = [_level(tree, level, *three) for level in range(1, tree.levels + 1)]
     return found
 
 
-def _level(
-    tree: Tree, level: int, synthetic: dict[str, float], train: dict[str, float], test: dict[str, float]
-) -> dict[str, float | int]:
-    s, t, v = (_coarsened(tree, level, shares) for shares in (synthetic, train, test))
+def _level(tree: Tree, level: int, *three: Shares) -> dict[str, float | int]:
+    def node(word: str) -> str:
+        """That of the level; a coarser one stays what it is."""
+        chain = tree.chain(word)
+        return chain[max(0, len(chain) - level)]
+
+    s, t, v = (shares.groupby(node).sum() for shares in three)
     return {
         "level": level,
         "tvd": _distance(s, t),
         "floor": _distance(v, t),
-        "kept": min(1.0, sum(share for node, share in s.items() if node in t or node in v)),
+        "kept": min(1.0, float(s[s.index.isin([*t.index, *v.index])].sum())),
     }
 
 
-def _coarsened(tree: Tree, level: int, shares: dict[str, float]) -> dict[str, float]:
-    """Shares of the nodes of a level; a coarser node stays what it is."""
-    found: dict[str, float] = {}
-    for word, share in shares.items():
-        chain = tree.chain(word)
-        node = chain[max(0, len(chain) - level)]
-        found[node] = found.get(node, 0.0) + share
-    return found
-
-
-def _counted(series: pd.Series) -> dict[str, float]:
+def _shares(series: pd.Series) -> Shares:
     """The share of each word among the cells that are not missing."""
-    counts: dict[str, float] = {}
-    for value, number in series.value_counts(dropna=True).items():
-        if number:  # a categorical has all its categories
-            counts[word_of(value)] = counts.get(word_of(value), 0.0) + number
-    total = sum(counts.values())
-    return {word: float(number / total) for word, number in counts.items()}
+    return series.astype(object).value_counts(normalize=True).groupby(word_of).sum()
 
 
-def _distance(one: dict[str, float], other: dict[str, float]) -> float:
-    return 0.5 * sum(abs(one.get(node, 0.0) - other.get(node, 0.0)) for node in {*one, *other})
+def _distance(one: Shares, other: Shares) -> float:
+    return float(one.sub(other, fill_value=0.0).abs().sum() / 2)
