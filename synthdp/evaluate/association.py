@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from synthdp.evaluate.fidelity import no_rows, over_sets
+from synthdp.evaluate.fidelity import over_sets
 from synthdp.evaluate.tables import Axis, Table
 
 LEAST_ROWS = 50  # with both values, for an association of two columns; or all rows, if there are fewer
@@ -79,11 +79,8 @@ def of_numbers(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, A
     "pearson" and "spearman": {"mean", "sd", "n", "max"} of |r in synthetic - r in training rows| over pairs. "means": the same of
     |mean in synthetic - in training rows| over columns, in standard deviations of the training rows, and "columns". Each with
     "floor", the real test rows as if they were synthetic. Missing values are left out pair by pair; columns without spread in the
-    training rows are left out. None and the reason where fewer than two columns are left.
+    training rows are left out. None and the reason where fewer than two columns are left. Each table has a row.
     """
-    reason = no_rows(synthetic, train, test)
-    if reason is not None:
-        return None, reason
     spread = np.array([_spread(column) for column in train.values.T])
     keep = [i for i, axis in enumerate(train.axes) if axis.kind == "number" and spread[i] > 0]
     if len(keep) < 2:
@@ -245,12 +242,11 @@ def range_error(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, 
 
     "floor": the same of the real test rows as if they were synthetic; "share": the mean share that the queries ask
     for, against which the error is to be read; "worst": the query of the largest error {"query", "synthetic", "train"}. None and
-    the reason where a set is empty or no column can be asked for.
+    the reason where no column can be asked for. Each table has a row.
     """
-    reason = no_rows(synthetic, train, test)
-    queries = draw(train.axes, QUERIES) if reason is None else []
+    queries = draw(train.axes, QUERIES)
     if not queries:
-        return None, reason or "no column has a domain to draw ranges from"
+        return None, "no column has a domain to draw ranges from"
     s, t, v = (shares(queries, table) for table in (synthetic, train, test))
     worst = int(np.argmax(np.abs(s - t)))
     entry = over_sets(np.abs(s - t), np.abs(v - t))

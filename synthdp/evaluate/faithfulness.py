@@ -43,10 +43,10 @@ def judge(
     """Fill result["fidelity"], ["columns"] and ["not_computed"]. tables: synthetic, training, test."""
     s, t, v = tables
     log, found = result["not_computed"], result["fidelity"]
-    empty = [role for role, x in (("synthetic", s), ("real training", t), ("real test", v)) if not x.rows]
+    empty = fidelity.no_rows(s, t, v)
     tell("marginals")
-    if empty:
-        log.append({"metric": "fidelity", "reason": f"there are no {empty[0]} rows"})
+    if empty is not None:
+        log.append({"metric": "fidelity", "reason": empty})
         result["columns"] = {}
     else:
         first = next((axis.name for axis in wanted if axis.is_classes), None)
@@ -57,16 +57,16 @@ def judge(
         lacking = [ways for ways in (2, 3) if f"tvd_{ways}way" not in found]
         log += [{"metric": f"tvd_{ways}way", "reason": f"there are fewer than {ways} columns"} for ways in lacking]
     tell("associations")
-    apart = None if empty else association.difference(s, t, v)
+    apart = None if empty is not None else association.difference(s, t, v)
     if apart is not None:
         found["correlation_difference"] = apart
-    elif not empty:
+    elif empty is None:
         reason = "fewer than two columns vary in the real training rows, or none of these pairs has enough rows with both values"
         log.append({"metric": "correlation_difference", "reason": reason})
     found |= _detection(s, t, v, seeds, jobs, tell, log)
     for label, keys, metric in _further(seeds):
         tell(label)
-        _enter(metric(s, t, v), keys, found, log)
+        _enter(metric(s, t, v) if empty is None else (None, empty), keys, found, log)
     if levels := by_level(schema, *frames):
         found["code_levels"] = levels
     counted, uncounted = violations(schema, *frames)
