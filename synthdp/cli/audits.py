@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from synthdp.cli import option_values, output_paths, settings
 from synthdp.errors import BadInput
 from synthdp.files import atomic
+from synthdp.report.statement import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,7 @@ def audit(config: Config) -> None:
         raise BadInput(f"{unused[0]}= belongs to an audit {what} and would be ignored here; leave it out")
     out = None if options.out is None else output_paths.file(options.out, force=options.force)
     lines, result = _release(options) if options.release is not None else _generator(config)
-    text = json.dumps(result, indent=1)
+    text = json.dumps(plain(result), indent=1)
     if out is not None:
         atomic.write(out, text + "\n")
     print(text if options.format == "json" else "\n".join(lines))
@@ -133,7 +133,7 @@ def _release(options: settings.Audit) -> tuple[list[str], dict[str, Any]]:
         error=options.error,
         gate_error=options.gate_error,
     )
-    return _told_release(found), _plain({**dataclasses.asdict(found), "verdict": found.word})
+    return _told_release(found), {**dataclasses.asdict(found), "verdict": found.word}
 
 
 def _generator(config: Config) -> tuple[list[str], dict[str, Any]]:
@@ -172,7 +172,7 @@ def _generator(config: Config) -> tuple[list[str], dict[str, Any]]:
         "contradicted": verdict.contradicted,
         "gate_error": verdict.gate_error,
     }
-    return _told_generator(found), _plain(result)
+    return _told_generator(found), result
 
 
 def _told_generator(found: "Audit") -> list[str]:
@@ -208,7 +208,3 @@ def _told(word: str, gate_error: float, remedy: str) -> str:
             f"this one; {remedy}"
         )
     return "verdict   not contradicted: this attack finds something, but no more than the claim allows"
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: "inf" if isinstance(value, float) and math.isinf(value) else value for name, value in values.items()}

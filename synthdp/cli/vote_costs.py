@@ -12,6 +12,7 @@ from synthdp.accounting import pate
 from synthdp.cli import option_values, settings
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Entry, Plan, Vote
+from synthdp.report.statement import plain
 
 VOTES = ("votes", "aggregator", "gamma", "sigma", "threshold", "sigma1", "sigma2", "queries", "answers", "orders")
 ELSE = tuple(each.name for each in fields(settings.EpsilonOf) if each.name not in (*VOTES, "delta", "format"))
@@ -48,24 +49,21 @@ def _print_json(
     dependent: pate.DataDependent,
     booked: tuple[str, float],
 ) -> None:
-    print(
-        json.dumps(
-            {
-                "aggregator": options.aggregator,
-                "queries": queries,
-                "delta": options.delta,
-                "data_independent": {"epsilon": independent.epsilon, "order": independent.order},
-                "statement": {"epsilon": booked[1] if math.isfinite(booked[1]) else "inf", "accountant": booked[0]},
-                "data_dependent": {
-                    "epsilon": dependent.epsilon,
-                    "order": dependent.order,
-                    "answered": dependent.answered,
-                    "internal": True,
-                    "warning": WARNING,
-                },
-            }
-        )
-    )
+    answer = {
+        "aggregator": options.aggregator,
+        "queries": queries,
+        "delta": options.delta,
+        "data_independent": {"epsilon": independent.epsilon, "order": independent.order},
+        "statement": {"epsilon": booked[1], "accountant": booked[0]},
+        "data_dependent": {
+            "epsilon": dependent.epsilon,
+            "order": dependent.order,
+            "answered": dependent.answered,
+            "internal": True,
+            "warning": WARNING,
+        },
+    }
+    print(json.dumps(plain(answer)))
 
 
 def _check(options: settings.EpsilonOf) -> None:
