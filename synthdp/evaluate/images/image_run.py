@@ -67,13 +67,6 @@ def evaluate(
     return result
 
 
-def ids_of(models: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The ids of image classifiers: a set's name stands for its ids, None for all."""
-    presets = {"default": MODELS, "paper": MODELS, "quick": ("lr",)}
-    wanted = ["default"] if models is None else [models] if isinstance(models, str) else list(models)
-    return tuple(dict.fromkeys(name for item in wanted for name in presets.get(item, (item,))))
-
-
 def _judged(
     synthetic: pd.DataFrame,
     train: pd.DataFrame,
@@ -82,7 +75,7 @@ def _judged(
     how: JudgingOptions,
     progress: Progress | None,
 ) -> dict[str, Any]:
-    chosen = image_classifiers.classifiers(ids_of(how.models))
+    chosen = image_classifiers.classifiers(how.models)
     axes = pictures.axes_of(schema, train)
     s, t, v = (
         pictures.pictures_of(frame, schema, axes, role)
