@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from synthdp.cli import option_values, output_paths, settings
 from synthdp.errors import BadInput
 from synthdp.files import atomic
+from synthdp.report.folder import MODEL
+from synthdp.report.manifest import digest
 from synthdp.report.statement import plain
 
 if TYPE_CHECKING:
@@ -88,17 +89,13 @@ def bind(internal: Path, release: Path) -> None:
     path = internal / output_paths.CANARIES
     if path.exists():
         body = json.loads(path.read_text(encoding="utf-8"))
-        atomic.write(path, json.dumps({**body, RELEASE: _name(release)}, ensure_ascii=False), private=True)
-
-
-def _name(release: Path) -> str:
-    return hashlib.sha256((release / "model.safetensors").read_bytes()).hexdigest()
+        atomic.write(path, json.dumps({**body, RELEASE: digest(release / MODEL)}, ensure_ascii=False), private=True)
 
 
 def _check_bound(canaries: Path, release: Path) -> None:
     """Refuse canaries of another fit: guesses about them would mean nothing, yet would reassure."""
     body = json.loads(canaries.read_text(encoding="utf-8"))
-    if body.get(RELEASE) != _name(release):
+    if body.get(RELEASE) != digest(release / MODEL):
         raise BadInput(
             f"{canaries} belongs to another fit than {release}: give internal/{output_paths.CANARIES} of the same fit"
         )

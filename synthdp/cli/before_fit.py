@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Config = Mapping[str, Any]
 KEY = "split.key"
-SHOWN = 8  # columns or pairs of a line
 DROWNED = 3  # tables whose names a line has
 UNITS = re.compile(r"^units:[ \t]*[0-9]+(?=[ \t]*(#.*)?$)", re.MULTILINE)  # the line of a schema's file
 EPSILON = 1  # of the budget for which `check` shows the next command
