@@ -33,7 +33,7 @@ from synthdp.evaluate.scores import MIN_ROWS as LEAST_ROWS
 from synthdp.evaluate.scores import curve as calibration_curve
 from synthdp.evaluate.subgroups import Group
 from synthdp.evaluate.tables import Table
-from synthdp.evaluate.tasks import MIN_ROWS, Task, refusal, shortfalls, task
+from synthdp.evaluate.tasks import MIN_ROWS, Task
 
 # ---- What a synthetic set must beat: columns without relations, and the answer that never looks.
 
@@ -215,8 +215,6 @@ def kendall(left: NDArray[np.float64], right: NDArray[np.float64]) -> float | No
     ties = float(np.sqrt((a**2).sum() * (b**2).sum()))
     return float((a * b).sum() / ties) if ties > 0 else None
 
-
-__all__ = ["ARMS", "MIN_ROWS", "Task", "judge", "refusal", "shortfalls", "task"]
 
 ARMS = ("tstr", "trtr", "independent")
 ARM_LABELS = {
