@@ -216,7 +216,7 @@ def schema(config: Config) -> None:
     from synthdp.images import picture_draft
     from synthdp.sets import record_files
     from synthdp.sets.draft import draft
-    from synthdp.tables import database_url, foreign
+    from synthdp.tables import foreign
 
     options: settings.Draft = config["options"]
     out = None if options.out is None else output_paths.file(options.out, force=options.force)
@@ -265,8 +265,7 @@ def schema(config: Config) -> None:
     if out is None or seen is None:
         print(drafted.schema, end="")
         return
-    left = {} if found is None else found.open
-    _keep(drafted, lambda: _closed(drafted.schema, left), [*left], "its review marks", out, seen)
+    _keep(drafted, {"": [] if found is None else found.open}, "its review marks", out, seen)
     asked = {"data__table": options.table, "data__query_file": options.query_file}
     print(output_paths.then("check", data__path=given, **asked, data__schema=out))
 
@@ -282,21 +281,23 @@ def _of_tables(found: "dict[str, Found]", name: Path, given: str, out: Path | No
     if out is None or seen is None:
         print(drafted.schema, end="")
         return
-    values = yamlfile.parse(drafted.schema, "draft")
-    for table, each in found.items():
-        _close(values["tables"][table], each.open)
-    made = Schema.from_dict(values)  # what it cannot describe is refused before anything is written
-    left = [f"{table}.{column}" for table, each in found.items() for column in each.open]
-    _keep(drafted, lambda: made, left, "the links and review marks", out, seen)
+    _keep(drafted, {table: each.open for table, each in found.items()}, "the links and review marks", out, seen)
     print(output_paths.then("check", data__path=given, data__schema=out))
 
 
-def _keep(drafted: "Drafted", made: "Callable[[], Schema]", left: list[str], marks: str, out: Path, seen: Path) -> None:
-    """Write a draft and what it saw, and say so. `made` gives the draft as a schema, `left` are columns where something is open."""
+def _keep(drafted: "Drafted", left: Mapping[str, Iterable[str]], marks: str, out: Path, seen: Path) -> None:
+    """Write a draft and what it saw, and say so. `left`: by table ("" where there is one alone) the columns of which something is still
+    open: the look is noted under a schema without their reading. What a schema cannot describe is refused before anything is written."""
+    values = yamlfile.parse(drafted.schema, "draft")
+    for table, columns in left.items():
+        for name in columns:
+            (values["tables"][table] if table else values)["reading"]["columns"].pop(name, None)
+    made = Schema.from_dict(values)
     atomic.write(seen, drafted.seen, private=True)
     atomic.write(out, drafted.schema)
-    looks.keep(out, looks.DRAFT, made())
-    first = f"replace TODO under reading ({', '.join(map(repr, left))}), " if left else ""
+    looks.keep(out, looks.DRAFT, made)
+    open_ = [f"{table}.{name}" if table else name for table, columns in left.items() for name in columns]
+    first = f"replace TODO under reading ({', '.join(map(repr, open_))}), " if open_ else ""
     print(f"draft     {out}: {first}go through {marks}, and name in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
 
@@ -347,21 +348,6 @@ def _of_patient_files(options: settings.Draft, out: Path | None) -> None:
     _put(patient_files.draft(options.format, options.path), out, UNREAD)
     if out is not None and options.path is not None:
         print(output_paths.then("check", data__format=options.format, data__path=options.path, data__schema=out))
-
-
-def _closed(text: str, left: Mapping[str, Any]) -> "Schema":
-    """The draft as a schema, without the reading of those columns where something is still open."""
-    from synthdp.schema import schema, yamlfile
-
-    values = yamlfile.parse(text, "draft")
-    _close(values, left)
-    return schema.Schema.from_dict(values)
-
-
-def _close(values: Mapping[str, Any], left: Iterable[str]) -> None:
-    """Take out of what a draft says of one table's files the columns of which something is still open."""
-    for name in left:
-        values["reading"]["columns"].pop(name, None)
 
 
 def completion(config: Config) -> None:
@@ -476,7 +462,7 @@ Demonstrated = tuple["Release", "AccountFile | None", Callable[[], Mapping[str, 
 
 
 def _demo_of_one(config: Config, out: Path) -> Demonstrated:
-    from synthdp.sets import named, record_files
+    from synthdp.sets import record_files
 
     options: settings.Demo = config["options"]
     account = account_of(config["account"], settings.Data(name="meps"))
