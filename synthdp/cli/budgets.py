@@ -84,7 +84,7 @@ def own(source: settings.Data) -> Path:
                 "a database has no folder for the account of its records: give account=FILE, the same for every fit of these "
                 "people, or account=none"
             )
-        real = real_records.home_of(Path(real_records.without_schema(source, file)))
+        real = real_records.home_of(source, file)
         return real.with_name(real.name + ENDING)
     if source.name is None:
         raise BadInput("no account is named: give account=FILE, data.path=FILE or data=NAME")

@@ -36,7 +36,8 @@ def _pate(config: Config, out: Path) -> None:
     options: settings.PateOf = config["options"]
     check_replaced(out / "release")  # which would be too late once all is charged
     schema = real_records.declared(config["data"])
-    real_records.check_one_table(schema, "pate")
+    if schema.tables:
+        raise BadInput(real_records.ONE_TABLE.format(what="pate"))
     target, made = target_of(schema), teaching(options, schema)
     wanted = public_schema(schema, target)
     public = _public(Path(options.public), schema, target)

@@ -48,11 +48,6 @@ def address_of(options: settings.Data) -> "Address | None":
     return None
 
 
-def without_schema(options: settings.Data, path: str) -> str:
-    """The file that a path names: for a CDM in a DuckDB file, the name of its schema may follow after #."""
-    return path.partition("#")[0] if options.format != "files" and not Path(path).exists() else path
-
-
 def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "source.Source | None":
     """The table that stays where it is: one of a database, a folder of tables, a pattern, or what `data.engine=duckdb` says.
 
@@ -61,7 +56,11 @@ def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "sour
     """
     address = address_of(options)
     if schema.tables and address is None:
-        _check_in_memory(options)
+        if options.engine == "duckdb":
+            raise BadInput(
+                "linked tables in files are fitted in memory: leave data.engine=duckdb out, or copy the tables to a DuckDB file and give "
+                "its URL, such as data.path=duckdb:///clinic.duckdb#main"
+            )
         return None
     if address is not None:
         if options.engine == "duckdb" and not address.url.startswith("duckdb:"):
@@ -110,21 +109,6 @@ def _counted_together(path: Path, schema: "Schema") -> bool:
 ONE_TABLE = "{what} takes one table, and the schema describes linked ones: join them and describe the joined table"
 
 
-def _check_in_memory(options: settings.Data) -> None:
-    """Refuse linked tables that are to be counted elsewhere."""
-    if options.engine == "duckdb":
-        raise BadInput(
-            "linked tables in files are fitted in memory: leave data.engine=duckdb out, or copy the tables to a DuckDB file and give its "
-            "URL, such as data.path=duckdb:///clinic.duckdb#main"
-        )
-
-
-def check_one_table(schema: "Schema", what: str) -> None:
-    """Refuse a schema of linked tables, for a command that takes one table."""
-    if schema.tables:
-        raise BadInput(ONE_TABLE.format(what=what))
-
-
 def one_table(records: "Records", what: str) -> "pd.DataFrame":
     """The table of a command that takes one. Raises `BadInput` for linked ones."""
     if isinstance(records, dict):
@@ -137,8 +121,12 @@ def is_several(path: Path) -> bool:
     return path.is_dir() or (not path.exists() and bool(source.GLOB & set(str(path))))
 
 
-def home_of(path: Path) -> Path:
-    """What an account lies beside: the file, the folder, or the folder in which a pattern begins."""
+def home_of(options: settings.Data, file: str) -> Path:
+    """What an account lies beside: the file, the folder, or the folder in which a pattern begins. For a CDM in a DuckDB file, the name of
+    its schema may follow after #."""
+    path = Path(file)
+    if options.format != "files" and not path.exists():
+        path = Path(file.partition("#")[0])
     while source.GLOB & set(str(path)) and not path.exists():
         path = path.parent
     return path.resolve()
