@@ -39,97 +39,10 @@ if TYPE_CHECKING:
     from synthdp.seal.processes import Ranks
 
 
-# ---- `synthdp fit select=private candidates=[...]`: the best of a hidden number of fits, charged for.
-
-
 Config = Mapping[str, Any]
 LARGE = 10  # epsilon above which a guarantee says little
 MOST_BOUNDS = 40  # learned ones that a fit lists
 SOME_ROWS = 1000  # to sample, where nobody says how many units there are
-FORM = "candidates=[independent,{name:mixture,starts:1}]"
-
-
-def check(config: Config, schema: Schema, processes: int) -> None:
-    """Refuse, before a record is read, options that do not go together."""
-    options: settings.Fit = config["options"]
-    if options.select is None:
-        given = changed(options, ("candidates", "mean_runs"))
-        if given:
-            raise BadInput(f"{', '.join(given)} apply to a choice among fits: add select=private, or leave them out")
-        return
-    if not options.candidates:
-        raise BadInput(f"select=private needs the fits to choose from, such as {FORM}")
-    for candidate in options.candidates:
-        generators.make(*_candidate(candidate))
-    if config["generator"] != generators.find(generators.default(schema))():
-        raise BadInput(
-            "select=private fits its candidates only: name generators and their settings in candidates=, not in generator="
-        )
-    if options.fitness is not None:
-        raise BadInput("select=private cannot buy figures of fitness: leave fitness= out, or fit one generator")
-    if options.answers:
-        raise BadInput("select=private hides the answers of its fits: leave answers= out, or fit one generator")
-    if options.resume or processes > 1 or changed(config["audit"], ("canaries", "records")):
-        raise BadInput(
-            "select=private runs in one process, cannot be resumed and cannot plant canaries: leave out resume=, torchrun and audit.*"
-        )
-
-
-def offered(config: Config, schema: Schema) -> None:
-    """Refuse candidates that do not fit the schema, or cost more than the budget."""
-    from synthdp.selecting import offered as made
-
-    options: settings.Fit = config["options"]
-    candidates = [_candidate(candidate) for candidate in options.candidates or ()]
-    made(candidates, schema, config["budget"], mean_runs=options.mean_runs, trust=options.trust)
-
-
-def best(config: Config, schema: Schema, frame: "pd.DataFrame", ledger: Path, account: AccountFile | None) -> "Release":
-    """The release of the best run; how many there were is not told."""
-    from synthdp.selecting import select
-
-    options: settings.Fit = config["options"]
-    return select(
-        [_candidate(candidate) for candidate in options.candidates or ()],
-        frame,
-        schema,
-        config["budget"],
-        mean_runs=options.mean_runs,
-        seed=options.seed,
-        invalid=options.invalid,
-        ledger=ledger,
-        account=account,
-        trust=options.trust,
-        edited_after=edited_after(config, schema),
-    )
-
-
-def edited_after(config: Config, schema: Schema) -> tuple[str, ...]:
-    """The looks at the records after which the schema's file was edited; a named data set has no such file."""
-    file = getattr(config.get("data"), "schema", None)
-    return () if file is None else looks.edited_after(Path(file), schema)
-
-
-def _candidate(given: Any) -> tuple[str, Mapping[str, Any]]:
-    """A name, or a mapping that holds one beside its settings."""
-    if isinstance(given, str):
-        return given, {}
-    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
-        raise BadInput(f"a candidate is a generator's name, or a name with settings, as in {FORM}")
-    found = option_values.made(
-        generators.find(given["name"]), {**option_values.defaults(generators.find(given["name"])), **_known(given)}
-    )
-    return given["name"], {name: getattr(found, name) for name in given if name != "name"}
-
-
-def _known(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, refused where the generator has none of that name."""
-    rest = {str(name): value for name, value in given.items() if name != "name"}
-    known = [name for name, _, _ in option_values.helps(generators.find(given["name"]))]
-    unknown = sorted(set(rest) - set(known))
-    if unknown:
-        raise BadInput(f"generator {given['name']} has no setting {unknown[0]!r}; known: {', '.join(known)}")
-    return rest
 
 
 def check_fit(config: Config) -> None:
@@ -339,6 +252,12 @@ def _follow(config: Config, ranks: "Ranks") -> None:
     )
 
 
+def edited_after(config: Config, schema: Schema) -> tuple[str, ...]:
+    """The looks at the records after which the schema's file was edited; a named data set has no such file."""
+    file = getattr(config.get("data"), "schema", None)
+    return () if file is None else looks.edited_after(Path(file), schema)
+
+
 def check_account(account: AccountFile | None, config: Config, schema: Schema, out: Path) -> None:
     """Refuse what the account refuses, before a record is read."""
     if account is None or (isinstance(account.source, Path) and not account.source.exists()):
@@ -457,3 +376,86 @@ def _entered(account: AccountFile | None, held: Ledger) -> str:
 
 def guarantee(epsilon: float, delta: float, unit: str, accountant: str) -> str:
     return f"epsilon {upper(epsilon)} at delta {delta:g} per {unit} (by {accountant})"
+
+
+# ---- `synthdp fit select=private candidates=[...]`: the best of a hidden number of fits, charged for.
+
+
+FORM = "candidates=[independent,{name:mixture,starts:1}]"
+
+
+def check(config: Config, schema: Schema, processes: int) -> None:
+    """Refuse, before a record is read, options that do not go together."""
+    options: settings.Fit = config["options"]
+    if options.select is None:
+        given = changed(options, ("candidates", "mean_runs"))
+        if given:
+            raise BadInput(f"{', '.join(given)} apply to a choice among fits: add select=private, or leave them out")
+        return
+    if not options.candidates:
+        raise BadInput(f"select=private needs the fits to choose from, such as {FORM}")
+    for candidate in options.candidates:
+        generators.make(*_candidate(candidate))
+    if config["generator"] != generators.find(generators.default(schema))():
+        raise BadInput(
+            "select=private fits its candidates only: name generators and their settings in candidates=, not in generator="
+        )
+    if options.fitness is not None:
+        raise BadInput("select=private cannot buy figures of fitness: leave fitness= out, or fit one generator")
+    if options.answers:
+        raise BadInput("select=private hides the answers of its fits: leave answers= out, or fit one generator")
+    if options.resume or processes > 1 or changed(config["audit"], ("canaries", "records")):
+        raise BadInput(
+            "select=private runs in one process, cannot be resumed and cannot plant canaries: leave out resume=, torchrun and audit.*"
+        )
+
+
+def offered(config: Config, schema: Schema) -> None:
+    """Refuse candidates that do not fit the schema, or cost more than the budget."""
+    from synthdp.selecting import offered as made
+
+    options: settings.Fit = config["options"]
+    candidates = [_candidate(candidate) for candidate in options.candidates or ()]
+    made(candidates, schema, config["budget"], mean_runs=options.mean_runs, trust=options.trust)
+
+
+def best(config: Config, schema: Schema, frame: "pd.DataFrame", ledger: Path, account: AccountFile | None) -> "Release":
+    """The release of the best run; how many there were is not told."""
+    from synthdp.selecting import select
+
+    options: settings.Fit = config["options"]
+    return select(
+        [_candidate(candidate) for candidate in options.candidates or ()],
+        frame,
+        schema,
+        config["budget"],
+        mean_runs=options.mean_runs,
+        seed=options.seed,
+        invalid=options.invalid,
+        ledger=ledger,
+        account=account,
+        trust=options.trust,
+        edited_after=edited_after(config, schema),
+    )
+
+
+def _candidate(given: Any) -> tuple[str, Mapping[str, Any]]:
+    """A name, or a mapping that holds one beside its settings."""
+    if isinstance(given, str):
+        return given, {}
+    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+        raise BadInput(f"a candidate is a generator's name, or a name with settings, as in {FORM}")
+    found = option_values.made(
+        generators.find(given["name"]), {**option_values.defaults(generators.find(given["name"])), **_known(given)}
+    )
+    return given["name"], {name: getattr(found, name) for name in given if name != "name"}
+
+
+def _known(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings, refused where the generator has none of that name."""
+    rest = {str(name): value for name, value in given.items() if name != "name"}
+    known = [name for name, _, _ in option_values.helps(generators.find(given["name"]))]
+    unknown = sorted(set(rest) - set(known))
+    if unknown:
+        raise BadInput(f"generator {given['name']} has no setting {unknown[0]!r}; known: {', '.join(known)}")
+    return rest
