@@ -59,9 +59,9 @@ def check_fit(config: Config) -> None:
     schema = real_records.declared(config["data"])
     if schema.tables and changed(config["audit"], ("canaries", "records")):
         raise BadInput("canaries are planted into one table: leave audit.* out for linked tables")
-    check(config, schema, world)
+    check_choice(config, schema, world)
     if options.select:
-        offered(config, schema)
+        check_candidates(config, schema)
     else:
         check_settings(config, schema)
 
@@ -307,7 +307,7 @@ def fitted(
 
         try:
             if synthesizer is None:
-                release = best(config, schema, cast("pd.DataFrame", frame), ledger, account)
+                release = best_of(config, schema, cast("pd.DataFrame", frame), ledger, account)
             else:
                 release = synthesizer.fit(
                     frame,
@@ -384,7 +384,7 @@ def guarantee(epsilon: float, delta: float, unit: str, accountant: str) -> str:
 FORM = "candidates=[independent,{name:mixture,starts:1}]"
 
 
-def check(config: Config, schema: Schema, processes: int) -> None:
+def check_choice(config: Config, schema: Schema, processes: int) -> None:
     """Refuse, before a record is read, options that do not go together."""
     options: settings.Fit = config["options"]
     if options.select is None:
@@ -410,16 +410,18 @@ def check(config: Config, schema: Schema, processes: int) -> None:
         )
 
 
-def offered(config: Config, schema: Schema) -> None:
+def check_candidates(config: Config, schema: Schema) -> None:
     """Refuse candidates that do not fit the schema, or cost more than the budget."""
-    from synthdp.selecting import offered as made
+    from synthdp.selecting import offered
 
     options: settings.Fit = config["options"]
     candidates = [_candidate(candidate) for candidate in options.candidates or ()]
-    made(candidates, schema, config["budget"], mean_runs=options.mean_runs, trust=options.trust)
+    offered(candidates, schema, config["budget"], mean_runs=options.mean_runs, trust=options.trust)
 
 
-def best(config: Config, schema: Schema, frame: "pd.DataFrame", ledger: Path, account: AccountFile | None) -> "Release":
+def best_of(
+    config: Config, schema: Schema, frame: "pd.DataFrame", ledger: Path, account: AccountFile | None
+) -> "Release":
     """The release of the best run; how many there were is not told."""
     from synthdp.selecting import select
 
