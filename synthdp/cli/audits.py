@@ -47,7 +47,7 @@ def audit(config: Config) -> None:
 
 
 def planted(
-    plant: settings.Plant | None, frame: "pd.DataFrame", schema: "Schema", internal: Path, *, resume: bool
+    plant: settings.Plant, frame: "pd.DataFrame", schema: "Schema", internal: Path, *, resume: bool
 ) -> "pd.DataFrame":
     """The table to fit, with its canaries written to internal/canaries.json; a resumed fit keeps those that it had."""
     path = internal / output_paths.CANARIES
@@ -56,7 +56,7 @@ def planted(
 
         return Canaries.load(path).applied(frame, schema)
     path.unlink(missing_ok=True)  # of an earlier fit: they say nothing of this one
-    if plant is None or not (plant.canaries or plant.records):
+    if not (plant.canaries or plant.records):
         return frame
     if plant.canaries and plant.records:
         raise BadInput("give audit.canaries= or audit.records=, not both")

@@ -437,6 +437,8 @@ def _demo(config: Config, out: Path) -> None:
 
     options: settings.Demo = config["options"]
     fits.warn_of_large(config["budget"])
+    fit = settings.Fit(out=options.out, seed=options.seed)
+    config = {**config, "options": fit, "audit": settings.Plant(), "data": settings.Data(name="meps")}
     release, account, judged = (_demo_of_tables if options.histories else _demo_of_one)(config, out)
     write(release.statement, out / "report", verified=verify(out / "release"))
     statement = release.statement
@@ -464,8 +466,7 @@ Demonstrated = tuple["Release", "AccountFile | None", Callable[[], Mapping[str, 
 def _demo_of_one(config: Config, out: Path) -> Demonstrated:
     from synthdp.sets import record_files
 
-    options: settings.Demo = config["options"]
-    account = account_of(config["account"], settings.Data(name="meps"))
+    account = account_of(config["account"], config["data"])
     fits.check_settings(config, named.schema_of("meps"))
     fits.check_account(account, config, named.schema_of("meps"), out)
     chosen = named.load("meps")
@@ -475,7 +476,7 @@ def _demo_of_one(config: Config, out: Path) -> Demonstrated:
     synthetic = out / "synthetic.csv"
     rows = len(chosen.test) * 4  # a public number: the split is 80 to 20
     with output_paths.progress("sample") as step:
-        request = settings.Sample(release="", rows=rows, out=str(synthetic), seed=options.seed)
+        request = settings.Sample(release="", rows=rows, out=str(synthetic), seed=config["options"].seed)
         record_files.write(_counted(release, request, step), synthetic, release.schema, force=True)
     frame = record_files.read(synthetic, schema=release.schema)
     judge, claim = settings.Judge(), evaluations.claim_of(release.statement)
@@ -486,9 +487,9 @@ def _demo_of_one(config: Config, out: Path) -> Demonstrated:
 def _demo_of_tables(config: Config, out: Path) -> Demonstrated:
     from synthdp.sets import made_up_clinic, record_files
 
-    options: settings.Demo = config["options"]
     schema, folder = made_up_clinic.schema(PEOPLE[0]), out / "tables"
-    account = account_of(config["account"], settings.Data(path=str(folder)))
+    config = {**config, "data": settings.Data(path=str(folder))}
+    account = account_of(config["account"], config["data"])
     fits.check_settings(config, schema)
     fits.check_account(account, config, schema, out)
     train, test = (made_up_clinic.tables(people, seed) for seed, people in enumerate(PEOPLE, 1))
@@ -496,7 +497,7 @@ def _demo_of_tables(config: Config, out: Path) -> Demonstrated:
     out.mkdir(parents=True, exist_ok=True)
     record_files.write_tables(train, folder, schema, force=True)
     release = fits.fitted(config, schema, train, out, account)
-    made = release.sample_tables(PEOPLE[0], seed=options.seed)
+    made = release.sample_tables(PEOPLE[0], seed=config["options"].seed)
     record_files.write_tables(made, out / "synthetic", release.schema, force=True)
     judge = settings.Judge(survival=("person.death", {"diagnosis.code": "E11"}))
     claim = evaluations.claim_of(release.statement)

@@ -52,12 +52,12 @@ def check_fit(config: Config) -> None:
 
     options: settings.Fit = config["options"]
     world = joined().world
-    if world > 1 and (options.resume or changed(config["audit"], ("canaries", "records"))):
+    if world > 1 and (options.resume or config["audit"] != settings.Plant()):
         raise BadInput(
             "under torchrun a fit cannot be resumed and cannot plant canaries: leave out resume= and audit.*"
         )
     schema = real_records.declared(config["data"])
-    if schema.tables and changed(config["audit"], ("canaries", "records")):
+    if schema.tables and config["audit"] != settings.Plant():
         raise BadInput("canaries are planted into one table: leave audit.* out for linked tables")
     check_choice(config, schema, world)
     if options.select:
@@ -70,14 +70,9 @@ def check_settings(config: Config, schema: Schema) -> None:
     """Refuse settings of a generator that do not fit the schema, or cost more than the budget."""
     from synthdp.api import Synthesizer
 
-    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=trust(config))
-    options = config["options"]
-    synthesizer.afford(getattr(options, "fitness", None), answers=getattr(options, "answers", False))
-
-
-def trust(config: Config) -> str | None:
-    """The packages that may bring a generator; a demo has none."""
-    return getattr(config["options"], "trust", None)
+    options: settings.Fit = config["options"]
+    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=options.trust)
+    synthesizer.afford(options.fitness, answers=options.answers)
 
 
 def fit(config: Config) -> None:
@@ -110,10 +105,12 @@ def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
         output_paths.check_unfinished(out)
     account = account_of(config["account"], config["data"])
     schema, frame = real_records.training(
-        config["data"], config["generator"], lambda schema: check_account(account, config, schema, out)
+        config["data"],
+        config["generator"],
+        lambda schema: check_account(account, config, schema, out, resume=options.resume),
     )
     if isinstance(frame, Files | Query):
-        real_records.refuse(options, canaries=changed(config["audit"], ("canaries", "records")) != [])
+        real_records.refuse(options, canaries=config["audit"] != settings.Plant())
         account = account and dataclasses.replace(account, source=frame)
     warn_of_large(config["budget"])
     for line in foretold(schema, config["budget"]):
@@ -254,16 +251,18 @@ def _follow(config: Config, ranks: "Ranks") -> None:
 
 def edited_after(config: Config, schema: Schema) -> tuple[str, ...]:
     """The looks at the records after which the schema's file was edited; a named data set has no such file."""
-    file = getattr(config.get("data"), "schema", None)
+    file = config["data"].schema
     return () if file is None else looks.edited_after(Path(file), schema)
 
 
-def check_account(account: AccountFile | None, config: Config, schema: Schema, out: Path) -> None:
+def check_account(
+    account: AccountFile | None, config: Config, schema: Schema, out: Path, *, resume: bool = False
+) -> None:
     """Refuse what the account refuses, before a record is read."""
     if account is None or (isinstance(account.source, Path) and not account.source.exists()):
         return  # that the records are not there will be said
     ledger = out / "internal" / output_paths.NEW
-    resumed = ledger if getattr(config["options"], "resume", False) and ledger.exists() else None
+    resumed = ledger if resume and ledger.exists() else None
     account.check(config["budget"], schema.unit or RECORD, resumed=resumed)
 
 
@@ -282,21 +281,19 @@ def fitted(
 
     check_replaced(out / "release")  # which would be too late once all is charged
     ranks = ranks or ALONE
-    options = config["options"]
-    internal, history = out / "internal", []
-    resume = getattr(options, "resume", False)
+    options: settings.Fit = config["options"]
+    internal, history, resume, select = out / "internal", [], options.resume, options.select
     ledger = output_paths.open_ledger(internal, resume=resume)
     if account is not None and (account.source is None or isinstance(frame, dict)):
         account = dataclasses.replace(account, source=frame)  # the account knows the table without its canaries
     if not isinstance(frame, Files | Query | dict):
-        frame = audits.planted(config.get("audit"), frame, schema, internal, resume=resume)
+        frame = audits.planted(config["audit"], frame, schema, internal, resume=resume)
     else:
         audits.forget(internal)  # of an earlier fit
         frame = dataclasses.replace(frame, folder=internal) if isinstance(frame, Files) else frame
-    select = getattr(options, "select", None)
     synthesizer = None
     if not select:
-        synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=trust(config))
+        synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=options.trust)
     start = time.monotonic()
     with output_paths.progress("select" if select else f"fit {config['generator'].name}") as step, warnings_shown():
 
@@ -312,15 +309,15 @@ def fitted(
                 release = synthesizer.fit(
                     frame,
                     seed=options.seed,
-                    invalid=getattr(options, "invalid", "error"),
+                    invalid=options.invalid,
                     ledger=ledger,
                     checkpoint=internal / output_paths.CHECKPOINT if ranks.world == 1 else None,
                     ranks=ranks,
                     resume=resume,
                     account=account,
                     audit=audits.told(internal),
-                    fitness=getattr(options, "fitness", None),
-                    answers=getattr(options, "answers", False),
+                    fitness=options.fitness,
+                    answers=options.answers,
                     edited_after=edited_after(config, schema),
                     progress=seen,
                 )
@@ -404,7 +401,7 @@ def check_choice(config: Config, schema: Schema, processes: int) -> None:
         raise BadInput("select=private cannot buy figures of fitness: leave fitness= out, or fit one generator")
     if options.answers:
         raise BadInput("select=private hides the answers of its fits: leave answers= out, or fit one generator")
-    if options.resume or processes > 1 or changed(config["audit"], ("canaries", "records")):
+    if options.resume or processes > 1 or config["audit"] != settings.Plant():
         raise BadInput(
             "select=private runs in one process, cannot be resumed and cannot plant canaries: leave out resume=, torchrun and audit.*"
         )
