@@ -14,7 +14,7 @@ from synthdp.evaluate import association, detection, fidelity, manifold
 from synthdp.evaluate.detection import MIN_ROWS, detection_auc
 from synthdp.evaluate.judging_options import Steps
 from synthdp.evaluate.scores import summary
-from synthdp.evaluate.tables import Axis, Table, word_of
+from synthdp.evaluate.tables import Axis, Table, word_of, words_of
 from synthdp.schema.columns import Categorical
 from synthdp.schema.rule_rows import broken
 from synthdp.schema.schema import Schema
@@ -156,10 +156,8 @@ def as_kept(schema: Schema, samples: Sequence[pd.DataFrame]) -> Schema:
     metrics compare real codes at the level that the fit kept them at."""
     for column in schema.columns:
         if isinstance(column, Categorical) and column.tree is not None and isinstance(column.categories, str):
-            held = {
-                word_of(value) for frame in samples if column.name in frame for value in frame[column.name].unique()
-            }
-            schema = schema.with_learned(column.name, categories=sorted(held - {""}))
+            held = words_of(*(frame[column.name] for frame in samples if column.name in frame))
+            schema = schema.with_learned(column.name, categories=held)
     return schema
 
 
