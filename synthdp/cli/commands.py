@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from synthdp.cli import evaluations, fits, looks, output_paths, settings
 from synthdp.cli.budgets import account_of, spent_of
@@ -110,9 +110,9 @@ def _tables(release: "Release", options: settings.Sample) -> None:
     _lead_to_evaluation(options, folder if address is None else options.out)
 
 
-def _say(release: "Release", text: str) -> None:
-    """Say what was drawn, which columns it lacks, and what speaks against releasing it."""
-    print("\n".join([text, *output_paths.left_out(release.schema)]))
+def _say(release: "Release", *text: str, file: TextIO | None = None) -> None:
+    """Say what was drawn, which columns it lacks, what else is to be said, and what speaks against releasing it."""
+    print("\n".join([text[0], *output_paths.left_out(release.schema), *text[1:]]), file=file)
     if release.statement.rehearsal:
         output_paths.warn(REHEARSAL)
 
@@ -197,18 +197,9 @@ def _stream(release: "Release", options: settings.Sample) -> None:
         first = next(parts)  # a refusal comes before the header
         _, found = csvfile.stream(itertools.chain([first], parts), out, release.schema, Path("-.csv"))
     out.flush()
-    print(
-        "\n".join([f"{options.rows} synthetic records on standard output", *output_paths.left_out(release.schema)]),
-        file=sys.stderr,
-    )
-    changed = sorted(name or "the header" for name in found)
-    if changed:
-        print(
-            f"neutralised  a ' stands before text that a spreadsheet would run, in {', '.join(changed)}",
-            file=sys.stderr,
-        )
-    if release.statement.rehearsal:
-        output_paths.warn(REHEARSAL)
+    changed = ", ".join(sorted(name or "the header" for name in found))
+    more = [f"neutralised  a ' stands before text that a spreadsheet would run, in {changed}"] if changed else []
+    _say(release, f"{options.rows} synthetic records on standard output", *more, file=sys.stderr)
 
 
 def schema(config: Config) -> None:
