@@ -13,6 +13,7 @@ from synthdp.evaluate.images.pictures import Pictures
 from synthdp.evaluate.scores import summary
 from synthdp.evaluate.tables import Axis
 from synthdp.evaluate.tasks import MIN_ROWS, Task
+from synthdp.evaluate.utility import majority
 
 # ---- Scores of predicted class probabilities for images: every class counts, and each class's recall is told.
 
@@ -82,8 +83,7 @@ def judge(
                 first = known if (arm, model.id) == ("trtr", "cnn") else None
                 arms[arm][model.id] = summaries(runs(model, part, work.test, work.classes, seeds, first))
     truth = work.test[1]
-    constant = np.zeros((len(truth), len(work.classes)))
-    constant[:, np.bincount(work.train[1], minlength=len(work.classes)).argmax()] = 1.0
+    constant = majority(work.train[1], len(truth), len(work.classes))
     return {
         "tstr": arms["tstr"],
         "trtr": arms["trtr"],
