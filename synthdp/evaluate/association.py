@@ -1,6 +1,7 @@
 """Pairwise association of columns of any kind, and how far synthetic rows are from real ones in it."""
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -29,21 +30,13 @@ def associations(table: Table) -> NDArray[np.float64]:
     ordered = np.flatnonzero(~nominal)
     ranks = _ranks(table.values[:, ordered])
     out[np.ix_(ordered, ordered)] = _correlations(ranks)
-    codes = [
-        None if not nominal[j] else np.nan_to_num(table.values[:, j], nan=-1.0).astype(np.int64)
-        for j in range(len(nominal))
-    ]
-    for i in np.flatnonzero(nominal):
-        first = codes[i]
-        if first is None:
-            continue
-        for place, j in enumerate(ordered):
-            out[i, j] = out[j, i] = correlation_ratio(first, ranks[:, place])
-        for j in np.flatnonzero(nominal[:i]):
-            second = codes[j]
-            if second is not None:
-                out[i, j] = out[j, i] = cramers_v(first, second)
     np.fill_diagonal(out, 1.0)
+    codes = {j: np.nan_to_num(table.values[:, j], nan=-1.0).astype(np.int64) for j in np.flatnonzero(nominal)}
+    for i, own in codes.items():
+        for place, j in enumerate(ordered):
+            out[i, j] = out[j, i] = correlation_ratio(own, ranks[:, place])
+    for (i, first), (j, second) in combinations(codes.items(), 2):
+        out[i, j] = out[j, i] = cramers_v(second, first)
     return out
 
 
