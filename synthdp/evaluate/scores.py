@@ -70,12 +70,7 @@ METRIC_LABELS = {
 LOWER_IS_BETTER = frozenset({"brier", "ece", "rmse", "mae"})
 # What a metric can be at all: no interval reaches beyond.
 RANGES = {
-    "auroc": (0.0, 1.0),
-    "auprc": (0.0, 1.0),
-    "accuracy": (0.0, 1.0),
-    "f1": (0.0, 1.0),
-    "brier": (0.0, 1.0),
-    "ece": (0.0, 1.0),
+    **dict.fromkeys(METRICS, (0.0, 1.0)),
     "rmse": (0.0, np.inf),
     "mae": (0.0, np.inf),
     "r2": (-np.inf, 1.0),
