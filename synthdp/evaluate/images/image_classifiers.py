@@ -67,24 +67,25 @@ def logistic_regression(x: NDArray[np.uint8], y: NDArray[np.int64], _classes: in
     return Learnt(judge=lambda pixels: model.predict_proba(flat(pixels)))
 
 
-def perceptron(x: NDArray[np.uint8], y: NDArray[np.int64], classes: int, seed: int) -> Learnt:
-    from synthdp.evaluate.images import feature_networks
+def network(kind: str) -> Learn:
+    """How a network of `feature_networks` learns, by the name of its function there."""
 
-    return _network(feature_networks.perceptron(_shape(x), classes), x, y, seed)
+    def learn(x: NDArray[np.uint8], y: NDArray[np.int64], classes: int, seed: int) -> Learnt:
+        from synthdp.evaluate.images import feature_networks
 
+        made = getattr(feature_networks, kind)(x.shape[1:], classes)
+        feature_networks.train(made, x, y, seed)
+        return Learnt(judge=lambda pixels: feature_networks.chances(made, pixels), network=made)
 
-def convolutional(x: NDArray[np.uint8], y: NDArray[np.int64], classes: int, seed: int) -> Learnt:
-    from synthdp.evaluate.images import feature_networks
-
-    return _network(feature_networks.convolutional(_shape(x), classes), x, y, seed)
+    return learn
 
 
 CLASSIFIERS: dict[str, Classifier] = {
     entry.id: entry
     for entry in (
         Classifier(id="lr", label="Logistic regression", seeded=False, side=FLAT_SIDE, learn=logistic_regression),
-        Classifier(id="mlp", label="MLP", seeded=True, side=FLAT_SIDE, learn=perceptron),
-        Classifier(id="cnn", label="CNN", seeded=True, side=CNN_SIDE, learn=convolutional),
+        Classifier(id="mlp", label="MLP", seeded=True, side=FLAT_SIDE, learn=network("perceptron")),
+        Classifier(id="cnn", label="CNN", seeded=True, side=CNN_SIDE, learn=network("convolutional")),
     )
 }
 MODELS = tuple(CLASSIFIERS)
@@ -153,14 +154,3 @@ def one_thread() -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(before)
-
-
-def _network(network: Any, x: NDArray[np.uint8], y: NDArray[np.int64], seed: int) -> Learnt:
-    from synthdp.evaluate.images import feature_networks
-
-    feature_networks.train(network, x, y, seed)
-    return Learnt(judge=lambda pixels: feature_networks.chances(network, pixels), network=network)
-
-
-def _shape(x: NDArray[np.uint8]) -> tuple[int, int, int]:
-    return x.shape[1], x.shape[2], x.shape[3]
