@@ -118,7 +118,7 @@ class Fitted:
         if self.learnt is None:
             out[:, self.occur] = 1.0
         else:
-            with one_thread():
+            with threads():
                 out[:, self.occur] = self.learnt.judge(shrunk(pixels, self.side))
         return out
 
@@ -135,22 +135,22 @@ def fitted(
     if len(occur) > 1:
         chosen = drawn(len(pixels), most_rows(pixels.shape[1:]), np.random.default_rng((ROWS_STREAM, seed)))
         occur = np.unique(labels[chosen])
-        with one_thread():
+        with threads():
             x, y = shrunk(pixels[chosen], classifier.side), np.searchsorted(occur, labels[chosen])
             learnt = classifier.learn(x, y, len(occur), seed) if len(occur) > 1 else None
     return Fitted(learnt=learnt, occur=occur, classes=classes, side=classifier.side)
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """One BLAS and OpenMP thread, put back afterwards: on cores that others use too, spinning threads cost minutes, and
-    sums in another order would give other figures for the same seed."""
+def threads(most: int = 1) -> Iterator[None]:
+    """At most so many threads of BLAS, OpenMP and torch, put back afterwards. Models learn in one: on cores that others use too, spinning
+    threads cost minutes, and sums in another order would give other figures for the same seed."""
     import torch
 
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(most)
     try:
-        with limited(1):
+        with limited(most):
             yield
     finally:
         torch.set_num_threads(before)
