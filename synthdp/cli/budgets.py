@@ -158,8 +158,7 @@ def budget(config: Config) -> None:
     if config["options"].format == "json":
         print(json.dumps(plain(told(account.path, standing)), allow_nan=False))
         return
-    for line in lines(account.path, standing):
-        print(line)
+    output_paths.say(lines(account.path, standing))
 
 
 def brief(account: AccountFile | None) -> list[str]:

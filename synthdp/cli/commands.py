@@ -441,12 +441,10 @@ def _demo(config: Config, out: Path) -> None:
     print(
         f"guarantee           {fits.guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}"
     )
-    for line in evaluations.headline(result):
-        print(line)
+    output_paths.say(evaluations.headline(result))
     print(f"account             {spent_of(account)}")
     print()
-    for line in _answers(statement, result, out):
-        print(line)
+    output_paths.say(_answers(statement, result, out))
     for line in fits.cautions(statement, account):
         output_paths.warn(line)
 

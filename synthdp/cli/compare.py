@@ -260,8 +260,7 @@ def compare(config: Config) -> None:
             for row in result["runs"]:
                 row["not_computed"] = [{**each, "words": lacked(each["metric"])} for each in row["not_computed"]]
             sweep_page.write(result, out)
-            for line in headline(result):
-                print(line)
+            output_paths.say(headline(result))
             print(f"page       {out / 'compare.html'} (internal: do not release)")
             if not complete:
                 print(

@@ -113,8 +113,7 @@ def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
         real_records.refuse(options, canaries=config["audit"] != settings.Plant())
         account = account and dataclasses.replace(account, source=frame)
     warn_of_large(config["budget"])
-    for line in foretold(schema, config["budget"]):
-        print(line)
+    output_paths.say(foretold(schema, config["budget"]))
     if options.invalid == "clamp":
         print(f"clamped    {clamping(below=len(schema.tables) > 2)}; the statement says so")
     with database_url.closing(frame) if isinstance(frame, Query) else nullcontext():
@@ -127,14 +126,8 @@ def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
     if statement.answers:
         print(f"tables     {out / 'release' / TABLES}: the noisy counts that were asked for, as CSV and Parquet")
     ignored = [] if config["data"].format == "omop" else output_paths.left_out(release.schema)
-    for line in (
-        *bought_bounds(statement),
-        *ignored,
-        *fitness_words.brief(statement.fitness),
-        *information_loss.brief(statement),
-        *brief(account),
-    ):
-        print(line)
+    output_paths.say([*bought_bounds(statement), *ignored, *fitness_words.brief(statement.fitness)])
+    output_paths.say([*information_loss.brief(statement), *brief(account)])
     for line in cautions(statement, account):
         output_paths.warn(line)
     form, ending = "omop" if config["data"].format == "omop" else None, _ending(config["data"])
