@@ -28,7 +28,21 @@ def epsilon(options: settings.EpsilonOf) -> None:
     independent, dependent, events = _analysed(options, votes)
     accountant, booked = accounting.best(events, options.delta)
     if options.format == "json":
-        _print_json(options, len(votes), independent, dependent, (accountant, booked))
+        answer = {
+            "aggregator": options.aggregator,
+            "queries": len(votes),
+            "delta": options.delta,
+            "data_independent": {"epsilon": independent.epsilon, "order": independent.order},
+            "statement": {"epsilon": booked, "accountant": accountant},
+            "data_dependent": {
+                "epsilon": dependent.epsilon,
+                "order": dependent.order,
+                "answered": dependent.answered,
+                "internal": True,
+                "warning": WARNING,
+            },
+        }
+        print(json.dumps(plain(answer)))
         return
     at = f"at delta {options.delta:g}"
     answered = f", {dependent.answered:.1f} answers expected" if options.aggregator == "confident" else ""
@@ -40,30 +54,6 @@ def epsilon(options: settings.EpsilonOf) -> None:
     numbers = [f"{epsilon:.6g}" for _, epsilon, _ in rows]
     for (name, _, words), number in zip(rows, numbers, strict=True):
         print(f"{name:<16}  epsilon {number:<{max(map(len, numbers))}}  {words}")
-
-
-def _print_json(
-    options: settings.EpsilonOf,
-    queries: int,
-    independent: pate.DataIndependent,
-    dependent: pate.DataDependent,
-    booked: tuple[str, float],
-) -> None:
-    answer = {
-        "aggregator": options.aggregator,
-        "queries": queries,
-        "delta": options.delta,
-        "data_independent": {"epsilon": independent.epsilon, "order": independent.order},
-        "statement": {"epsilon": booked[1], "accountant": booked[0]},
-        "data_dependent": {
-            "epsilon": dependent.epsilon,
-            "order": dependent.order,
-            "answered": dependent.answered,
-            "internal": True,
-            "warning": WARNING,
-        },
-    }
-    print(json.dumps(plain(answer)))
 
 
 def _check(options: settings.EpsilonOf) -> None:
