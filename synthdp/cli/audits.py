@@ -17,8 +17,6 @@ from synthdp.report.statement import plain
 if TYPE_CHECKING:
     import pandas as pd
 
-    from synthdp.audit.claims import Audit
-    from synthdp.audit.one_run import OneRun
     from synthdp.schema.schema import Schema
 
 Config = Mapping[str, Any]
@@ -130,7 +128,13 @@ def _release(options: settings.Audit) -> tuple[list[str], dict[str, Any]]:
         error=options.error,
         gate_error=options.gate_error,
     )
-    return _told_release(found), {**dataclasses.asdict(found), "verdict": found.word}
+    lines = [
+        f"claimed   epsilon {found.claimed:.4g} at delta {found.delta:g}",
+        f"guessed   {found.correct} of {found.guesses} right, on {found.canaries} canaries (half by chance)",
+        f"measured  epsilon of {found.epsilon:.4g} or more, with {1 - found.error:.0%} confidence (internal: do not release)",
+        _told(found.word, found.gate_error, "plant more canaries"),
+    ]
+    return lines, {**dataclasses.asdict(found), "verdict": found.word}
 
 
 def _generator(config: Config) -> tuple[list[str], dict[str, Any]]:
@@ -169,28 +173,15 @@ def _generator(config: Config) -> tuple[list[str], dict[str, Any]]:
         "contradicted": verdict.contradicted,
         "gate_error": verdict.gate_error,
     }
-    return _told_generator(found), result
-
-
-def _told_generator(found: "Audit") -> list[str]:
-    verdict = found.verdict
     diagnostic = "" if found.claim.mu is not None else " (a diagnostic: the plan is not Gaussian)"
-    return [
+    lines = [
         f"claimed   epsilon {found.epsilon:.4g} at delta {found.delta:g}",
         f"measured  epsilon of {verdict.epsilon:.4g} or more, with {1 - verdict.error:.0%} confidence, "
         f"from {verdict.runs} fits a side",
         f"          {found.gaussian_epsilon:.4g} or more by the Gaussian bound{diagnostic}",
         _told(found.word, verdict.gate_error, "raise runs=, or choose another pair="),
     ]
-
-
-def _told_release(found: "OneRun") -> list[str]:
-    return [
-        f"claimed   epsilon {found.claimed:.4g} at delta {found.delta:g}",
-        f"guessed   {found.correct} of {found.guesses} right, on {found.canaries} canaries (half by chance)",
-        f"measured  epsilon of {found.epsilon:.4g} or more, with {1 - found.error:.0%} confidence (internal: do not release)",
-        _told(found.word, found.gate_error, "plant more canaries"),
-    ]
+    return lines, result
 
 
 def _told(word: str, gate_error: float, remedy: str) -> str:
