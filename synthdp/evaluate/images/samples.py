@@ -91,7 +91,8 @@ def sheet(
         raise BadInput("pictures: give at least one uint8 array of (height, width) or (height, width, channels)")
     if columns < 1 or scale < 1 or gap < 0:
         raise BadInput(f"columns and scale must be at least 1 and gap at least 0, got {columns}, {scale} and {gap}")
-    cells = _shown(cells)
+    if cells.shape[3] not in (1, 3):
+        cells = np.rint(cells.mean(axis=3, keepdims=True)).astype(np.uint8)
     count, height, width, channels = cells.shape
     rows = -(-count // columns)
     clear = np.zeros((rows * columns, height + gap, width + gap, channels + 1), dtype=np.uint8)
@@ -112,13 +113,6 @@ def strip(pictures: NDArray[np.uint8]) -> dict[str, Any]:
         "width": (small.shape[2] + 1) * len(small) - 1,
         "height": small.shape[1],
     }
-
-
-def _shown(cells: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    if cells.shape[3] in (1, 3):
-        return cells
-    mean: NDArray[np.uint8] = np.rint(cells.mean(axis=3, keepdims=True)).astype(np.uint8)
-    return mean
 
 
 def _png(pixels: NDArray[np.uint8]) -> bytes:
