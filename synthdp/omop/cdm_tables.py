@@ -52,7 +52,9 @@ def read(where: str, schema: Schema) -> dict[str, pd.DataFrame]:
     person = frames[cdm.PERSON]
     person[cdm.BIRTH] = _births(person, where)
     if cdm.DEATH in frames:
-        person[cdm.DEATH_DATE] = _deaths(frames.pop(cdm.DEATH), person["person_id"])
+        death = frames.pop(cdm.DEATH)
+        days = death[cdm.DEATH_DATE].astype("string").str.slice(0, 10)
+        person[cdm.DEATH_DATE] = person["person_id"].map(days.groupby(death["person_id"]).min()).astype("category")
     visits = frames[cdm.VISIT]
     visits[cdm.DAYS] = days_between(visits[cdm.START[cdm.VISIT]], visits["visit_end_date"])
     for table in schema.tables:
@@ -99,11 +101,6 @@ def _births(person: pd.DataFrame, where: str) -> Any:
     made = year.str.zfill(4) + "-" + month.fillna("1").str.zfill(2) + "-" + day.fillna("1").str.zfill(2)
     given = person.get(cdm.BIRTH, nothing).astype("string").str.slice(0, 10)
     return given.fillna(made).astype("category")
-
-
-def _deaths(death: pd.DataFrame, people: Any) -> Any:
-    first = death.assign(day=death[cdm.DEATH_DATE].astype("string").str.slice(0, 10)).groupby("person_id")["day"].min()
-    return people.map(first).astype("category")
 
 
 def numbers(texts: Any, *, strict: bool = True) -> Any:

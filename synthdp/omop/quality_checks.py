@@ -232,7 +232,10 @@ class _Checking:
             for field in cdm.tables()[name]:
                 yield _of("cdmField", name, field.name, int(field.name not in self.there[name]), 1)
         if "concept" in self.vocabulary:
-            self._read_concepts()
+            self.connection.execute(
+                "CREATE TABLE concepts AS SELECT CAST(concept_id AS BIGINT) AS id, domain_id, concept_class_id, "
+                "standard_concept = 'S' AND coalesce(CAST(invalid_reason AS VARCHAR), '') = '' AS standard FROM v_concept"
+            )
         for name in self.there:
             yield from self._read(name)
         self._read_lives()
@@ -357,12 +360,6 @@ class _Checking:
                     f"(SELECT 1 FROM t_{field.refers} AS b WHERE b.{own} = a.{field.name})"
                 )[0]
             yield _of("isForeignKey", table, field.name, broken, rows)
-
-    def _read_concepts(self) -> None:
-        self.connection.execute(
-            "CREATE TABLE concepts AS SELECT CAST(concept_id AS BIGINT) AS id, domain_id, concept_class_id, "
-            "standard_concept = 'S' AND coalesce(CAST(invalid_reason AS VARCHAR), '') = '' AS standard FROM v_concept"
-        )
 
     def _concepts(self, field: cdm.Field) -> Iterator[Check]:
         """What the vocabulary says of the concepts of a field."""
