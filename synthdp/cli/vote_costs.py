@@ -88,19 +88,15 @@ def _rows(options: settings.EpsilonOf) -> np.ndarray:
 def _analysed(options: settings.EpsilonOf, votes: np.ndarray) -> tuple[pate.DataIndependent, pate.DataDependent, Plan]:
     """What the answers cost for any votes and for these, and the events that a ledger holds of them."""
     delta, queries = options.delta, len(votes)
-    orders = pate.lnmax.ORDERS if options.aggregator == "lnmax" else pate.gnmax.ORDERS
-    if options.orders is not None:
-        orders = options.orders
-    if options.aggregator == "lnmax":
-        gamma = float(options.gamma or 0)
-        independent = pate.lnmax.independent(gamma, queries, delta, orders)
-        dependent = pate.lnmax.dependent(votes, gamma, delta, orders)
-        return independent, dependent, (Entry(Vote(noise=1 / (2 * gamma), law="laplace"), queries),)
-    if options.aggregator == "gnmax":
-        sigma = float(options.sigma or 0)
-        independent = pate.gnmax.independent(sigma, queries, delta, orders)
-        dependent = pate.gnmax.dependent(votes, sigma, delta, orders)
-        return independent, dependent, (Entry(Vote(noise=sigma / math.sqrt(2)), queries),)
+    laplace = options.aggregator == "lnmax"
+    rule = pate.lnmax if laplace else pate.gnmax
+    orders = rule.ORDERS if options.orders is None else options.orders
+    if options.aggregator != "confident":
+        scale = float((options.gamma if laplace else options.sigma) or 0)
+        independent = rule.independent(scale, queries, delta, orders)
+        dependent = rule.dependent(votes, scale, delta, orders)
+        vote = Vote(noise=1 / (2 * scale), law="laplace") if laplace else Vote(noise=scale / math.sqrt(2))
+        return independent, dependent, (Entry(vote, queries),)
     threshold, sigma1, sigma2 = (float(each or 0) for each in (options.threshold, options.sigma1, options.sigma2))
     answers = queries if options.answers is None else options.answers
     if not 0 <= answers <= queries:
