@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from synthdp.cli import option_values, output_paths, settings
 from synthdp.errors import BadInput
 from synthdp.files import atomic
-from synthdp.report.folder import MODEL
 from synthdp.report.manifest import digest
 from synthdp.report.statement import plain
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
 Config = Mapping[str, Any]
 RELEASE = "release"  # in it: a digest of the model that was fitted with them
+MODEL = "model.safetensors"  # in the folder of the release
 CONTRADICTED = 3  # exit status
 
 
