@@ -6,19 +6,16 @@ gradient boosting, which it repeats in a twentieth of the time.
 
 import importlib
 import importlib.util
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.errors import BadInput
-from synthdp.evaluate.estimators import QUIET, Margins, Model, Passes, Setting, boosting, limited, model
+from synthdp.evaluate.estimators import QUIET, Margins, Model, Passes, Setting, boosting, chosen, limited, model
 from synthdp.evaluate.features import Features
 from synthdp.evaluate.tables import Table
 
 Classifier = Model
-Kind = TypeVar("Kind")
 XGBOOST = Model(
     id="xgb",
     label="XGBoost",
@@ -117,22 +114,6 @@ PRESETS: dict[str, tuple[str, ...]] = {
 def classifiers(ids: str | Sequence[str] | None) -> tuple[Classifier, ...]:
     """The registered classifiers, as `chosen` by id."""
     return chosen(ids, CLASSIFIERS, PRESETS, "known")
-
-
-def chosen(
-    ids: str | Sequence[str] | None, known: Mapping[str, Kind], presets: Mapping[str, tuple[str, ...]], words: str
-) -> tuple[Kind, ...]:
-    """The known ones by id, in the order given; a preset's name stands for its ids, None for `default`.
-
-    Raises BadInput for an unknown id or none at all; `words` tell what is known.
-    """
-    wanted = [ids] if isinstance(ids, str) else ["default"] if ids is None else list(ids)
-    names = [name for item in wanted for name in presets.get(item, (item,))]
-    unknown = [name for name in names if name not in known]
-    if unknown or not names:
-        what = ", ".join(repr(name) for name in unknown) or "none given"
-        raise BadInput(f"models: {what}; {words} are {', '.join(known)}, and the sets {', '.join(presets)}.")
-    return tuple(known[name] for name in dict.fromkeys(names))
 
 
 def absent(model: Model) -> str | None:

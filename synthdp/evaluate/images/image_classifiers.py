@@ -11,8 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from synthdp.evaluate.classifiers import chosen
-from synthdp.evaluate.estimators import limited
+from synthdp.evaluate.estimators import chosen, limited
 from synthdp.evaluate.images.pictures import drawn, shrunk
 
 if TYPE_CHECKING:
