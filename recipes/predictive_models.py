@@ -17,7 +17,7 @@ import numpy as np
 from synthdp.evaluate.classifiers import Classifier, Setting, chances
 from synthdp.evaluate.scores import score
 from synthdp.evaluate.tables import Table, axes_of, table_of
-from synthdp.evaluate.utility import Task, task
+from synthdp.evaluate.tasks import Task, task
 
 METRICS = ("auroc", "auprc")
 

@@ -2,9 +2,7 @@
 
 import contextlib
 import dataclasses
-import hashlib
 import json
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 from synthdp.cli import option_values, output_paths, settings
 from synthdp.errors import BadInput
 from synthdp.files import atomic
+from synthdp.report.manifest import digest
+from synthdp.report.statement import plain
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from synthdp.audit.claims import Audit
-    from synthdp.audit.one_run import OneRun
     from synthdp.schema.schema import Schema
 
 Config = Mapping[str, Any]
 RELEASE = "release"  # in it: a digest of the model that was fitted with them
+MODEL = "model.safetensors"  # in the folder of the release
 CONTRADICTED = 3  # exit status
 
 
@@ -37,7 +36,7 @@ def audit(config: Config) -> None:
         raise BadInput(f"{unused[0]}= belongs to an audit {what} and would be ignored here; leave it out")
     out = None if options.out is None else output_paths.file(options.out, force=options.force)
     lines, result = _release(options) if options.release is not None else _generator(config)
-    text = json.dumps(result, indent=1)
+    text = json.dumps(plain(result), indent=1)
     if out is not None:
         atomic.write(out, text + "\n")
     print(text if options.format == "json" else "\n".join(lines))
@@ -46,7 +45,7 @@ def audit(config: Config) -> None:
 
 
 def planted(
-    plant: settings.Plant | None, frame: "pd.DataFrame", schema: "Schema", internal: Path, *, resume: bool
+    plant: settings.Plant, frame: "pd.DataFrame", schema: "Schema", internal: Path, *, resume: bool
 ) -> "pd.DataFrame":
     """The table to fit, with its canaries written to internal/canaries.json; a resumed fit keeps those that it had."""
     path = internal / output_paths.CANARIES
@@ -55,7 +54,7 @@ def planted(
 
         return Canaries.load(path).applied(frame, schema)
     path.unlink(missing_ok=True)  # of an earlier fit: they say nothing of this one
-    if plant is None or not (plant.canaries or plant.records):
+    if not (plant.canaries or plant.records):
         return frame
     if plant.canaries and plant.records:
         raise BadInput("give audit.canaries= or audit.records=, not both")
@@ -88,17 +87,13 @@ def bind(internal: Path, release: Path) -> None:
     path = internal / output_paths.CANARIES
     if path.exists():
         body = json.loads(path.read_text(encoding="utf-8"))
-        atomic.write(path, json.dumps({**body, RELEASE: _name(release)}, ensure_ascii=False), private=True)
-
-
-def _name(release: Path) -> str:
-    return hashlib.sha256((release / "model.safetensors").read_bytes()).hexdigest()
+        atomic.write(path, json.dumps({**body, RELEASE: digest(release / MODEL)}, ensure_ascii=False), private=True)
 
 
 def _check_bound(canaries: Path, release: Path) -> None:
     """Refuse canaries of another fit: guesses about them would mean nothing, yet would reassure."""
     body = json.loads(canaries.read_text(encoding="utf-8"))
-    if body.get(RELEASE) != _name(release):
+    if body.get(RELEASE) != digest(release / MODEL):
         raise BadInput(
             f"{canaries} belongs to another fit than {release}: give internal/{output_paths.CANARIES} of the same fit"
         )
@@ -133,7 +128,13 @@ def _release(options: settings.Audit) -> tuple[list[str], dict[str, Any]]:
         error=options.error,
         gate_error=options.gate_error,
     )
-    return _told_release(found), _plain({**dataclasses.asdict(found), "verdict": found.word})
+    lines = [
+        f"claimed   epsilon {found.claimed:.4g} at delta {found.delta:g}",
+        f"guessed   {found.correct} of {found.guesses} right, on {found.canaries} canaries (half by chance)",
+        f"measured  epsilon of {found.epsilon:.4g} or more, with {1 - found.error:.0%} confidence (internal: do not release)",
+        _told(found.word, found.gate_error, "plant more canaries"),
+    ]
+    return lines, {**dataclasses.asdict(found), "verdict": found.word}
 
 
 def _generator(config: Config) -> tuple[list[str], dict[str, Any]]:
@@ -172,28 +173,15 @@ def _generator(config: Config) -> tuple[list[str], dict[str, Any]]:
         "contradicted": verdict.contradicted,
         "gate_error": verdict.gate_error,
     }
-    return _told_generator(found), _plain(result)
-
-
-def _told_generator(found: "Audit") -> list[str]:
-    verdict = found.verdict
     diagnostic = "" if found.claim.mu is not None else " (a diagnostic: the plan is not Gaussian)"
-    return [
+    lines = [
         f"claimed   epsilon {found.epsilon:.4g} at delta {found.delta:g}",
         f"measured  epsilon of {verdict.epsilon:.4g} or more, with {1 - verdict.error:.0%} confidence, "
         f"from {verdict.runs} fits a side",
         f"          {found.gaussian_epsilon:.4g} or more by the Gaussian bound{diagnostic}",
         _told(found.word, verdict.gate_error, "raise runs=, or choose another pair="),
     ]
-
-
-def _told_release(found: "OneRun") -> list[str]:
-    return [
-        f"claimed   epsilon {found.claimed:.4g} at delta {found.delta:g}",
-        f"guessed   {found.correct} of {found.guesses} right, on {found.canaries} canaries (half by chance)",
-        f"measured  epsilon of {found.epsilon:.4g} or more, with {1 - found.error:.0%} confidence (internal: do not release)",
-        _told(found.word, found.gate_error, "plant more canaries"),
-    ]
+    return lines, result
 
 
 def _told(word: str, gate_error: float, remedy: str) -> str:
@@ -208,7 +196,3 @@ def _told(word: str, gate_error: float, remedy: str) -> str:
             f"this one; {remedy}"
         )
     return "verdict   not contradicted: this attack finds something, but no more than the claim allows"
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: "inf" if isinstance(value, float) and math.isinf(value) else value for name, value in values.items()}

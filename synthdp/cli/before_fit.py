@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Config = Mapping[str, Any]
 KEY = "split.key"
-SHOWN = 8  # columns or pairs of a line
 DROWNED = 3  # tables whose names a line has
 UNITS = re.compile(r"^units:[ \t]*[0-9]+(?=[ \t]*(#.*)?$)", re.MULTILINE)  # the line of a schema's file
 EPSILON = 1  # of the budget for which `check` shows the next command
@@ -66,13 +65,10 @@ def check(config: Config) -> None:
         output_paths.warn(
             "each record is protected by itself. Where a patient may have several, name the column in unit:"
         )
-    for line in fits.compared(schema):
-        print(line)
-    for line in _told_of_cdm(checks) if checks else ():
-        print(line)
+    output_paths.say(fits.compared(schema))
+    output_paths.say(_told_of_cdm(checks) if checks else ())
     if out is None:
-        for line in _findings(found, "row" if schema.tables else "record"):
-            print(line)
+        output_paths.say(_findings(found, "row" if schema.tables else "record"))
     else:
         report: dict[str, Any] = {
             "schema": looks.digest(schema),
@@ -157,8 +153,7 @@ def _checks_of_cdm(data: settings.Data) -> "list[Check]":
 
 def _of_cdm_alone(checks: "list[Check]", out: Path | None) -> None:
     """A CDM that no schema describes. Raises `BadInput` where a check failed."""
-    for line in _told_of_cdm(checks):
-        print(line)
+    output_paths.say(_told_of_cdm(checks))
     if out is not None:
         report = {"when": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "checks": [each.to_json() for each in checks]}
         atomic.write(out, json.dumps(report, indent=1, ensure_ascii=False), private=True)
@@ -241,10 +236,10 @@ def plan(config: Config) -> None:
         raise BadInput("plan shows one generator: leave select= and candidates= out, and plan each candidate")
     schema = real_records.declared(config["data"])
     real_records.check_declared(config["data"], schema)
-    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=fits.trust(config))
+    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=options.trust)
     synthesizer.afford(options.fitness, answers=options.answers)
     account = account_of(config["account"], config["data"])
-    fits.check_account(account, config, schema, Path(options.out))
+    fits.check_account(account, config, schema, Path(options.out), resume=options.resume)
     fits.warn_of_large(config["budget"])
     warn_of_large_delta(config["budget"], schema)
     warn_of_shared_bins(schema)
@@ -253,8 +248,7 @@ def plan(config: Config) -> None:
         print(json.dumps(found.to_json(), allow_nan=False))
         return
     output_paths.say_run(config)
-    for line in _lines(found, schema, fits.foretold(schema, config["budget"])):
-        print(line)
+    output_paths.say(_lines(found, schema, fits.foretold(schema, config["budget"])))
     print(f"account    {spent_of(account)}")
     data = config["data"]
     whole = data.path is not None and data.test is None and not (Path(data.path).parent / KEY).exists()

@@ -84,7 +84,7 @@ def own(source: settings.Data) -> Path:
                 "a database has no folder for the account of its records: give account=FILE, the same for every fit of these "
                 "people, or account=none"
             )
-        real = real_records.home_of(Path(real_records.without_schema(source, file)))
+        real = real_records.home_of(source, file)
         return real.with_name(real.name + ENDING)
     if source.name is None:
         raise BadInput("no account is named: give account=FILE, data.path=FILE or data=NAME")
@@ -158,8 +158,7 @@ def budget(config: Config) -> None:
     if config["options"].format == "json":
         print(json.dumps(plain(told(account.path, standing)), allow_nan=False))
         return
-    for line in lines(account.path, standing):
-        print(line)
+    output_paths.say(lines(account.path, standing))
 
 
 def brief(account: AccountFile | None) -> list[str]:

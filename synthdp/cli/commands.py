@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from synthdp.cli import evaluations, fits, looks, output_paths, settings
 from synthdp.cli.budgets import account_of, spent_of
@@ -110,9 +110,9 @@ def _tables(release: "Release", options: settings.Sample) -> None:
     _lead_to_evaluation(options, folder if address is None else options.out)
 
 
-def _say(release: "Release", text: str) -> None:
-    """Say what was drawn, which columns it lacks, and what speaks against releasing it."""
-    print("\n".join([text, *output_paths.left_out(release.schema)]))
+def _say(release: "Release", *text: str, file: TextIO | None = None) -> None:
+    """Say what was drawn, which columns it lacks, what else is to be said, and what speaks against releasing it."""
+    print("\n".join([text[0], *output_paths.left_out(release.schema), *text[1:]]), file=file)
     if release.statement.rehearsal:
         output_paths.warn(REHEARSAL)
 
@@ -197,18 +197,9 @@ def _stream(release: "Release", options: settings.Sample) -> None:
         first = next(parts)  # a refusal comes before the header
         _, found = csvfile.stream(itertools.chain([first], parts), out, release.schema, Path("-.csv"))
     out.flush()
-    print(
-        "\n".join([f"{options.rows} synthetic records on standard output", *output_paths.left_out(release.schema)]),
-        file=sys.stderr,
-    )
-    changed = sorted(name or "the header" for name in found)
-    if changed:
-        print(
-            f"neutralised  a ' stands before text that a spreadsheet would run, in {', '.join(changed)}",
-            file=sys.stderr,
-        )
-    if release.statement.rehearsal:
-        output_paths.warn(REHEARSAL)
+    changed = ", ".join(sorted(name or "the header" for name in found))
+    more = [f"neutralised  a ' stands before text that a spreadsheet would run, in {changed}"] if changed else []
+    _say(release, f"{options.rows} synthetic records on standard output", *more, file=sys.stderr)
 
 
 def schema(config: Config) -> None:
@@ -216,7 +207,7 @@ def schema(config: Config) -> None:
     from synthdp.images import picture_draft
     from synthdp.sets import record_files
     from synthdp.sets.draft import draft
-    from synthdp.tables import database_url, foreign
+    from synthdp.tables import foreign
 
     options: settings.Draft = config["options"]
     out = None if options.out is None else output_paths.file(options.out, force=options.force)
@@ -265,8 +256,7 @@ def schema(config: Config) -> None:
     if out is None or seen is None:
         print(drafted.schema, end="")
         return
-    left = {} if found is None else found.open
-    _keep(drafted, lambda: _closed(drafted.schema, left), [*left], "its review marks", out, seen)
+    _keep(drafted, {"": [] if found is None else found.open}, "its review marks", out, seen)
     asked = {"data__table": options.table, "data__query_file": options.query_file}
     print(output_paths.then("check", data__path=given, **asked, data__schema=out))
 
@@ -282,21 +272,23 @@ def _of_tables(found: "dict[str, Found]", name: Path, given: str, out: Path | No
     if out is None or seen is None:
         print(drafted.schema, end="")
         return
-    values = yamlfile.parse(drafted.schema, "draft")
-    for table, each in found.items():
-        _close(values["tables"][table], each.open)
-    made = Schema.from_dict(values)  # what it cannot describe is refused before anything is written
-    left = [f"{table}.{column}" for table, each in found.items() for column in each.open]
-    _keep(drafted, lambda: made, left, "the links and review marks", out, seen)
+    _keep(drafted, {table: each.open for table, each in found.items()}, "the links and review marks", out, seen)
     print(output_paths.then("check", data__path=given, data__schema=out))
 
 
-def _keep(drafted: "Drafted", made: "Callable[[], Schema]", left: list[str], marks: str, out: Path, seen: Path) -> None:
-    """Write a draft and what it saw, and say so. `made` gives the draft as a schema, `left` are columns where something is open."""
+def _keep(drafted: "Drafted", left: Mapping[str, Iterable[str]], marks: str, out: Path, seen: Path) -> None:
+    """Write a draft and what it saw, and say so. `left`: by table ("" where there is one alone) the columns of which something is still
+    open: the look is noted under a schema without their reading. What a schema cannot describe is refused before anything is written."""
+    values = yamlfile.parse(drafted.schema, "draft")
+    for table, columns in left.items():
+        for name in columns:
+            (values["tables"][table] if table else values)["reading"]["columns"].pop(name, None)
+    made = Schema.from_dict(values)
     atomic.write(seen, drafted.seen, private=True)
     atomic.write(out, drafted.schema)
-    looks.keep(out, looks.DRAFT, made())
-    first = f"replace TODO under reading ({', '.join(map(repr, left))}), " if left else ""
+    looks.keep(out, looks.DRAFT, made)
+    open_ = [f"{table}.{name}" if table else name for table, columns in left.items() for name in columns]
+    first = f"replace TODO under reading ({', '.join(map(repr, open_))}), " if open_ else ""
     print(f"draft     {out}: {first}go through {marks}, and name in declared_by who answers for it")
     print(f"internal  {seen}: what was seen in the records, for your eyes only")
 
@@ -347,21 +339,6 @@ def _of_patient_files(options: settings.Draft, out: Path | None) -> None:
     _put(patient_files.draft(options.format, options.path), out, UNREAD)
     if out is not None and options.path is not None:
         print(output_paths.then("check", data__format=options.format, data__path=options.path, data__schema=out))
-
-
-def _closed(text: str, left: Mapping[str, Any]) -> "Schema":
-    """The draft as a schema, without the reading of those columns where something is still open."""
-    from synthdp.schema import schema, yamlfile
-
-    values = yamlfile.parse(text, "draft")
-    _close(values, left)
-    return schema.Schema.from_dict(values)
-
-
-def _close(values: Mapping[str, Any], left: Iterable[str]) -> None:
-    """Take out of what a draft says of one table's files the columns of which something is still open."""
-    for name in left:
-        values["reading"]["columns"].pop(name, None)
 
 
 def completion(config: Config) -> None:
@@ -451,6 +428,8 @@ def _demo(config: Config, out: Path) -> None:
 
     options: settings.Demo = config["options"]
     fits.warn_of_large(config["budget"])
+    fit = settings.Fit(out=options.out, seed=options.seed)
+    config = {**config, "options": fit, "audit": settings.Plant(), "data": settings.Data(name="meps")}
     release, account, judged = (_demo_of_tables if options.histories else _demo_of_one)(config, out)
     write(release.statement, out / "report", verified=verify(out / "release"))
     statement = release.statement
@@ -462,12 +441,10 @@ def _demo(config: Config, out: Path) -> None:
     print(
         f"guarantee           {fits.guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}"
     )
-    for line in evaluations.headline(result):
-        print(line)
+    output_paths.say(evaluations.headline(result))
     print(f"account             {spent_of(account)}")
     print()
-    for line in _answers(statement, result, out):
-        print(line)
+    output_paths.say(_answers(statement, result, out))
     for line in fits.cautions(statement, account):
         output_paths.warn(line)
 
@@ -476,10 +453,9 @@ Demonstrated = tuple["Release", "AccountFile | None", Callable[[], Mapping[str, 
 
 
 def _demo_of_one(config: Config, out: Path) -> Demonstrated:
-    from synthdp.sets import named, record_files
+    from synthdp.sets import record_files
 
-    options: settings.Demo = config["options"]
-    account = account_of(config["account"], settings.Data(name="meps"))
+    account = account_of(config["account"], config["data"])
     fits.check_settings(config, named.schema_of("meps"))
     fits.check_account(account, config, named.schema_of("meps"), out)
     chosen = named.load("meps")
@@ -489,7 +465,7 @@ def _demo_of_one(config: Config, out: Path) -> Demonstrated:
     synthetic = out / "synthetic.csv"
     rows = len(chosen.test) * 4  # a public number: the split is 80 to 20
     with output_paths.progress("sample") as step:
-        request = settings.Sample(release="", rows=rows, out=str(synthetic), seed=options.seed)
+        request = settings.Sample(release="", rows=rows, out=str(synthetic), seed=config["options"].seed)
         record_files.write(_counted(release, request, step), synthetic, release.schema, force=True)
     frame = record_files.read(synthetic, schema=release.schema)
     judge, claim = settings.Judge(), evaluations.claim_of(release.statement)
@@ -500,9 +476,9 @@ def _demo_of_one(config: Config, out: Path) -> Demonstrated:
 def _demo_of_tables(config: Config, out: Path) -> Demonstrated:
     from synthdp.sets import made_up_clinic, record_files
 
-    options: settings.Demo = config["options"]
     schema, folder = made_up_clinic.schema(PEOPLE[0]), out / "tables"
-    account = account_of(config["account"], settings.Data(path=str(folder)))
+    config = {**config, "data": settings.Data(path=str(folder))}
+    account = account_of(config["account"], config["data"])
     fits.check_settings(config, schema)
     fits.check_account(account, config, schema, out)
     train, test = (made_up_clinic.tables(people, seed) for seed, people in enumerate(PEOPLE, 1))
@@ -510,7 +486,7 @@ def _demo_of_tables(config: Config, out: Path) -> Demonstrated:
     out.mkdir(parents=True, exist_ok=True)
     record_files.write_tables(train, folder, schema, force=True)
     release = fits.fitted(config, schema, train, out, account)
-    made = release.sample_tables(PEOPLE[0], seed=options.seed)
+    made = release.sample_tables(PEOPLE[0], seed=config["options"].seed)
     record_files.write_tables(made, out / "synthetic", release.schema, force=True)
     judge = settings.Judge(survival=("person.death", {"diagnosis.code": "E11"}))
     claim = evaluations.claim_of(release.statement)

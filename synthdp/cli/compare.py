@@ -19,6 +19,7 @@ from synthdp.errors import BadInput
 from synthdp.ledger.events import Plan, canonical
 from synthdp.ledger.ledger import Ledger
 from synthdp.report import sweep, sweep_page
+from synthdp.report.manifest import digest
 from synthdp.report.sweep import Run
 from synthdp.sets.split import HELD_OUT, TRAIN
 
@@ -99,7 +100,7 @@ def check_schema(run: Found, schema: "Schema") -> None:
 def source_of(given: settings.Data, runs: list[Found]) -> settings.Data:
     """Where the real records are: as given, else as the runs were told when they were fitted."""
     known = next((run.data for run in runs if run.data is not None), {})
-    if given.name is not None or known is None:
+    if given.name is not None:
         return given
     usual = settings.Data()
     own = {name: value for name, value in asdict(given).items() if value != getattr(usual, name)}
@@ -259,8 +260,7 @@ def compare(config: Config) -> None:
             for row in result["runs"]:
                 row["not_computed"] = [{**each, "words": lacked(each["metric"])} for each in row["not_computed"]]
             sweep_page.write(result, out)
-            for line in headline(result):
-                print(line)
+            output_paths.say(headline(result))
             print(f"page       {out / 'compare.html'} (internal: do not release)")
             if not complete:
                 print(
@@ -313,10 +313,8 @@ def _judge(
     `done` before it is kept, so that whatever is kept when the work is stopped is compared too."""
     from synthdp.evaluate import write
 
-    parts = [path.read_bytes() for path in sorted(run.folder.iterdir()) if path.is_file()]
-    made_of = hashlib.sha256(
-        b"".join([origin.encode(), *(hashlib.sha256(part).digest() for part in parts)])
-    ).hexdigest()
+    parts = [digest(path) for path in sorted(run.folder.iterdir()) if path.is_file()]
+    made_of = hashlib.sha256(" ".join([origin, *parts]).encode()).hexdigest()
     known = _kept(keep, made_of)
     if known is not None:
         done.judged.append(Run(name=run.name, statement=release.statement, result=known))

@@ -156,7 +156,8 @@ def _quoted(word: str, command: str) -> str:
     key, _, value = word.partition("=")
     # The runs= of audit is a number, that of compare a folder.
     number = isinstance(option_values.defaults(settings.OPTIONS[command]).get(key), int)
-    if number or key.lstrip("+") not in settings.TEXT or value in ("", "null") or value[0] in "'\"":
+    name = key.removeprefix("data.").removeprefix("account.")
+    if number or name not in settings.TEXT or value in ("", "null") or value[0] in "'\"":
         return word
     escaped = re.sub(r"(\\*)'", lambda match: match[1] * 2 + "\\'", value)
     escaped = re.sub(r"(\\+)$", lambda match: match[1] * 2, escaped).replace("${", "\\${")

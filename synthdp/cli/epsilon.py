@@ -1,7 +1,6 @@
 """Commands that compute with events alone: no record is read."""
 
 import json
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from synthdp.ledger.events import Entry, Event, Gaussian, Plan, Sampled, scoped
 from synthdp.ledger.ledger import Ledger
 from synthdp.report import plots
 from synthdp.report.plots import FORMATS
+from synthdp.report.statement import plain
 
 Config = Mapping[str, Any]
 Lines = Mapping[str, Sequence[tuple[int, float]]]  # accountant -> (steps or order, epsilon)
@@ -49,13 +49,16 @@ def epsilon(config: Config) -> None:
         _draw(plot, options, orders or _by_steps(options, tuple(values)))
     if options.format == "json":
         answer: dict[str, Any] = {
-            "epsilon": {name: _plain(value) for name, value in values.items()},
+            "epsilon": values,
             "delta": options.delta,
         }
         answer |= {"group": options.group} if options.group > 1 else {}
         answer |= {"curve": curves} if options.curve else {}
-        answer |= {"by_order": _points(orders)} if options.by_order else {}
-        print(json.dumps(answer))
+        if options.by_order:
+            answer["by_order"] = {
+                name: [{"order": order, "epsilon": value} for order, value in points] for name, points in orders.items()
+            }
+        print(json.dumps(plain(answer)))
     else:
         _print(options, values, refused, curves)
         _print_orders(orders)
@@ -87,7 +90,7 @@ def calibrate(config: Config) -> None:
         )
     epsilon = accounting.epsilon((*earlier, *plan(value)), options.delta, options.accountant)
     if options.format == "json":
-        print(json.dumps({what: value, "epsilon": _plain(epsilon), "accountant": options.accountant}))
+        print(json.dumps(plain({what: value, "epsilon": epsilon, "accountant": options.accountant})))
     else:
         together = f", together with {options.ledger}" if earlier else ""
         print(
@@ -169,7 +172,7 @@ def _chosen(asked: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
 def _curves(entries: Plan, options: settings.EpsilonOf, names: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
     return {
         name: [
-            {"delta": delta, "epsilon": _plain(accounting.group_epsilon(entries, delta, options.group, name))}
+            {"delta": delta, "epsilon": accounting.group_epsilon(entries, delta, options.group, name)}
             for delta in CURVE
         ]
         for name in names
@@ -232,13 +235,7 @@ def _print(
         print("\n" + " ".join(f"{name:>16}" for name in ("delta", *curves)))
         for place, delta in enumerate(CURVE):
             row = [points[place]["epsilon"] for points in curves.values()]
-            print(f"{delta:>16g} " + " ".join(f"{float(value):>16.6g}" for value in row))
-
-
-def _points(lines: Lines) -> dict[str, list[dict[str, Any]]]:
-    return {
-        name: [{"order": order, "epsilon": _plain(value)} for order, value in points] for name, points in lines.items()
-    }
+            print(f"{delta:>16g} " + " ".join(f"{value:>16.6g}" for value in row))
 
 
 def _print_orders(lines: Lines) -> None:
@@ -250,7 +247,3 @@ def _print_orders(lines: Lines) -> None:
             print("  ".join(f"{each:>3}: {value:<9.5g}" for each, value in near[start : start + 8]).rstrip())
         if len(near) < len(points):
             print(f"the other orders up to {points[-1][0]} give more than {FAR} times as much")
-
-
-def _plain(value: float) -> float | str:
-    return "inf" if math.isinf(value) else value

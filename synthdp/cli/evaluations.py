@@ -120,8 +120,7 @@ def evaluate(config: Config) -> None:
         synthetic = record_files.read(Path(options.synthetic), schema=record_files.as_written(schema))
     samples, claim = samples_of(synthetic, schema, options.release, config["evaluate"].samples)
     result = evaluated(samples, train, test, schema, config["evaluate"], out, claim, pdf=options.pdf)
-    for line in headline(result):
-        print(line)
+    output_paths.say(headline(result))
     print(f"page       {out / 'evaluation.html'}{' and .pdf' if options.pdf else ''} (internal: do not release)")
     if options.release is not None:
         print(output_paths.then("report", release=options.release, out=Path(options.release).parent / "report"))

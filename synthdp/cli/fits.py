@@ -39,97 +39,10 @@ if TYPE_CHECKING:
     from synthdp.seal.processes import Ranks
 
 
-# ---- `synthdp fit select=private candidates=[...]`: the best of a hidden number of fits, charged for.
-
-
 Config = Mapping[str, Any]
 LARGE = 10  # epsilon above which a guarantee says little
 MOST_BOUNDS = 40  # learned ones that a fit lists
 SOME_ROWS = 1000  # to sample, where nobody says how many units there are
-FORM = "candidates=[independent,{name:mixture,starts:1}]"
-
-
-def check(config: Config, schema: Schema, processes: int) -> None:
-    """Refuse, before a record is read, options that do not go together."""
-    options: settings.Fit = config["options"]
-    if options.select is None:
-        given = changed(options, ("candidates", "mean_runs"))
-        if given:
-            raise BadInput(f"{', '.join(given)} apply to a choice among fits: add select=private, or leave them out")
-        return
-    if not options.candidates:
-        raise BadInput(f"select=private needs the fits to choose from, such as {FORM}")
-    for candidate in options.candidates:
-        generators.make(*_candidate(candidate))
-    if config["generator"] != generators.find(generators.default(schema))():
-        raise BadInput(
-            "select=private fits its candidates only: name generators and their settings in candidates=, not in generator="
-        )
-    if options.fitness is not None:
-        raise BadInput("select=private cannot buy figures of fitness: leave fitness= out, or fit one generator")
-    if options.answers:
-        raise BadInput("select=private hides the answers of its fits: leave answers= out, or fit one generator")
-    if options.resume or processes > 1 or changed(config["audit"], ("canaries", "records")):
-        raise BadInput(
-            "select=private runs in one process, cannot be resumed and cannot plant canaries: leave out resume=, torchrun and audit.*"
-        )
-
-
-def offered(config: Config, schema: Schema) -> None:
-    """Refuse candidates that do not fit the schema, or cost more than the budget."""
-    from synthdp.selecting import offered as made
-
-    options: settings.Fit = config["options"]
-    candidates = [_candidate(candidate) for candidate in options.candidates or ()]
-    made(candidates, schema, config["budget"], mean_runs=options.mean_runs, trust=options.trust)
-
-
-def best(config: Config, schema: Schema, frame: "pd.DataFrame", ledger: Path, account: AccountFile | None) -> "Release":
-    """The release of the best run; how many there were is not told."""
-    from synthdp.selecting import select
-
-    options: settings.Fit = config["options"]
-    return select(
-        [_candidate(candidate) for candidate in options.candidates or ()],
-        frame,
-        schema,
-        config["budget"],
-        mean_runs=options.mean_runs,
-        seed=options.seed,
-        invalid=options.invalid,
-        ledger=ledger,
-        account=account,
-        trust=options.trust,
-        edited_after=edited_after(config, schema),
-    )
-
-
-def edited_after(config: Config, schema: Schema) -> tuple[str, ...]:
-    """The looks at the records after which the schema's file was edited; a named data set has no such file."""
-    file = getattr(config.get("data"), "schema", None)
-    return () if file is None else looks.edited_after(Path(file), schema)
-
-
-def _candidate(given: Any) -> tuple[str, Mapping[str, Any]]:
-    """A name, or a mapping that holds one beside its settings."""
-    if isinstance(given, str):
-        return given, {}
-    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
-        raise BadInput(f"a candidate is a generator's name, or a name with settings, as in {FORM}")
-    found = option_values.made(
-        generators.find(given["name"]), {**option_values.defaults(generators.find(given["name"])), **_known(given)}
-    )
-    return given["name"], {name: getattr(found, name) for name in given if name != "name"}
-
-
-def _known(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings, refused where the generator has none of that name."""
-    rest = {str(name): value for name, value in given.items() if name != "name"}
-    known = [name for name, _, _ in option_values.helps(generators.find(given["name"]))]
-    unknown = sorted(set(rest) - set(known))
-    if unknown:
-        raise BadInput(f"generator {given['name']} has no setting {unknown[0]!r}; known: {', '.join(known)}")
-    return rest
 
 
 def check_fit(config: Config) -> None:
@@ -139,16 +52,16 @@ def check_fit(config: Config) -> None:
 
     options: settings.Fit = config["options"]
     world = joined().world
-    if world > 1 and (options.resume or changed(config["audit"], ("canaries", "records"))):
+    if world > 1 and (options.resume or config["audit"] != settings.Plant()):
         raise BadInput(
             "under torchrun a fit cannot be resumed and cannot plant canaries: leave out resume= and audit.*"
         )
     schema = real_records.declared(config["data"])
-    if schema.tables and changed(config["audit"], ("canaries", "records")):
+    if schema.tables and config["audit"] != settings.Plant():
         raise BadInput("canaries are planted into one table: leave audit.* out for linked tables")
-    check(config, schema, world)
+    check_choice(config, schema, world)
     if options.select:
-        offered(config, schema)
+        check_candidates(config, schema)
     else:
         check_settings(config, schema)
 
@@ -157,14 +70,9 @@ def check_settings(config: Config, schema: Schema) -> None:
     """Refuse settings of a generator that do not fit the schema, or cost more than the budget."""
     from synthdp.api import Synthesizer
 
-    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=trust(config))
-    options = config["options"]
-    synthesizer.afford(getattr(options, "fitness", None), answers=getattr(options, "answers", False))
-
-
-def trust(config: Config) -> str | None:
-    """The packages that may bring a generator; a demo has none."""
-    return getattr(config["options"], "trust", None)
+    options: settings.Fit = config["options"]
+    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=options.trust)
+    synthesizer.afford(options.fitness, answers=options.answers)
 
 
 def fit(config: Config) -> None:
@@ -197,14 +105,15 @@ def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
         output_paths.check_unfinished(out)
     account = account_of(config["account"], config["data"])
     schema, frame = real_records.training(
-        config["data"], config["generator"], lambda schema: check_account(account, config, schema, out)
+        config["data"],
+        config["generator"],
+        lambda schema: check_account(account, config, schema, out, resume=options.resume),
     )
     if isinstance(frame, Files | Query):
-        real_records.refuse(options, canaries=changed(config["audit"], ("canaries", "records")) != [])
+        real_records.refuse(options, canaries=config["audit"] != settings.Plant())
         account = account and dataclasses.replace(account, source=frame)
     warn_of_large(config["budget"])
-    for line in foretold(schema, config["budget"]):
-        print(line)
+    output_paths.say(foretold(schema, config["budget"]))
     if options.invalid == "clamp":
         print(f"clamped    {clamping(below=len(schema.tables) > 2)}; the statement says so")
     with database_url.closing(frame) if isinstance(frame, Query) else nullcontext():
@@ -217,14 +126,8 @@ def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
     if statement.answers:
         print(f"tables     {out / 'release' / TABLES}: the noisy counts that were asked for, as CSV and Parquet")
     ignored = [] if config["data"].format == "omop" else output_paths.left_out(release.schema)
-    for line in (
-        *bought_bounds(statement),
-        *ignored,
-        *fitness_words.brief(statement.fitness),
-        *information_loss.brief(statement),
-        *brief(account),
-    ):
-        print(line)
+    output_paths.say([*bought_bounds(statement), *ignored, *fitness_words.brief(statement.fitness)])
+    output_paths.say([*information_loss.brief(statement), *brief(account)])
     for line in cautions(statement, account):
         output_paths.warn(line)
     form, ending = "omop" if config["data"].format == "omop" else None, _ending(config["data"])
@@ -339,12 +242,20 @@ def _follow(config: Config, ranks: "Ranks") -> None:
     )
 
 
-def check_account(account: AccountFile | None, config: Config, schema: Schema, out: Path) -> None:
+def edited_after(config: Config, schema: Schema) -> tuple[str, ...]:
+    """The looks at the records after which the schema's file was edited; a named data set has no such file."""
+    file = config["data"].schema
+    return () if file is None else looks.edited_after(Path(file), schema)
+
+
+def check_account(
+    account: AccountFile | None, config: Config, schema: Schema, out: Path, *, resume: bool = False
+) -> None:
     """Refuse what the account refuses, before a record is read."""
     if account is None or (isinstance(account.source, Path) and not account.source.exists()):
         return  # that the records are not there will be said
     ledger = out / "internal" / output_paths.NEW
-    resumed = ledger if getattr(config["options"], "resume", False) and ledger.exists() else None
+    resumed = ledger if resume and ledger.exists() else None
     account.check(config["budget"], schema.unit or RECORD, resumed=resumed)
 
 
@@ -363,21 +274,19 @@ def fitted(
 
     check_replaced(out / "release")  # which would be too late once all is charged
     ranks = ranks or ALONE
-    options = config["options"]
-    internal, history = out / "internal", []
-    resume = getattr(options, "resume", False)
+    options: settings.Fit = config["options"]
+    internal, history, resume, select = out / "internal", [], options.resume, options.select
     ledger = output_paths.open_ledger(internal, resume=resume)
     if account is not None and (account.source is None or isinstance(frame, dict)):
         account = dataclasses.replace(account, source=frame)  # the account knows the table without its canaries
     if not isinstance(frame, Files | Query | dict):
-        frame = audits.planted(config.get("audit"), frame, schema, internal, resume=resume)
+        frame = audits.planted(config["audit"], frame, schema, internal, resume=resume)
     else:
         audits.forget(internal)  # of an earlier fit
         frame = dataclasses.replace(frame, folder=internal) if isinstance(frame, Files) else frame
-    select = getattr(options, "select", None)
     synthesizer = None
     if not select:
-        synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=trust(config))
+        synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=options.trust)
     start = time.monotonic()
     with output_paths.progress("select" if select else f"fit {config['generator'].name}") as step, warnings_shown():
 
@@ -388,20 +297,20 @@ def fitted(
 
         try:
             if synthesizer is None:
-                release = best(config, schema, cast("pd.DataFrame", frame), ledger, account)
+                release = best_of(config, schema, cast("pd.DataFrame", frame), ledger, account)
             else:
                 release = synthesizer.fit(
                     frame,
                     seed=options.seed,
-                    invalid=getattr(options, "invalid", "error"),
+                    invalid=options.invalid,
                     ledger=ledger,
                     checkpoint=internal / output_paths.CHECKPOINT if ranks.world == 1 else None,
                     ranks=ranks,
                     resume=resume,
                     account=account,
                     audit=audits.told(internal),
-                    fitness=getattr(options, "fitness", None),
-                    answers=getattr(options, "answers", False),
+                    fitness=options.fitness,
+                    answers=options.answers,
                     edited_after=edited_after(config, schema),
                     progress=seen,
                 )
@@ -457,3 +366,88 @@ def _entered(account: AccountFile | None, held: Ledger) -> str:
 
 def guarantee(epsilon: float, delta: float, unit: str, accountant: str) -> str:
     return f"epsilon {upper(epsilon)} at delta {delta:g} per {unit} (by {accountant})"
+
+
+# ---- `synthdp fit select=private candidates=[...]`: the best of a hidden number of fits, charged for.
+
+
+FORM = "candidates=[independent,{name:mixture,starts:1}]"
+
+
+def check_choice(config: Config, schema: Schema, processes: int) -> None:
+    """Refuse, before a record is read, options that do not go together."""
+    options: settings.Fit = config["options"]
+    if options.select is None:
+        given = changed(options, ("candidates", "mean_runs"))
+        if given:
+            raise BadInput(f"{', '.join(given)} apply to a choice among fits: add select=private, or leave them out")
+        return
+    if not options.candidates:
+        raise BadInput(f"select=private needs the fits to choose from, such as {FORM}")
+    for candidate in options.candidates:
+        generators.make(*_candidate(candidate))
+    if config["generator"] != generators.find(generators.default(schema))():
+        raise BadInput(
+            "select=private fits its candidates only: name generators and their settings in candidates=, not in generator="
+        )
+    if options.fitness is not None:
+        raise BadInput("select=private cannot buy figures of fitness: leave fitness= out, or fit one generator")
+    if options.answers:
+        raise BadInput("select=private hides the answers of its fits: leave answers= out, or fit one generator")
+    if options.resume or processes > 1 or config["audit"] != settings.Plant():
+        raise BadInput(
+            "select=private runs in one process, cannot be resumed and cannot plant canaries: leave out resume=, torchrun and audit.*"
+        )
+
+
+def check_candidates(config: Config, schema: Schema) -> None:
+    """Refuse candidates that do not fit the schema, or cost more than the budget."""
+    from synthdp.selecting import offered
+
+    options: settings.Fit = config["options"]
+    candidates = [_candidate(candidate) for candidate in options.candidates or ()]
+    offered(candidates, schema, config["budget"], mean_runs=options.mean_runs, trust=options.trust)
+
+
+def best_of(
+    config: Config, schema: Schema, frame: "pd.DataFrame", ledger: Path, account: AccountFile | None
+) -> "Release":
+    """The release of the best run; how many there were is not told."""
+    from synthdp.selecting import select
+
+    options: settings.Fit = config["options"]
+    return select(
+        [_candidate(candidate) for candidate in options.candidates or ()],
+        frame,
+        schema,
+        config["budget"],
+        mean_runs=options.mean_runs,
+        seed=options.seed,
+        invalid=options.invalid,
+        ledger=ledger,
+        account=account,
+        trust=options.trust,
+        edited_after=edited_after(config, schema),
+    )
+
+
+def _candidate(given: Any) -> tuple[str, Mapping[str, Any]]:
+    """A name, or a mapping that holds one beside its settings."""
+    if isinstance(given, str):
+        return given, {}
+    if not isinstance(given, Mapping) or not isinstance(given.get("name"), str):
+        raise BadInput(f"a candidate is a generator's name, or a name with settings, as in {FORM}")
+    found = option_values.made(
+        generators.find(given["name"]), {**option_values.defaults(generators.find(given["name"])), **_known(given)}
+    )
+    return given["name"], {name: getattr(found, name) for name in given if name != "name"}
+
+
+def _known(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings, refused where the generator has none of that name."""
+    rest = {str(name): value for name, value in given.items() if name != "name"}
+    known = [name for name, _, _ in option_values.helps(generators.find(given["name"]))]
+    unknown = sorted(set(rest) - set(known))
+    if unknown:
+        raise BadInput(f"generator {given['name']} has no setting {unknown[0]!r}; known: {', '.join(known)}")
+    return rest

@@ -5,7 +5,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -152,6 +152,12 @@ def close_ledger(internal: Path) -> None:
 MOST_NAME = 60  # characters of a name that somebody else chose
 LINES = 10  # printed where there is no terminal
 Step = Callable[..., None]
+
+
+def say(lines: Iterable[str]) -> None:
+    """Print one line after another."""
+    for line in lines:
+        print(line)
 
 
 def warn(text: str) -> None:

@@ -36,7 +36,8 @@ def _pate(config: Config, out: Path) -> None:
     options: settings.PateOf = config["options"]
     check_replaced(out / "release")  # which would be too late once all is charged
     schema = real_records.declared(config["data"])
-    real_records.check_one_table(schema, "pate")
+    if schema.tables:
+        raise BadInput(real_records.ONE_TABLE.format(what="pate"))
     target, made = target_of(schema), teaching(options, schema)
     wanted = public_schema(schema, target)
     public = _public(Path(options.public), schema, target)
@@ -49,8 +50,7 @@ def _pate(config: Config, out: Path) -> None:
     if isinstance(schema.units, int):
         each = f"{schema.units // made.teachers:,} of the {schema.units:,} declared units"
         print(f"teachers   {made.teachers}, each learns from about {each}; if these are too few, choose fewer teachers")
-    for line in fits.foretold(schema, config["budget"]):
-        print(line)
+    output_paths.say(fits.foretold(schema, config["budget"]))
     if options.invalid == "clamp":
         print(f"clamped    {CLAMPED}; the statement says so")
     classifier = _fitted(made, config, schema, target, frame, public, account)
@@ -65,8 +65,7 @@ def _pate(config: Config, out: Path) -> None:
     without = f", without {', '.join(map(repr, left))}" if left else ""
     print(f"labelled   {labelled}: {len(known)} public records{without}, with {target!r} as the student predicts it")
     print(f"guarantee  {fits.guarantee(statement.epsilon, statement.delta, statement.unit, statement.accountant)}")
-    for line in brief(account):
-        print(line)
+    output_paths.say(brief(account))
     for line in fits.cautions(statement, account):
         output_paths.warn(line)
 

@@ -11,7 +11,6 @@ from synthdp.schema import linked_tables
 from synthdp.schema.schema import Schema
 from synthdp.sets import named
 from synthdp.tables import database_url, source
-from synthdp.tables import source as tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,69 +29,68 @@ if TYPE_CHECKING:
 LARGE = 1 << 30
 
 
-def address_of(options: settings.Data) -> "Address | None":
+def address_of(data: settings.Data) -> "Address | None":
     """The table of a database that the options name. Raises `BadInput` where they name a table and no database."""
-    url = options.path or options.train
-    if options.vocabulary is not None and options.format != "omop":
+    url = data.path or data.train
+    if data.vocabulary is not None and data.format != "omop":
         raise BadInput("data.vocabulary belongs to data.format=omop")
-    if options.format != "files":
-        if options.table is not None or options.query_file is not None:
+    if data.format != "files":
+        if data.table is not None or data.query_file is not None:
             raise BadInput(
-                f"data.table and data.query_file name one table: with data.format={options.format} leave them out"
+                f"data.table and data.query_file name one table: with data.format={data.format} leave them out"
             )
         return None
     if url is not None and database_url.is_url(url):
-        return database_url.address(url, options.table, options.query_file)
-    if options.table is not None or options.query_file is not None:
+        return database_url.address(url, data.table, data.query_file)
+    if data.table is not None or data.query_file is not None:
         raise BadInput("data.table and data.query_file belong to data.path=URL, such as postgresql://user@host/name")
     return None
 
 
-def without_schema(options: settings.Data, path: str) -> str:
-    """The file that a path names: for a CDM in a DuckDB file, the name of its schema may follow after #."""
-    return path.partition("#")[0] if options.format != "files" and not Path(path).exists() else path
-
-
-def source_of(options: settings.Data, generator: Any, schema: "Schema") -> "source.Source | None":
+def source_of(data: settings.Data, generator: Any, schema: "Schema") -> "source.Source | None":
     """The table that stays where it is: one of a database, a folder of tables, a pattern, or what `data.engine=duckdb` says.
 
     A model may differ in shape by where its table was counted (`Sensitive.fine`), and one record more must not decide that
     (law 21): a large file is refused until the steward has said it.
     """
-    address = address_of(options)
+    address = address_of(data)
     if schema.tables and address is None:
-        _check_in_memory(options)
+        if data.engine == "duckdb":
+            raise BadInput(
+                "linked tables in files are fitted in memory: leave data.engine=duckdb out, or copy the tables to a DuckDB file and give "
+                "its URL, such as data.path=duckdb:///clinic.duckdb#main"
+            )
         return None
     if address is not None:
-        if options.engine == "duckdb" and not address.url.startswith("duckdb:"):
+        if data.engine == "duckdb" and not address.url.startswith("duckdb:"):
             raise BadInput(
                 "data.engine=duckdb takes files and duckdb: URLs: leave it out to count the table where it is, or give data.engine=memory"
             )
-        if options.engine == "memory":
+        if data.engine == "memory":
             return None
         if schema.tables:
-            return database_url.linked(address, [each.name for each in schema.tables], options.memory)
+            return database_url.linked(address, [each.name for each in schema.tables], data.memory)
         return dataclasses.replace(
-            database_url.query(address), memory=options.memory if address.url.startswith("duckdb:") else None
+            database_url.query(address), memory=data.memory if address.url.startswith("duckdb:") else None
         )
-    path = Path(options.path or options.train or "")
-    if options.engine == "memory" or (options.engine == "auto" and not _counted_together(path, schema)):
+    path = Path(data.path or data.train or "")
+    if data.engine == "memory" or (data.engine == "auto" and not _counted_together(path, schema)):
         large = path.is_file() and path.stat().st_size >= LARGE and generator.traits.counted
-        if options.engine == "auto" and large and schema.image is None:
+        if data.engine == "auto" and large and schema.image is None:
             raise BadInput(
                 f"{path} is a large file: give data.engine=duckdb to count it on disk, or data.engine=memory to read it into "
                 "memory. The model may depend on the engine; if the file's size chose it, a single record could change it"
             )
         return None
-    return source.files(path, memory=options.memory)
+    return source.files(path, memory=data.memory)
 
 
-def check_declared(options: settings.Data, schema: "Schema") -> None:
+def check_declared(data: settings.Data, schema: "Schema") -> None:
     """Refuse, before a table in a database is opened, a schema that leaves something to learn about it."""
-    where = options.path or options.train
-    if options.engine == "memory" or where is None:
+    where = data.path or data.train
+    if data.engine == "memory" or where is None:
         return
-    if options.engine == "duckdb" or address_of(options) is not None or _counted_together(Path(where), schema):
+    if data.engine == "duckdb" or address_of(data) is not None or _counted_together(Path(where), schema):
         from synthdp.tables import coded
 
         for each in [linked_tables.of_table(schema, table) for table in schema.tables] or [schema]:
@@ -110,21 +108,6 @@ def _counted_together(path: Path, schema: "Schema") -> bool:
 ONE_TABLE = "{what} takes one table, and the schema describes linked ones: join them and describe the joined table"
 
 
-def _check_in_memory(options: settings.Data) -> None:
-    """Refuse linked tables that are to be counted elsewhere."""
-    if options.engine == "duckdb":
-        raise BadInput(
-            "linked tables in files are fitted in memory: leave data.engine=duckdb out, or copy the tables to a DuckDB file and give its "
-            "URL, such as data.path=duckdb:///clinic.duckdb#main"
-        )
-
-
-def check_one_table(schema: "Schema", what: str) -> None:
-    """Refuse a schema of linked tables, for a command that takes one table."""
-    if schema.tables:
-        raise BadInput(ONE_TABLE.format(what=what))
-
-
 def one_table(records: "Records", what: str) -> "pd.DataFrame":
     """The table of a command that takes one. Raises `BadInput` for linked ones."""
     if isinstance(records, dict):
@@ -137,8 +120,12 @@ def is_several(path: Path) -> bool:
     return path.is_dir() or (not path.exists() and bool(source.GLOB & set(str(path))))
 
 
-def home_of(path: Path) -> Path:
-    """What an account lies beside: the file, the folder, or the folder in which a pattern begins."""
+def home_of(data: settings.Data, file: str) -> Path:
+    """What an account lies beside: the file, the folder, or the folder in which a pattern begins. For a CDM in a DuckDB file, the name of
+    its schema may follow after #."""
+    path = Path(file)
+    if data.format != "files" and not path.exists():
+        path = Path(file.partition("#")[0])
     while source.GLOB & set(str(path)) and not path.exists():
         path = path.parent
     return path.resolve()
@@ -152,37 +139,37 @@ def refuse(options: settings.Fit, *, canaries: bool) -> None:
         )
 
 
-def declared(source: settings.Data) -> "Schema":
+def declared(data: settings.Data) -> "Schema":
     """The public schema of the records, with the target that the options name. No record is read."""
-    _refuse_both(source)
-    if source.name is not None:
-        return _targeted(named.schema_of(source.name), source.target)
-    _, file = _needed(path=source.path or source.train, schema=source.schema)
-    if source.format == "omop" and source.vocabulary is not None:
+    _refuse_both(data)
+    if data.name is not None:
+        return _targeted(named.schema_of(data.name), data.target)
+    _, file = _needed(path=data.path or data.train, schema=data.schema)
+    if data.format == "omop" and data.vocabulary is not None:
         from synthdp.omop import cdm_draft
 
-        cdm_draft.check_apart(source.vocabulary, source.path, source.train, source.test)
-    schema = _loaded(source, file)
+        cdm_draft.check_apart(data.vocabulary, data.path, data.train, data.test)
+    schema = _loaded(data, file)
     schema.check_declared()
-    _refuse_own_codes(source, Path(file), schema)
+    _refuse_own_codes(data, Path(file), schema)
     return schema
 
 
-def _loaded(source: settings.Data, file: str) -> "Schema":
+def _loaded(data: settings.Data, file: str) -> "Schema":
     """The schema in a file, with the target that the options name; of a CDM with its note, and held against the vocabulary."""
-    address_of(source)  # which refuses options that contradict each other
-    schema = _targeted(Schema.load(file), source.target)
-    if source.format != "omop":
+    address_of(data)  # which refuses options that contradict each other
+    schema = _targeted(Schema.load(file), data.target)
+    if data.format != "omop":
         return schema
     from synthdp.omop import cdm, cdm_draft
 
     schema = cdm.noted(schema)
-    if source.vocabulary is not None:
-        cdm_draft.check_known(schema, source.vocabulary)
+    if data.vocabulary is not None:
+        cdm_draft.check_known(schema, data.vocabulary)
     return schema
 
 
-def _refuse_own_codes(source: settings.Data, file: Path, schema: "Schema") -> None:
+def _refuse_own_codes(data: settings.Data, file: Path, schema: "Schema") -> None:
     """Refuse categories, or a tree above them, that a schema takes from the records themselves: a list of codes is public."""
     from synthdp.schema import code_lists, yamlfile
     from synthdp.sets.record_files import identity
@@ -190,9 +177,9 @@ def _refuse_own_codes(source: settings.Data, file: Path, schema: "Schema") -> No
     lists = code_lists.named(yamlfile.parse(yamlfile.read_text(file), str(file)), file.parent)
     if not lists:
         return
-    paths = [Path(each) for each in (source.path, source.train, source.test) if each is not None]
-    held = {identity(each) for path in paths for each in _files_of(path, source, schema)}
-    homes = [path.resolve() for path in paths] if source.format == "omop" else []
+    paths = [Path(each) for each in (data.path, data.train, data.test) if each is not None]
+    held = {identity(each) for path in paths for each in _files_of(path, data, schema)}
+    homes = [path.resolve() for path in paths] if data.format == "omop" else []
     for name, of in lists:
         if identity(of) in held or any(home in of.resolve().parents for home in homes):
             raise BadInput(
@@ -201,11 +188,11 @@ def _refuse_own_codes(source: settings.Data, file: Path, schema: "Schema") -> No
             )
 
 
-def _files_of(path: Path, source: settings.Data, schema: "Schema") -> "Iterable[Path]":
+def _files_of(path: Path, data: settings.Data, schema: "Schema") -> "Iterable[Path]":
     """The files at a path that hold records; none where it is a database."""
     from synthdp.sets import record_files
 
-    if path.is_dir() and schema.tables and source.format == "files":
+    if path.is_dir() and schema.tables and data.format == "files":
         return record_files.tables_in(path, schema).values()
     found = (
         path.rglob("*") if path.is_dir() else [Path(name) for name in glob.glob(str(path), recursive=True)] or [path]
@@ -214,35 +201,35 @@ def _files_of(path: Path, source: settings.Data, schema: "Schema") -> "Iterable[
 
 
 def training(
-    source: settings.Data, generator: Any, check: "Callable[[Schema], None]"
-) -> "tuple[Schema, Records | tables.Source]":
+    data: settings.Data, generator: Any, check: "Callable[[Schema], None]"
+) -> "tuple[Schema, Records | source.Source]":
     """The schema and the records, which are read when `check` does not refuse; or where they stay."""
-    schema = declared(source)
+    schema = declared(data)
     check(schema)
-    if source.name is not None:
-        return schema, named.load(source.name).train
-    held = source_of(source, generator, schema)
-    return schema, read(str(source.path or source.train), schema, source) if held is None else held
+    if data.name is not None:
+        return schema, named.load(data.name).train
+    held = source_of(data, generator, schema)
+    return schema, read(str(data.path or data.train), schema, data) if held is None else held
 
 
-def reviewed(source: settings.Data) -> "tuple[Schema, Records]":
+def reviewed(data: settings.Data) -> "tuple[Schema, Records]":
     """The schema, which nobody needs to have declared yet, and the records, in memory."""
-    _refuse_both(source)
-    if source.name is not None:
-        return _targeted(named.schema_of(source.name), source.target), named.load(source.name).train
-    path, file = _needed(path=source.path or source.train, schema=source.schema)
-    schema = _loaded(source, file)
-    return schema, read(path, schema, source)
+    _refuse_both(data)
+    if data.name is not None:
+        return _targeted(named.schema_of(data.name), data.target), named.load(data.name).train
+    path, file = _needed(path=data.path or data.train, schema=data.schema)
+    schema = _loaded(data, file)
+    return schema, read(path, schema, data)
 
 
-def as_written(source: settings.Data, schema: "Schema", records: "Records") -> "Records":
+def as_written(data: settings.Data, schema: "Schema", records: "Records") -> "Records":
     """The records again, each cell as the file has it; records that are in no file are given back as they are."""
     from synthdp.sets import record_files
 
-    path = source.path or source.train
-    if path is None or source.name is not None or source.format != "files" or schema.image is not None:
+    path = data.path or data.train
+    if path is None or data.name is not None or data.format != "files" or schema.image is not None:
         return records
-    if address_of(source) is not None:
+    if address_of(data) is not None:
         return records
     return (
         record_files.read_tables(Path(path), schema, text=True)
@@ -251,24 +238,24 @@ def as_written(source: settings.Data, schema: "Schema", records: "Records") -> "
     )
 
 
-def real(source: settings.Data) -> "tuple[Schema, Records, Records]":
+def real(data: settings.Data) -> "tuple[Schema, Records, Records]":
     """The schema, and the real records: those that were fitted and those that were held out."""
-    _refuse_both(source)
-    if source.name is not None:
-        chosen = named.load(source.name)
-        return _targeted(chosen.schema, source.target), chosen.train, chosen.test
-    train, test, file = _needed(train=source.train or source.path, test=source.test, schema=source.schema)
-    address = address_of(source)
+    _refuse_both(data)
+    if data.name is not None:
+        chosen = named.load(data.name)
+        return _targeted(chosen.schema, data.target), chosen.train, chosen.test
+    train, test, file = _needed(train=data.train or data.path, test=data.test, schema=data.schema)
+    address = address_of(data)
     if (str(address) if address else Path(train).resolve()) == (test if address else Path(test).resolve()):
         raise BadInput(
             "data.test is the same file as data.train: models would be judged on records that they were trained on. synthdp split "
             "holds records out, before a fit"
         )
-    schema = _loaded(source, file)
+    schema = _loaded(data, file)
     return (
         schema,
-        read(train, schema, source),
-        read(test, schema, dataclasses.replace(source, table=None, query_file=None)),
+        read(train, schema, data),
+        read(test, schema, dataclasses.replace(data, table=None, query_file=None)),
     )
 
 
@@ -294,17 +281,17 @@ def _needed(**given: str | None) -> list[str]:
     return [value for value in given.values() if value is not None]
 
 
-def read(path: str, schema: "Schema", source: settings.Data) -> "Records":
+def read(path: str, schema: "Schema", data: settings.Data) -> "Records":
     """The records at a path, as `data.format` says; those of `data.path` or `data.train` also by the table that the options name."""
-    if source.format == "omop":
+    if data.format == "omop":
         from synthdp.omop import cdm_tables
 
         return cdm_tables.read(path, schema)
-    if source.format != "files":
+    if data.format != "files":
         from synthdp.omop import patient_files
 
-        return patient_files.read(source.format, path, schema)
-    return _read(path, schema, address_of(source) if path == (source.path or source.train) else None)
+        return patient_files.read(data.format, path, schema)
+    return _read(path, schema, address_of(data) if path == (data.path or data.train) else None)
 
 
 def _read(path: str, schema: "Schema", address: "Address | None" = None) -> "Records":
@@ -324,7 +311,7 @@ def _read(path: str, schema: "Schema", address: "Address | None" = None) -> "Rec
     where = Path(path)
     if schema.image is not None or not is_several(where):
         return record_files.read(where, schema=schema)
-    files = record_files.workbooks(where) or tables.files(where).found()
+    files = record_files.workbooks(where) or source.files(where).found()
     parts = [record_files.read(file, schema=schema) for file in files]
     for file, part in zip(files, parts, strict=True):
         for problem in check.unit(schema, part):  # a fault that text in another file would hide
@@ -335,16 +322,16 @@ def _read(path: str, schema: "Schema", address: "Address | None" = None) -> "Rec
     return pd.concat(parts, ignore_index=True)
 
 
-def _refuse_both(source: settings.Data) -> None:
+def _refuse_both(data: settings.Data) -> None:
     files = [
         name
         for name in ("path", "table", "query_file", "schema", "train", "test", "vocabulary")
-        if getattr(source, name) is not None
+        if getattr(data, name) is not None
     ]
-    files += ["format"] if source.format != "files" else []
-    if source.name is not None and files:
-        raise BadInput(f"data={source.name} and data.{files[0]} contradict each other: give a named data set or files")
-    if source.path is not None and source.train is not None:
+    files += ["format"] if data.format != "files" else []
+    if data.name is not None and files:
+        raise BadInput(f"data={data.name} and data.{files[0]} contradict each other: give a named data set or files")
+    if data.path is not None and data.train is not None:
         raise BadInput("data.path and data.train both name the records that are fitted: give one of them")
 
 

@@ -485,7 +485,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "demo": {"generator": "default", "budget": "demo", "account": "default"},
 }
 KINDS: dict[str, Any] = {"data": Data, "budget": Budget, "evaluate": Judge, "account": DataAccount, "audit": Plant}
-# Text that Hydra's grammar must not read: file names may hold spaces, commas, brackets and equals signs.
+# Text that Hydra's grammar must not read, in the groups data and account too: names of files may hold commas, brackets and equals signs.
 TEXT = (
     "out",
     "runs",
@@ -501,18 +501,12 @@ TEXT = (
     "table",
     "query_file",
     "vocabulary",
-    "data.vocabulary",
-    "data.table",
-    "data.query_file",
     "ledger",
     "votes",
     "plot",
-    "data.path",
-    "data.schema",
-    "data.train",
-    "data.test",
-    "data.target",
-    "account.path",
-    "account.head",
-    "account.by",
+    "train",
+    "test",
+    "target",
+    "head",
+    "by",
 )

@@ -12,6 +12,7 @@ from synthdp.accounting import pate
 from synthdp.cli import option_values, settings
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Entry, Plan, Vote
+from synthdp.report.statement import plain
 
 VOTES = ("votes", "aggregator", "gamma", "sigma", "threshold", "sigma1", "sigma2", "queries", "answers", "orders")
 ELSE = tuple(each.name for each in fields(settings.EpsilonOf) if each.name not in (*VOTES, "delta", "format"))
@@ -27,7 +28,21 @@ def epsilon(options: settings.EpsilonOf) -> None:
     independent, dependent, events = _analysed(options, votes)
     accountant, booked = accounting.best(events, options.delta)
     if options.format == "json":
-        _print_json(options, len(votes), independent, dependent, (accountant, booked))
+        answer = {
+            "aggregator": options.aggregator,
+            "queries": len(votes),
+            "delta": options.delta,
+            "data_independent": {"epsilon": independent.epsilon, "order": independent.order},
+            "statement": {"epsilon": booked, "accountant": accountant},
+            "data_dependent": {
+                "epsilon": dependent.epsilon,
+                "order": dependent.order,
+                "answered": dependent.answered,
+                "internal": True,
+                "warning": WARNING,
+            },
+        }
+        print(json.dumps(plain(answer)))
         return
     at = f"at delta {options.delta:g}"
     answered = f", {dependent.answered:.1f} answers expected" if options.aggregator == "confident" else ""
@@ -39,33 +54,6 @@ def epsilon(options: settings.EpsilonOf) -> None:
     numbers = [f"{epsilon:.6g}" for _, epsilon, _ in rows]
     for (name, _, words), number in zip(rows, numbers, strict=True):
         print(f"{name:<16}  epsilon {number:<{max(map(len, numbers))}}  {words}")
-
-
-def _print_json(
-    options: settings.EpsilonOf,
-    queries: int,
-    independent: pate.DataIndependent,
-    dependent: pate.DataDependent,
-    booked: tuple[str, float],
-) -> None:
-    print(
-        json.dumps(
-            {
-                "aggregator": options.aggregator,
-                "queries": queries,
-                "delta": options.delta,
-                "data_independent": {"epsilon": independent.epsilon, "order": independent.order},
-                "statement": {"epsilon": booked[1] if math.isfinite(booked[1]) else "inf", "accountant": booked[0]},
-                "data_dependent": {
-                    "epsilon": dependent.epsilon,
-                    "order": dependent.order,
-                    "answered": dependent.answered,
-                    "internal": True,
-                    "warning": WARNING,
-                },
-            }
-        )
-    )
 
 
 def _check(options: settings.EpsilonOf) -> None:
@@ -100,19 +88,15 @@ def _rows(options: settings.EpsilonOf) -> np.ndarray:
 def _analysed(options: settings.EpsilonOf, votes: np.ndarray) -> tuple[pate.DataIndependent, pate.DataDependent, Plan]:
     """What the answers cost for any votes and for these, and the events that a ledger holds of them."""
     delta, queries = options.delta, len(votes)
-    orders = pate.lnmax.ORDERS if options.aggregator == "lnmax" else pate.gnmax.ORDERS
-    if options.orders is not None:
-        orders = options.orders
-    if options.aggregator == "lnmax":
-        gamma = float(options.gamma or 0)
-        independent = pate.lnmax.independent(gamma, queries, delta, orders)
-        dependent = pate.lnmax.dependent(votes, gamma, delta, orders)
-        return independent, dependent, (Entry(Vote(noise=1 / (2 * gamma), law="laplace"), queries),)
-    if options.aggregator == "gnmax":
-        sigma = float(options.sigma or 0)
-        independent = pate.gnmax.independent(sigma, queries, delta, orders)
-        dependent = pate.gnmax.dependent(votes, sigma, delta, orders)
-        return independent, dependent, (Entry(Vote(noise=sigma / math.sqrt(2)), queries),)
+    laplace = options.aggregator == "lnmax"
+    rule = pate.lnmax if laplace else pate.gnmax
+    orders = rule.ORDERS if options.orders is None else options.orders
+    if options.aggregator != "confident":
+        scale = float((options.gamma if laplace else options.sigma) or 0)
+        independent = rule.independent(scale, queries, delta, orders)
+        dependent = rule.dependent(votes, scale, delta, orders)
+        vote = Vote(noise=1 / (2 * scale), law="laplace") if laplace else Vote(noise=scale / math.sqrt(2))
+        return independent, dependent, (Entry(vote, queries),)
     threshold, sigma1, sigma2 = (float(each or 0) for each in (options.threshold, options.sigma1, options.sigma2))
     answers = queries if options.answers is None else options.answers
     if not 0 <= answers <= queries:

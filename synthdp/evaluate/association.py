@@ -1,13 +1,14 @@
 """Pairwise association of columns of any kind, and how far synthetic rows are from real ones in it."""
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from synthdp.evaluate.fidelity import no_rows, over_sets
+from synthdp.evaluate.fidelity import over_sets
 from synthdp.evaluate.tables import Axis, Table
 
 LEAST_ROWS = 50  # with both values, for an association of two columns; or all rows, if there are fewer
@@ -29,21 +30,13 @@ def associations(table: Table) -> NDArray[np.float64]:
     ordered = np.flatnonzero(~nominal)
     ranks = _ranks(table.values[:, ordered])
     out[np.ix_(ordered, ordered)] = _correlations(ranks)
-    codes = [
-        None if not nominal[j] else np.nan_to_num(table.values[:, j], nan=-1.0).astype(np.int64)
-        for j in range(len(nominal))
-    ]
-    for i in np.flatnonzero(nominal):
-        first = codes[i]
-        if first is None:
-            continue
-        for place, j in enumerate(ordered):
-            out[i, j] = out[j, i] = correlation_ratio(first, ranks[:, place])
-        for j in np.flatnonzero(nominal[:i]):
-            second = codes[j]
-            if second is not None:
-                out[i, j] = out[j, i] = cramers_v(first, second)
     np.fill_diagonal(out, 1.0)
+    codes = {j: np.nan_to_num(table.values[:, j], nan=-1.0).astype(np.int64) for j in np.flatnonzero(nominal)}
+    for i, own in codes.items():
+        for place, j in enumerate(ordered):
+            out[i, j] = out[j, i] = correlation_ratio(own, ranks[:, place])
+    for (i, first), (j, second) in combinations(codes.items(), 2):
+        out[i, j] = out[j, i] = cramers_v(second, first)
     return out
 
 
@@ -79,11 +72,8 @@ def of_numbers(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, A
     "pearson" and "spearman": {"mean", "sd", "n", "max"} of |r in synthetic - r in training rows| over pairs. "means": the same of
     |mean in synthetic - in training rows| over columns, in standard deviations of the training rows, and "columns". Each with
     "floor", the real test rows as if they were synthetic. Missing values are left out pair by pair; columns without spread in the
-    training rows are left out. None and the reason where fewer than two columns are left.
+    training rows are left out. None and the reason where fewer than two columns are left. Each table has a row.
     """
-    reason = no_rows(synthetic, train, test)
-    if reason is not None:
-        return None, reason
     spread = np.array([_spread(column) for column in train.values.T])
     keep = [i for i, axis in enumerate(train.axes) if axis.kind == "number" and spread[i] > 0]
     if len(keep) < 2:
@@ -245,12 +235,11 @@ def range_error(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, 
 
     "floor": the same of the real test rows as if they were synthetic; "share": the mean share that the queries ask
     for, against which the error is to be read; "worst": the query of the largest error {"query", "synthetic", "train"}. None and
-    the reason where a set is empty or no column can be asked for.
+    the reason where no column can be asked for. Each table has a row.
     """
-    reason = no_rows(synthetic, train, test)
-    queries = draw(train.axes, QUERIES) if reason is None else []
+    queries = draw(train.axes, QUERIES)
     if not queries:
-        return None, reason or "no column has a domain to draw ranges from"
+        return None, "no column has a domain to draw ranges from"
     s, t, v = (shares(queries, table) for table in (synthetic, train, test))
     worst = int(np.argmax(np.abs(s - t)))
     entry = over_sets(np.abs(s - t), np.abs(v - t))

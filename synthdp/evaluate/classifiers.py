@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.errors import BadInput
-from synthdp.evaluate.estimators import QUIET, Margins, Model, Passes, Setting, boosting, limited, model
+from synthdp.evaluate.estimators import QUIET, Margins, Model, Passes, Setting, boosting, chosen, limited, model
 from synthdp.evaluate.features import Features
 from synthdp.evaluate.tables import Table
 
@@ -113,17 +112,8 @@ PRESETS: dict[str, tuple[str, ...]] = {
 
 
 def classifiers(ids: str | Sequence[str] | None) -> tuple[Classifier, ...]:
-    """The registered classifiers by id, in the order given; a preset's name stands for its ids, None for `default`.
-
-    Raises BadInput for an unknown id or none at all.
-    """
-    wanted = [ids] if isinstance(ids, str) else ["default"] if ids is None else list(ids)
-    names = [name for item in wanted for name in PRESETS.get(item, (item,))]
-    unknown = [name for name in names if name not in CLASSIFIERS]
-    if unknown or not names:
-        what = ", ".join(repr(name) for name in unknown) or "none given"
-        raise BadInput(f"models: {what}; known are {', '.join(CLASSIFIERS)}, and the sets {', '.join(PRESETS)}.")
-    return tuple(CLASSIFIERS[name] for name in dict.fromkeys(names))
+    """The registered classifiers, as `chosen` by id."""
+    return chosen(ids, CLASSIFIERS, PRESETS, "known")
 
 
 def absent(model: Model) -> str | None:

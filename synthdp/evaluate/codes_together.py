@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from synthdp.schema.linked_tables import Table, of_table, places_of
+from synthdp.evaluate.courses import unpivoted
+from synthdp.schema.linked_tables import Table, of_table
 from synthdp.schema.schema import Schema
 
 MOST_PAIRS = 10
@@ -55,8 +56,7 @@ def codes_together(visits: Sequence[pd.DataFrame], schema: Schema) -> Iterator[d
 
 def _codes(frame: pd.DataFrame, table: Table, column: str) -> pd.DataFrame:
     """The different codes of each visit."""
-    held = [frame[place].reset_index(drop=True).astype(object) for place in places_of(table, column)]
-    codes = pd.concat(held).dropna().map(str)
+    codes = unpivoted(frame, table, [column])[column].astype(object).dropna().map(str)
     return pd.DataFrame({"visit": codes.index, "code": codes.to_numpy()}).drop_duplicates()
 
 

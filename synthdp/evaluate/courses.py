@@ -160,6 +160,12 @@ def rows_below(frame: pd.DataFrame, table: Linked) -> pd.DataFrame:
     return frame[places_of(table, first.partition(".")[2].removesuffix(" 1"))].notna()
 
 
+def unpivoted(frame: pd.DataFrame, table: Linked, names: Sequence[str]) -> pd.DataFrame:
+    """Columns of a table below these visits, by their own names: a row for each place, also where it holds none; the visit is the index."""
+    frame = frame.reset_index(drop=True)
+    return pd.DataFrame({name: pd.concat([frame[place] for place in places_of(table, name)]) for name in names})
+
+
 def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) -> dict[str, Any]:
     """`timelines` of ten synthetic people; for each table below visits, the shares of people who `ever` had each code, also by age; and,
     by `types` of visits, the shares of (type, next type) in `steps` and of three types in a row in `orders`. `onward` says how columns are

@@ -4,11 +4,11 @@ import importlib
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,11 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.svm import LinearSVC
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
+from synthdp.errors import BadInput
 from synthdp.evaluate.features import Features, Form
 from synthdp.evaluate.tables import Table
+
+Kind = TypeVar("Kind")
 
 # ---- One OpenMP and BLAS thread and no remarks of convergence while models are fitted, also from several threads.
 
@@ -173,6 +176,22 @@ class Margins(LinearSVC):  # type: ignore[misc]
     def _margins(self, X: Any) -> list[NDArray[np.float64]]:
         values = self.decision_function(X)
         return [values] if values.ndim == 1 else list(values.T)
+
+
+def chosen(
+    ids: str | Sequence[str] | None, known: Mapping[str, Kind], presets: Mapping[str, tuple[str, ...]], words: str
+) -> tuple[Kind, ...]:
+    """The known ones by id, in the order given; a preset's name stands for its ids, None for `default`.
+
+    Raises BadInput for an unknown id or none at all; `words` tell what is known.
+    """
+    wanted = [ids] if isinstance(ids, str) else ["default"] if ids is None else list(ids)
+    names = [name for item in wanted for name in presets.get(item, (item,))]
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        what = ", ".join(repr(name) for name in unknown) or "none given"
+        raise BadInput(f"models: {what}; {words} are {', '.join(known)}, and the sets {', '.join(presets)}.")
+    return tuple(known[name] for name in dict.fromkeys(names))
 
 
 # ---- The models that predict a number. Their ids are those of the classifiers they resemble.

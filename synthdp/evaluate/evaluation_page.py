@@ -1,7 +1,6 @@
 """The internal page: evaluation.json, and evaluation.html (and .pdf) with every figure of it in words, plots and tables."""
 
 import json
-import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -18,7 +17,6 @@ from synthdp.evaluate.images.image_page import STAMP as IMAGE_STAMP
 from synthdp.evaluate.images.image_page import asks as image_asks
 from synthdp.evaluate.images.image_page import cloud, context
 from synthdp.evaluate.scores import LOWER_IS_BETTER, METRIC_LABELS
-from synthdp.pages.pdf import write_pdf
 
 # ---- The sections of the internal page on tables, each from its part of the result; a part that is absent makes none.
 
@@ -261,24 +259,12 @@ def write(
     The JSON is the result and "answers", what the page's first screen says. The page is one file: no network, one small
     script that sorts its tables. Each file appears whole or not at all.
     """
-    if pdf:
-        from synthdp.pages.pdf import check
-
-        check()
-    folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
     whole = {**result, "answers": answers(result)}
     texts = {
-        folder / "evaluation.json": json.dumps(whole, indent=2, allow_nan=False, ensure_ascii=False) + "\n",
-        folder / "evaluation.html": html(result, title=title),
+        "evaluation.json": json.dumps(whole, indent=2, allow_nan=False, ensure_ascii=False) + "\n",
+        "evaluation.html": html(result, title=title),
     }
-    for path, text in texts.items():
-        draft = path.with_name(f".{path.name}.part")
-        draft.write_text(text, encoding="utf-8")
-        os.replace(draft, path)
-    if pdf:
-        return (*texts, write_pdf(texts[folder / "evaluation.html"], folder / "evaluation.pdf"))
-    return tuple(texts)
+    return pages.write(Path(out), texts, "evaluation.html" if pdf else None)
 
 
 def answers(result: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from synthdp.evaluate import association, detection, fidelity, manifold
 from synthdp.evaluate.detection import MIN_ROWS, detection_auc
 from synthdp.evaluate.judging_options import Steps
 from synthdp.evaluate.scores import summary
-from synthdp.evaluate.tables import Axis, Table, word_of
+from synthdp.evaluate.tables import Axis, Table, word_of, words_of
 from synthdp.schema.columns import Categorical
 from synthdp.schema.rule_rows import broken
 from synthdp.schema.schema import Schema
@@ -22,6 +22,7 @@ from synthdp.schema.trees import Tree
 
 Three = tuple[Table, Table, Table]
 Outcome = tuple["dict[str, Any] | None", "str | None"]
+Shares = pd.Series  # by word
 
 
 def steps(seeds: int) -> int:
@@ -42,10 +43,10 @@ def judge(
     """Fill result["fidelity"], ["columns"] and ["not_computed"]. tables: synthetic, training, test."""
     s, t, v = tables
     log, found = result["not_computed"], result["fidelity"]
-    empty = [role for role, x in (("synthetic", s), ("real training", t), ("real test", v)) if not x.rows]
+    empty = fidelity.no_rows(s, t, v)
     tell("marginals")
-    if empty:
-        log.append({"metric": "fidelity", "reason": f"there are no {empty[0]} rows"})
+    if empty is not None:
+        log.append({"metric": "fidelity", "reason": empty})
         result["columns"] = {}
     else:
         first = next((axis.name for axis in wanted if axis.is_classes), None)
@@ -56,16 +57,16 @@ def judge(
         lacking = [ways for ways in (2, 3) if f"tvd_{ways}way" not in found]
         log += [{"metric": f"tvd_{ways}way", "reason": f"there are fewer than {ways} columns"} for ways in lacking]
     tell("associations")
-    apart = None if empty else association.difference(s, t, v)
+    apart = None if empty is not None else association.difference(s, t, v)
     if apart is not None:
         found["correlation_difference"] = apart
-    elif not empty:
+    elif empty is None:
         reason = "fewer than two columns vary in the real training rows, or none of these pairs has enough rows with both values"
         log.append({"metric": "correlation_difference", "reason": reason})
     found |= _detection(s, t, v, seeds, jobs, tell, log)
     for label, keys, metric in _further(seeds):
         tell(label)
-        _enter(metric(s, t, v), keys, found, log)
+        _enter(metric(s, t, v) if empty is None else (None, empty), keys, found, log)
     if levels := by_level(schema, *frames):
         found["code_levels"] = levels
     counted, uncounted = violations(schema, *frames)
@@ -155,10 +156,8 @@ def as_kept(schema: Schema, samples: Sequence[pd.DataFrame]) -> Schema:
     metrics compare real codes at the level that the fit kept them at."""
     for column in schema.columns:
         if isinstance(column, Categorical) and column.tree is not None and isinstance(column.categories, str):
-            held = {
-                word_of(value) for frame in samples if column.name in frame for value in frame[column.name].unique()
-            }
-            schema = schema.with_learned(column.name, categories=sorted(held - {""}))
+            held = words_of(*(frame[column.name] for frame in samples if column.name in frame))
+            schema = schema.with_learned(column.name, categories=held)
     return schema
 
 
@@ -175,43 +174,31 @@ def by_level(
         tree = getattr(column, "tree", None)
         if tree is None or any(column.name not in frame for frame in (synthetic, train, test)):
             continue
-        three = [_counted(frame[column.name]) for frame in (synthetic, train, test)]
-        if all(three):
+        three = [_shares(frame[column.name]) for frame in (synthetic, train, test)]
+        if all(map(len, three)):
             found[column.name] = [_level(tree, level, *three) for level in range(1, tree.levels + 1)]
     return found
 
 
-def _level(
-    tree: Tree, level: int, synthetic: dict[str, float], train: dict[str, float], test: dict[str, float]
-) -> dict[str, float | int]:
-    s, t, v = (_coarsened(tree, level, shares) for shares in (synthetic, train, test))
+def _level(tree: Tree, level: int, *three: Shares) -> dict[str, float | int]:
+    def node(word: str) -> str:
+        """That of the level; a coarser one stays what it is."""
+        chain = tree.chain(word)
+        return chain[max(0, len(chain) - level)]
+
+    s, t, v = (shares.groupby(node).sum() for shares in three)
     return {
         "level": level,
         "tvd": _distance(s, t),
         "floor": _distance(v, t),
-        "kept": min(1.0, sum(share for node, share in s.items() if node in t or node in v)),
+        "kept": min(1.0, float(s[s.index.isin([*t.index, *v.index])].sum())),
     }
 
 
-def _coarsened(tree: Tree, level: int, shares: dict[str, float]) -> dict[str, float]:
-    """Shares of the nodes of a level; a coarser node stays what it is."""
-    found: dict[str, float] = {}
-    for word, share in shares.items():
-        chain = tree.chain(word)
-        node = chain[max(0, len(chain) - level)]
-        found[node] = found.get(node, 0.0) + share
-    return found
-
-
-def _counted(series: pd.Series) -> dict[str, float]:
+def _shares(series: pd.Series) -> Shares:
     """The share of each word among the cells that are not missing."""
-    counts: dict[str, float] = {}
-    for value, number in series.value_counts(dropna=True).items():
-        if number:  # a categorical has all its categories
-            counts[word_of(value)] = counts.get(word_of(value), 0.0) + number
-    total = sum(counts.values())
-    return {word: float(number / total) for word, number in counts.items()}
+    return series.astype(object).value_counts(normalize=True).groupby(word_of).sum()
 
 
-def _distance(one: dict[str, float], other: dict[str, float]) -> float:
-    return 0.5 * sum(abs(one.get(node, 0.0) - other.get(node, 0.0)) for node in {*one, *other})
+def _distance(one: Shares, other: Shares) -> float:
+    return float(one.sub(other, fill_value=0.0).abs().sum() / 2)

@@ -75,16 +75,8 @@ class Features:
         return out
 
     def encode(self, table: Table, form: Form) -> Any:
-        """(rows, width) in the form that a model wants."""
-        match form:
-            case "codes":
-                return self.codes(table)
-            case "filled":
-                return self.filled(table)
-            case "one_hot":
-                return self.one_hot(table)
-            case "dense":
-                return self.dense(table)
+        """(rows, width) in the form that a model wants, by the method of that name."""
+        return getattr(self, form)(table)
 
     def filled(self, table: Table) -> NDArray[np.float64]:
         """`codes` for trees that take no NaN: a missing value lies below everything that is declared."""

@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from synthdp.errors import BadInput
 from synthdp.evaluate.courses import apart
-from synthdp.evaluate.tables import word_of
+from synthdp.evaluate.tables import words_of
 from synthdp.schema.cells import instants, numbers
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN, Categorical, Datetime, Numeric
@@ -66,7 +66,7 @@ def as_seen(schema: Schema, synthetic: pd.DataFrame, train: pd.DataFrame) -> Sch
         column = schema.column(name)
         items: dict[str, Any] = {}
         if isinstance(column, Categorical):
-            items["categories"] = sorted({word_of(value) for value in synthetic[name].unique()} - {""})
+            items["categories"] = words_of(synthetic[name])
         elif isinstance(column, Numeric):
             read = (instants if isinstance(column, Datetime) else numbers)(train[name])
             values = np.asarray(read.cells, float)[~(read.missing | read.wrong)]

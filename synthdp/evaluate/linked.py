@@ -9,7 +9,7 @@ import pandas as pd
 from synthdp.errors import BadInput
 from synthdp.evaluate import history_fidelity
 from synthdp.evaluate.codes_together import codes_together
-from synthdp.evaluate.courses import apart, rows_below
+from synthdp.evaluate.courses import apart, rows_below, unpivoted
 from synthdp.evaluate.faithfulness import by_level
 from synthdp.evaluate.judging_options import JudgingOptions, Progress
 from synthdp.evaluate.numbers_by_code import numbers_by_code
@@ -19,7 +19,7 @@ from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Categorical, Continuous, Datetime, Integer
 from synthdp.schema.history_view import DAY
 from synthdp.schema.joined_tables import joined
-from synthdp.schema.linked_tables import Table, alone, held, keys_of, of_table, once, places_of
+from synthdp.schema.linked_tables import Table, alone, held, keys_of, of_table, once
 from synthdp.schema.rule_rows import broken
 from synthdp.schema.rules import Order
 from synthdp.schema.schema import Schema
@@ -129,17 +129,9 @@ def _rows_apart(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) ->
     codec, names = Codec(own), [column.name for column in own.modelled]
     parts = []
     for frame in visits:
-        places = {name: places_of(table, name) for name in names}
-        every = range(table.max_rows or 0)
-        rows = pd.DataFrame(
-            {
-                name: pd.concat([frame[each[place]] for place in every], ignore_index=True)
-                for name, each in places.items()
-            }
-        )
-        start = pd.concat([frame[schema.order]] * len(every), ignore_index=True)
-        there = rows[names[0]].notna().to_numpy()
-        rows, visited = rows[there].reset_index(drop=True), cells.instants(start[there]).cells
+        rows = unpivoted(frame, table, names)
+        rows = rows[rows[names[0]].notna()]
+        visited = cells.instants(frame[schema.order].iloc[rows.index]).cells
         codes = codec.encode(rows)
         held = {name: (codes[:, place], codec.sizes[place]) for place, name in enumerate(codec.names)}
         for name in names:
@@ -183,9 +175,8 @@ def _come_again(frame: pd.DataFrame, table: Table, schema: Schema, code: str) ->
     """The share of a visit's codes that the person's next visit has, too, beyond what chance gives: 0 where codes say nothing of the next
     ones, 1 where all come again (as Cohen's kappa, 1960)."""
     frame = frame.sort_values([str(schema.unit), str(schema.order)], kind="stable", ignore_index=True)
-    every = np.arange(len(frame))
-    parts = [pd.DataFrame({"visit": every, "code": frame[place].to_numpy()}) for place in places_of(table, code)]
-    rows = pd.concat(parts).dropna().drop_duplicates()
+    rows = unpivoted(frame, table, [code]).set_axis(["code"], axis=1).astype(object).rename_axis("visit").reset_index()
+    rows = rows.dropna().drop_duplicates()
     again = rows.assign(visit=rows["visit"] - 1, again=1.0)
     later = pd.Series(_owner(frame, schema)).diff(-1).eq(0)
     pairs = rows[later[rows["visit"]].to_numpy()].merge(again, on=["visit", "code"], how="left")
@@ -197,13 +188,11 @@ def _come_again(frame: pd.DataFrame, table: Table, schema: Schema, code: str) ->
 
 
 def _goes_on(frame: pd.DataFrame, table: Table, schema: Schema, code: str, name: str) -> float | None:
-    parts = []
-    for codes, values in zip(places_of(table, code), places_of(table, name), strict=True):
-        read = cells.numbers(frame[values])
-        number = pd.Series(np.asarray(read.cells, float)).where(~(read.missing | read.wrong))
-        keys = {"who": _owner(frame, schema), "code": frame[codes].to_numpy(), "when": frame[schema.order].to_numpy()}
-        parts.append(pd.DataFrame({**keys, "number": number.to_numpy()}))
-    rows = pd.concat(parts).dropna().drop_duplicates(["who", "code", "when"])
+    rows = unpivoted(frame, table, [code, name]).set_axis(["code", "number"], axis=1)
+    rows["code"], read = rows["code"].astype(object), cells.numbers(rows["number"])
+    rows["number"] = np.where(read.missing | read.wrong, np.nan, np.asarray(read.cells, float))
+    rows["who"], rows["when"] = _owner(frame, schema)[rows.index], frame[schema.order].to_numpy()[rows.index]
+    rows = rows.dropna().drop_duplicates(["who", "code", "when"])
     rows = rows.sort_values(["who", "code", "when"], kind="stable")
     ranks = rows.groupby("code")["number"].rank(pct=True)
     rows["rank"] = ranks - ranks.groupby(rows["code"]).transform("mean")

@@ -85,8 +85,7 @@ def embed(train: Table, tables: tuple[Table, ...]) -> list[Array]:
 def precision(other: Array, real: Array) -> Array:
     """(levels,): share of other rows in the ball that holds each share of the real ones; both embedded."""
     centre = real.mean(axis=0)
-    reached = _ranks(_lengths(other - centre), _lengths(real - centre))
-    return _reached(*reached)
+    return _reached(*_ranks(_lengths(other - centre), _lengths(real - centre)))
 
 
 def recall(other: Array, real: Array, reach: Array) -> Array:

@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from synthdp.evaluate.courses import unpivoted
 from synthdp.evaluate.faithfulness import time_of_day
 from synthdp.evaluate.fidelity import clock, plain
 from synthdp.schema import cells
 from synthdp.schema.coders import Coder, coder_of
 from synthdp.schema.columns import Continuous, Integer
-from synthdp.schema.linked_tables import Table, of_table, places_of
+from synthdp.schema.linked_tables import Table, of_table
 from synthdp.schema.schema import Schema
 
 Numbers = NDArray[np.float64]
@@ -75,7 +76,7 @@ def said(column: Mapping[str, Any], code: Mapping[str, Any], which: str) -> list
 
 def _held(frame: pd.DataFrame, table: Table, first: str, names: Sequence[str], coder: Coder) -> Held:
     """The rows below these visits that count; NaN where a number is missing."""
-    rows = {name: pd.concat([frame[place] for place in places_of(table, name)]) for name in (first, *names)}
+    rows = unpivoted(frame, table, [first, *names])
     there = rows[first].notna().to_numpy()
     numbers = {}
     for name in names:

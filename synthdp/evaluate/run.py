@@ -19,6 +19,7 @@ from synthdp.evaluate import (
     images,
     reading,
     survival,
+    tasks,
     utility,
 )
 from synthdp.evaluate.attacks import whole_histories
@@ -156,7 +157,7 @@ def _present(chosen: Sequence[Model], log: list[dict[str, str]]) -> tuple[Model,
 
 def _judge_target(hearing: Hearing, axis: Axis, run: tuple[Model, ...]) -> None:
     parts, how, result = hearing.parts, hearing.how, hearing.result
-    reason = utility.refusal(axis, parts.train, parts.test)
+    reason = tasks.refusal(axis, parts.train, parts.test)
     if len(parts.axes) < 2:
         reason = "there is no column to predict the target from"
     if not run:
@@ -166,12 +167,12 @@ def _judge_target(hearing: Hearing, axis: Axis, run: tuple[Model, ...]) -> None:
         hearing.tell.skip(len(utility.ARMS) * len(run))
         return
     units = None if parts.units is None else parts.units[1]
-    work = utility.task(axis, parts.samples, parts.train, parts.test, units)
+    work = tasks.task(axis, parts.samples, parts.train, parts.test, units)
     entry, lacking = utility.judge(
         work, run, how.seeds, how.threads, hearing.tell, draws=how.bootstrap, columns=how.subgroups
     )
     result["targets"][axis.name] = entry
-    result["not_computed"] += [*utility.shortfalls(work), *lacking]
+    result["not_computed"] += [*tasks.shortfalls(work), *lacking]
 
 
 def _sets(

@@ -6,7 +6,6 @@ their own spread.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -71,12 +70,7 @@ METRIC_LABELS = {
 LOWER_IS_BETTER = frozenset({"brier", "ece", "rmse", "mae"})
 # What a metric can be at all: no interval reaches beyond.
 RANGES = {
-    "auroc": (0.0, 1.0),
-    "auprc": (0.0, 1.0),
-    "accuracy": (0.0, 1.0),
-    "f1": (0.0, 1.0),
-    "brier": (0.0, 1.0),
-    "ece": (0.0, 1.0),
+    **dict.fromkeys(METRICS, (0.0, 1.0)),
     "rmse": (0.0, np.inf),
     "mae": (0.0, np.inf),
     "r2": (-np.inf, 1.0),
@@ -136,22 +130,10 @@ MIN_ROWS = 5
 MOST_WORK, LEAST = 60_000_000, 50
 
 
-@dataclass(frozen=True, kw_only=True)
-class Resamples:
-    """weights: (rows, draws) float32, how often each test row is in each draw."""
-
-    weights: NDArray[np.float32]
-
-    def of(self, rows: NDArray[np.bool_]) -> "Resamples":
-        """The same draws, of some of the rows."""
-        return Resamples(weights=self.weights[rows])
-
-    def beside_itself(self) -> "Resamples":
-        """A first draw that holds every row once, before the others."""
-        return Resamples(weights=np.column_stack([np.ones(len(self.weights), dtype=np.float32), self.weights]))
+Weights = NDArray[np.float32]  # (rows, draws): how often each test row is in each draw
 
 
-def resamples(rows: int, draws: int, classes: int, units: NDArray[np.int64] | None) -> Resamples:
+def resamples(rows: int, draws: int, classes: int, units: NDArray[np.int64] | None) -> Weights:
     """draws with replacement of the rows, or of the units (codes from 0, one per row) with all their rows."""
     if rows:
         draws = min(draws, max(LEAST, MOST_WORK // (rows * max(classes, 1))))
@@ -160,19 +142,19 @@ def resamples(rows: int, draws: int, classes: int, units: NDArray[np.int64] | No
     weights = np.empty((groups, draws), dtype=np.float32)
     for b in range(draws):
         weights[:, b] = np.bincount(rng.integers(0, groups, groups), minlength=groups) if groups else 0
-    return Resamples(weights=weights if units is None or not rows else weights[units])
+    return weights if units is None or not rows else weights[units]
 
 
-def class_draws(truth: NDArray[np.int64], chances: Array, positive: int | None, again: Resamples) -> dict[str, Array]:
+def class_draws(truth: NDArray[np.int64], chances: Array, positive: int | None, W: Weights) -> dict[str, Array]:
     """metric -> (draws,): `scores.score` of each draw; NaN where a draw does not define it (never in a result)."""
-    W, guess = again.weights, chances.argmax(axis=1)
+    guess = chances.argmax(axis=1)
     size = np.maximum(W.sum(axis=0, dtype=np.float64), 1.0)
     found = {"accuracy": _total(W, guess == truth) / size}
     classes = [positive] if positive is not None else [int(c) for c in np.unique(truth)]
     parts: dict[str, list[Array]] = {m: [] for m in ("auroc", "auprc", "f1", "brier", "ece")}
     for c in classes:
         hit, chance, called = truth == c, chances[:, c], guess == c
-        auroc, auprc = rankings(hit, chance, again)
+        auroc, auprc = rankings(hit, chance, W)
         true, both = _total(W, hit & called), _total(W, hit) + _total(W, called)
         parts["auroc"].append(auroc)
         parts["auprc"].append(auprc)
@@ -184,18 +166,18 @@ def class_draws(truth: NDArray[np.int64], chances: Array, positive: int | None, 
     return found | {metric: _mean(each) for metric, each in parts.items()}
 
 
-def auroc_draws(truth: NDArray[np.int64], chances: Array, positive: int | None, again: Resamples) -> Array:
+def auroc_draws(truth: NDArray[np.int64], chances: Array, positive: int | None, W: Weights) -> Array:
     """(draws,): `class_draws` of auroc alone."""
     classes = [positive] if positive is not None else [int(c) for c in np.unique(truth)]
-    return _mean([rankings(truth == c, chances[:, c], again)[0] for c in classes])
+    return _mean([rankings(truth == c, chances[:, c], W)[0] for c in classes])
 
 
-def rankings(hit: NDArray[np.bool_], chance: Array, again: Resamples) -> tuple[Array, Array]:
+def rankings(hit: NDArray[np.bool_], chance: Array, weights: Weights) -> tuple[Array, Array]:
     """(draws,) of AUROC and of average precision, ties as scikit-learn takes them; NaN where one class is not drawn."""
     order = np.argsort(-chance, kind="stable")
     sorted_chance = chance[order]
     starts = np.flatnonzero(np.r_[True, sorted_chance[1:] != sorted_chance[:-1]])
-    W = again.weights[order]
+    W = weights[order]
     # Counts below 2^24 are exact in float32.
     hits = np.add.reduceat(W * hit[order, None], starts, axis=0)
     every = np.add.reduceat(W, starts, axis=0)
@@ -209,9 +191,9 @@ def rankings(hit: NDArray[np.bool_], chance: Array, again: Resamples) -> tuple[A
     return np.where(np.isfinite(auroc), auroc, np.nan), np.where(positives > 0, auprc, np.nan)
 
 
-def number_draws(truth: Array, guess: Array, again: Resamples) -> dict[str, Array]:
+def number_draws(truth: Array, guess: Array, W: Weights) -> dict[str, Array]:
     """metric -> (draws,): `scores.errors` of each draw; NaN where a draw does not define it."""
-    W, off, centre = again.weights, guess - truth, truth - truth.mean()
+    off, centre = guess - truth, truth - truth.mean()
     size = np.maximum(W.sum(axis=0, dtype=np.float64), 1.0)
     square = _total(W, off**2) / size
     spread = _total(W, centre**2) / size - (_total(W, centre) / size) ** 2

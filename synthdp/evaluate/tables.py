@@ -119,7 +119,7 @@ def _axis(column: Column, train: pd.DataFrame) -> Axis:
     if kind in ("categorical", "ordinal"):
         declared, other = getattr(column, "categories", LEARN), getattr(column, "other", None)
         if declared == LEARN:
-            levels, other = tuple(sorted(set(_words(train[name])) - {""})), other or OTHER
+            levels, other = tuple(words_of(train[name])), other or OTHER
         else:
             levels = (*declared, *(() if other is None else (UNLISTED,)))
         ordinal: Literal["category", "ordinal"] = "ordinal" if kind == "ordinal" else "category"
@@ -144,13 +144,13 @@ def _days(text: object) -> float:
     return microseconds(text) / 1e6 / SECONDS_PER_DAY
 
 
-def _words(series: pd.Series) -> list[str]:
-    """Distinct values as the schema writes them: 3.0 is 3, True is True; the missing value is an empty word."""
-    return [word_of(value) for value in series.unique()]
+def words_of(*columns: pd.Series) -> list[str]:
+    """The distinct values of columns as the schema writes them, in order and without the missing one."""
+    return sorted({word_of(value) for column in columns for value in column.unique()} - {""})
 
 
 def word_of(value: object) -> str:
-    """A value as the schema writes it; the missing one is an empty word."""
+    """A value as the schema writes it: 3.0 is 3, True is True; the missing one is an empty word."""
     if value is None or value != value or str(value) == "<NA>":  # NaN and NaT differ from themselves
         return ""
     if isinstance(value, float | np.floating) and float(value).is_integer():

@@ -18,7 +18,7 @@ from synthdp.evaluate.scores import (
     METRICS,
     NUMBER_METRICS,
     RANGES,
-    Resamples,
+    Weights,
     auroc_draws,
     class_draws,
     errors,
@@ -33,7 +33,7 @@ from synthdp.evaluate.scores import MIN_ROWS as LEAST_ROWS
 from synthdp.evaluate.scores import curve as calibration_curve
 from synthdp.evaluate.subgroups import Group
 from synthdp.evaluate.tables import Table
-from synthdp.evaluate.tasks import MIN_ROWS, Task, refusal, shortfalls, task
+from synthdp.evaluate.tasks import MIN_ROWS, Task
 
 # ---- What a synthetic set must beat: columns without relations, and the answer that never looks.
 
@@ -80,7 +80,7 @@ class TrialSetup:
     """What every trial of a task shares: the task, its bootstrap draws and its groups."""
 
     work: Task[Table]
-    again: Resamples
+    again: Weights
     groups: tuple[Group, ...]
     seeds: int
 
@@ -120,7 +120,7 @@ class TrialSetup:
         self, truth: NDArray[Any], guess: NDArray[np.float64], rows: NDArray[np.bool_]
     ) -> tuple[float, NDArray[np.float64]]:
         """auroc (or rmse) of some rows, and its draws; the rows as they are go along as one more draw."""
-        again = self.again.of(rows).beside_itself()
+        again = np.column_stack([np.ones(len(truth), dtype=np.float32), self.again[rows]])
         positive = self.work.positive
         number = self.work.is_number
         found = number_draws(truth, guess, again)["rmse"] if number else auroc_draws(truth, guess, positive, again)
@@ -216,8 +216,6 @@ def kendall(left: NDArray[np.float64], right: NDArray[np.float64]) -> float | No
     return float((a * b).sum() / ties) if ties > 0 else None
 
 
-__all__ = ["ARMS", "MIN_ROWS", "Task", "judge", "refusal", "shortfalls", "task"]
-
 ARMS = ("tstr", "trtr", "independent")
 ARM_LABELS = {
     "tstr": "trained on synthetic",
@@ -253,7 +251,7 @@ def judge(
             log.append({"metric": f"{arm}.{work.target}.{model.id}", "reason": found})
         elif found:
             arms[arm][model.id] = found
-    told = {arm: {name: _summaries(trials, work) for name, trials in arms[arm].items()} for arm in ARMS}
+    told = {arm: {name: _told([trials], work) for name, trials in arms[arm].items()} for arm in ARMS}
     labels, rows = work.train[1], len(work.test[1])
     constant = setup.judge(middle(labels, rows) if work.is_number else majority(labels, rows, len(work.classes)))
     entry = {
@@ -262,7 +260,7 @@ def judge(
         "trtr": told["trtr"],
         "floors": {
             "independent": told["independent"],
-            "mean" if work.is_number else "majority": _summaries({(0, 0): constant}, work),
+            "mean" if work.is_number else "majority": _told([{(0, 0): constant}], work),
         },
         "average": _averages(arms, work),
         "classes": list(work.classes),
@@ -320,11 +318,6 @@ def _all(
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _summaries(trials: Mapping[Run, Trial], work: Task[Table]) -> dict[str, dict[str, Any]]:
-    """One summary per metric over the runs, with its interval; metrics that a run lacks are left out."""
-    return _told([trials], work)
-
-
 def _averages(arms: Arms, work: Task[Table]) -> dict[str, dict[str, dict[str, Any]]]:
     """Per arm the mean over the models that every arm has, per run first, so that its sd is the spread over runs."""
     present = [set(found) for found in arms.values() if found]
@@ -333,7 +326,8 @@ def _averages(arms: Arms, work: Task[Table]) -> dict[str, dict[str, dict[str, An
 
 
 def _told(models: Sequence[Mapping[Run, Trial]], work: Task[Table]) -> dict[str, dict[str, Any]]:
-    """metric -> summary of the mean over models: a value per run, an interval over test rows and runs."""
+    """metric -> summary of the mean over models: a value per run, an interval over test rows and runs. Metrics that a run lacks are left
+    out."""
     every = [trial for trials in models for trial in trials.values()]
     smallest = LEAST_ROWS
     if work.positive is not None:

@@ -22,6 +22,7 @@ from synthdp.files import atomic
 from synthdp.omop import cdm
 from synthdp.omop.cdm_store import DUCKDB
 from synthdp.schema import cells
+from synthdp.schema.history_view import DAY
 from synthdp.schema.schema import Schema
 from synthdp.tables import csvfile, database_url, source
 from synthdp.tables.database_url import quoted
@@ -32,9 +33,9 @@ Frames = Mapping[str, pd.DataFrame]
 # Concepts by their table and the gender of those who may have them.
 Gendered = Mapping[tuple[str, int], Collection[int]]
 SYNTHETIC = "synthetic"
+SAID = f"{SYNTHETIC}: made by synthdp"  # how the comment of a table begins
 MARKED = tuple(f"{name}_source_value" for name in ("person", "visit", "condition", "procedure", "drug", "measurement"))
 README = "README.txt"
-DAY = 86_400_000_000  # microseconds
 ARROW = {"integer": pa.int32(), "float": pa.float64(), "date": pa.date32(), "datetime": pa.timestamp("us")}
 DDL = {"integer": "INTEGER", "float": "NUMERIC", "date": "DATE", "datetime": "TIMESTAMP"}
 WRITTEN = (*cdm.RECORDS, "cdm_source")
@@ -51,7 +52,7 @@ class Told:
 
     @property
     def sentence(self) -> str:
-        return f"{SYNTHETIC}: made by synthdp, {self.guarantee}; no row is of a real person"
+        return f"{SAID}, {self.guarantee}; no row is of a real person"
 
 
 def check_target(out: str) -> None:
@@ -336,7 +337,7 @@ def _is_synthetic(path: Path) -> bool:
         held = connection.execute("SELECT schema_name, table_name, comment FROM duckdb_tables()").fetchall()
         views = connection.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall()
         ours = {("main", name) for name in WRITTEN} == {(schema, name) for schema, name, _ in held} and views == [(0,)]
-        if not ours or not all(str(comment).startswith(_said()) for *_, comment in held):
+        if not ours or not all(str(comment).startswith(SAID) for *_, comment in held):
             return False
         odd = [
             connection.table(name).filter(f"{mark} IS DISTINCT FROM '{SYNTHETIC}'").shape[0] for name, mark in _marks()
@@ -414,7 +415,7 @@ def _server(out: str, told: Told) -> Iterator[Any]:
 
 
 def _is_synthetic_server(connection: Any, prefix: str, held: Mapping[str, str | None]) -> bool:
-    if set(held) != set(WRITTEN) or not all(str(said).startswith(_said()) for said in held.values()):
+    if set(held) != set(WRITTEN) or not all(str(said).startswith(SAID) for said in held.values()):
         return False
     queries = (
         f"SELECT count(*) FROM {prefix}{name} WHERE {mark} IS DISTINCT FROM '{SYNTHETIC}'" for name, mark in _marks()
@@ -432,10 +433,6 @@ def _made_tables(prefix: str, told: Told) -> Iterator[str]:
         yield f"CREATE TABLE {prefix}{name} ({', '.join(columns)})"
         said = told.sentence.replace("'", "''")
         yield f"COMMENT ON TABLE {prefix}{name} IS '{said}'"
-
-
-def _said() -> str:
-    return f"{SYNTHETIC}: made by synthdp"
 
 
 def _marks() -> list[tuple[str, str]]:

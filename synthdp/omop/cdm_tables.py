@@ -18,6 +18,7 @@ from synthdp.omop.cdm_store import Cdm
 from synthdp.schema import cells
 from synthdp.schema.check import MISSING, OUTSIDE
 from synthdp.schema.columns import Categorical, Numeric
+from synthdp.schema.history_view import DAY
 from synthdp.schema.linked_tables import Table, held, keys_of
 from synthdp.schema.schema import Schema
 from synthdp.schema.table_review import Finding, left_out
@@ -25,7 +26,6 @@ from synthdp.schema.table_review import Finding, left_out
 Frames = Mapping[str, pd.DataFrame]
 
 
-DAY = 86_400_000_000  # microseconds
 KEYS = ("person_id", "visit_occurrence_id")  # of which nearly every row has another one
 BORN = ("birth_datetime", "year_of_birth", "month_of_birth", "day_of_birth")
 
@@ -52,24 +52,27 @@ def read(where: str, schema: Schema) -> dict[str, pd.DataFrame]:
     person = frames[cdm.PERSON]
     person[cdm.BIRTH] = _births(person, where)
     if cdm.DEATH in frames:
-        person[cdm.DEATH_DATE] = _deaths(frames.pop(cdm.DEATH), person["person_id"])
+        death = frames.pop(cdm.DEATH)
+        days = death[cdm.DEATH_DATE].astype("string").str.slice(0, 10)
+        person[cdm.DEATH_DATE] = person["person_id"].map(days.groupby(death["person_id"]).min()).astype("category")
     visits = frames[cdm.VISIT]
     visits[cdm.DAYS] = days_between(visits[cdm.START[cdm.VISIT]], visits["visit_end_date"])
     for table in schema.tables:
         for name, column in held(schema, table):
             if isinstance(column, Numeric) and column.kind != "datetime" and name != cdm.DAYS:
                 frames[table.name][name] = numbers(frames[table.name][name])
-    return {table.name: frames[table.name][_columns(schema, table)] for table in schema.tables}
+    return {table.name: frames[table.name][columns_of(schema, table)] for table in schema.tables}
 
 
-def _columns(schema: Schema, table: Table) -> list[str]:
+def columns_of(schema: Schema, table: Table) -> list[str]:
+    """The keys of a table, and its columns that are learned."""
     learned = [name for name, column in held(schema, table) if column.kind != "ignore"]
     return [*keys_of(schema, table), *learned]
 
 
 def _fields(schema: Schema, table: Table) -> tuple[str, ...]:
     """The fields of the CDM that a table's columns are made of."""
-    names = [name for name in _columns(schema, table) if name not in (cdm.DEATH_DATE, cdm.DAYS)]
+    names = [name for name in columns_of(schema, table) if name not in (cdm.DEATH_DATE, cdm.DAYS)]
     extra = {cdm.PERSON: BORN, cdm.VISIT: (cdm.START[cdm.VISIT], "visit_end_date")}.get(table.name, ())
     return tuple(dict.fromkeys((*names, *extra)))
 
@@ -98,11 +101,6 @@ def _births(person: pd.DataFrame, where: str) -> Any:
     made = year.str.zfill(4) + "-" + month.fillna("1").str.zfill(2) + "-" + day.fillna("1").str.zfill(2)
     given = person.get(cdm.BIRTH, nothing).astype("string").str.slice(0, 10)
     return given.fillna(made).astype("category")
-
-
-def _deaths(death: pd.DataFrame, people: Any) -> Any:
-    first = death.assign(day=death[cdm.DEATH_DATE].astype("string").str.slice(0, 10)).groupby("person_id")["day"].min()
-    return people.map(first).astype("category")
 
 
 def numbers(texts: Any, *, strict: bool = True) -> Any:

@@ -14,10 +14,10 @@ import pandas as pd
 from synthdp.errors import BadInput
 from synthdp.omop.cdm import STAYS
 from synthdp.omop.cdm_store import Cdm
-from synthdp.omop.cdm_tables import days_between, framed, numbers
+from synthdp.omop.cdm_tables import columns_of, days_between, framed, numbers
 from synthdp.schema import cells
 from synthdp.schema.columns import Boolean, Column, Datetime, Ignored, Numeric
-from synthdp.schema.linked_tables import held, keys_of
+from synthdp.schema.linked_tables import held
 from synthdp.schema.schema import Schema
 
 PERSON, VISIT, DAYS, VALUE = "person", "visit", "days", "value"
@@ -183,8 +183,7 @@ def read(kind: str, where: str, schema: Schema) -> dict[str, pd.DataFrame]:
         if table.name not in known:
             raise BadInput(f"data.format={kind}: has no table {table.name!r}; its tables are {', '.join(known)}")
         own = {mine: theirs for theirs, mine in known[table.name].called.items()}
-        learned = [name for name, column in held(schema, table) if column.kind != "ignore"]
-        names = [name for name in dict.fromkeys((*keys_of(schema, table), *learned)) if name != DAYS]
+        names = [name for name in dict.fromkeys(columns_of(schema, table)) if name != DAYS]
         names += ["start", "end"] * (table.name == VISIT)
         wanted[table.name] = {own.get(name, name): name for name in names}
     keys = {theirs for columns in wanted.values() for theirs, mine in columns.items() if mine.endswith("_id")}
@@ -201,6 +200,5 @@ def read(kind: str, where: str, schema: Schema) -> dict[str, pd.DataFrame]:
         for name, column in held(schema, table):
             if column.kind != "ignore" and name != DAYS:
                 frame[name] = _typed(frame[name], column, strict=name != VALUE)
-        learned = [name for name, column in held(schema, table) if column.kind != "ignore"]
-        frames[table.name] = frame[[*keys_of(schema, table), *learned]]
+        frames[table.name] = frame[columns_of(schema, table)]
     return frames

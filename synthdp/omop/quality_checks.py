@@ -43,7 +43,6 @@ CODE_OF = {"Male": cdm.MALE, "Female": cdm.FEMALE}
 LEAST, MOST, LONG = -(2**63), 2**63 - 1, 1_000  # whole numbers that are read from text, and their letters
 FIRST, LAST = "DATE '0001-01-01'", "DATE '9999-12-31'"  # so that days can be added to a date
 TYPES = {"integer": "BIGINT", "float": "DOUBLE", "date": "DATE", "datetime": "TIMESTAMP"}
-FORMS = {"integer": r"\s*[+-]?[0-9]+(\.0*)?\s*"}
 # PostgreSQL: types that need no look at the cells, forms of texts that can be cast, and to what.
 STORED = {
     "integer": ("smallint", "integer", "bigint"),
@@ -148,7 +147,7 @@ class _Local:
         text = f"nullif(trim(CAST({field.name} AS VARCHAR)), '')"
         kind = TYPES.get(field.type)
         if field.type == "integer":
-            fits = f"regexp_full_match({text}, '{FORMS['integer']}')"
+            fits = rf"regexp_full_match({text}, '\s*{SERVER_FORMS['integer']}\s*')"
             value = f"CASE WHEN {fits} THEN TRY_CAST({text} AS BIGINT) END"
             return value, f"{text} IS NOT NULL AND {value} IS NULL"
         if kind is not None:
@@ -233,7 +232,10 @@ class _Checking:
             for field in cdm.tables()[name]:
                 yield _of("cdmField", name, field.name, int(field.name not in self.there[name]), 1)
         if "concept" in self.vocabulary:
-            self._read_concepts()
+            self.connection.execute(
+                "CREATE TABLE concepts AS SELECT CAST(concept_id AS BIGINT) AS id, domain_id, concept_class_id, "
+                "standard_concept = 'S' AND coalesce(CAST(invalid_reason AS VARCHAR), '') = '' AS standard FROM v_concept"
+            )
         for name in self.there:
             yield from self._read(name)
         self._read_lives()
@@ -358,12 +360,6 @@ class _Checking:
                     f"(SELECT 1 FROM t_{field.refers} AS b WHERE b.{own} = a.{field.name})"
                 )[0]
             yield _of("isForeignKey", table, field.name, broken, rows)
-
-    def _read_concepts(self) -> None:
-        self.connection.execute(
-            "CREATE TABLE concepts AS SELECT CAST(concept_id AS BIGINT) AS id, domain_id, concept_class_id, "
-            "standard_concept = 'S' AND coalesce(CAST(invalid_reason AS VARCHAR), '') = '' AS standard FROM v_concept"
-        )
 
     def _concepts(self, field: cdm.Field) -> Iterator[Check]:
         """What the vocabulary says of the concepts of a field."""

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from synthdp.files import atomic
+
 if TYPE_CHECKING:
     from jinja2 import Environment
     from matplotlib.figure import Figure
@@ -35,6 +37,21 @@ def _environment(folders: tuple[Path, ...], filters: tuple[tuple[str, Callable[.
     )
     made.filters |= dict(filters)
     return made
+
+
+def write(folder: Path, texts: Mapping[str, str], pdf: str | None = None) -> tuple[Path, ...]:
+    """Write files by name into the folder (made if need be), each whole or not at all, older ones replaced; with the name of a page
+    in it, print that as a PDF beside it. Returns their paths. Raises `BadInput` before anything is written where no page can be
+    printed."""
+    from synthdp.pages import pdf as printer
+
+    if pdf is not None:
+        printer.check()
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        atomic.write(folder / name, text)
+    paths = tuple(folder / name for name in texts)
+    return paths if pdf is None else (*paths, printer.write_pdf(texts[pdf], (folder / pdf).with_suffix(".pdf")))
 
 
 @contextmanager

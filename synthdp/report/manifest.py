@@ -14,7 +14,6 @@ TABLES = "tables"  # the one folder in a release: noisy tables, where they were 
 VERSION = 1
 MOST_BYTES = 4 << 30  # of a model; what is JSON is read whole, and smaller: `jsonfile.MOST_BYTES`
 SHOWN = 60  # characters of a name that is somebody else's
-CHUNK = 1 << 20
 
 
 def write(folder: Path) -> None:
@@ -52,11 +51,8 @@ def check(folder: Path) -> bytes | None:
 
 def digest(path: Path) -> str:
     """The SHA-256 of a file, in hexadecimal digits."""
-    found = hashlib.sha256()
     with path.open("rb") as file:
-        while part := file.read(CHUNK):
-            found.update(part)
-    return found.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def shown(name: str) -> str:

@@ -11,9 +11,7 @@ from typing import Any
 from synthdp import pages
 from synthdp.accounting import COMPARED
 from synthdp.errors import BadInput
-from synthdp.files import atomic
 from synthdp.ledger.events import Capped, Gaussian, Threshold
-from synthdp.pages import pdf as printer
 from synthdp.report import fitness_words, information_loss, plots, promise, words
 from synthdp.report.folder import Verified
 from synthdp.report.hazards import hazards
@@ -171,15 +169,8 @@ def write(statement: Statement, out: Path, *, verified: Verified | None = None, 
     out = Path(out)
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file; give a folder for statement.json and statement.html")
-    text = to_text(statement)
-    page = render(statement, verified)
-    if pdf:
-        printer.check()
-    out.mkdir(parents=True, exist_ok=True)
-    for name, content in (("statement.json", text), ("statement.html", page)):
-        atomic.write(out / name, content)
-    if pdf:
-        printer.write_pdf(page, out / "statement.pdf")
+    texts = {"statement.json": to_text(statement), "statement.html": render(statement, verified)}
+    pages.write(out, texts, "statement.html" if pdf else None)
 
 
 def to_text(statement: Statement) -> str:

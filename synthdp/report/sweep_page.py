@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from synthdp import pages
-from synthdp.files import atomic
 from synthdp.report import plots, words
 from synthdp.report.statement import plain
 from synthdp.report.sweep import LABELS, STAMP, settings, verdict
@@ -34,7 +33,6 @@ OVER = {
 
 def write(found: Mapping[str, Any], out: Path) -> None:
     """Write the four files of `sweep.comparison` into the folder `out`, each whole or not at all; older ones are replaced."""
-    out.mkdir(parents=True, exist_ok=True)
     texts = {
         "compare.json": json.dumps(plain(found), indent=2, allow_nan=False, ensure_ascii=False) + "\n",
         "compare.md": markdown(found),
@@ -44,8 +42,7 @@ def write(found: Mapping[str, Any], out: Path) -> None:
         texts["compare.svg"] = plots.together(found["panels"])
     else:
         (out / "compare.svg").unlink(missing_ok=True)
-    for name, text in texts.items():
-        atomic.write(out / name, text)
+    pages.write(out, texts)
 
 
 def html(found: Mapping[str, Any]) -> str:

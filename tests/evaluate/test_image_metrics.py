@@ -115,8 +115,7 @@ def test_coverage_knows_lost_modes_strangers_and_constants():
     assert clouds.judge(same, same) == {"precision": 1.0, "recall": 1.0, "density": 4.0, "coverage": 1.0}
 
 
-def test_nearest_neighbours_are_those_of_a_loop(monkeypatch):
-    monkeypatch.setattr(neighbours, "BLOCK", 11)
+def test_nearest_neighbours_are_those_of_a_loop():
     rng = np.random.default_rng(11)
     points, among = (rng.integers(190, 256, (rows, 30)).astype(np.uint8) for rows in (17, 40))
     among[33] = points[4]

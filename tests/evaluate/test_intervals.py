@@ -30,8 +30,8 @@ def test_binary_draws_are_the_scores_of_the_drawn_rows():
     again = scores.resamples(len(truth), 20, 2, None)
     found = scores.class_draws(truth, chances, 1, again)
     assert set(found) == set(scores.METRICS)
-    for b in range(again.weights.shape[1]):
-        rows = rows_of(again.weights[:, b])
+    for b in range(again.shape[1]):
+        rows = rows_of(again[:, b])
         assert len(rows) == len(truth)
         y, p = truth[rows], chances[rows]
         assert found["auroc"][b] == pytest.approx(roc_auc_score(y, p[:, 1]), rel=1e-6)
@@ -45,8 +45,8 @@ def test_many_classes_draws_are_the_macro_scores_of_the_drawn_rows():
     truth, chances = drawn(4)
     again = scores.resamples(len(truth), 10, 4, None)
     found = scores.class_draws(truth, chances, None, again)
-    for b in range(again.weights.shape[1]):
-        rows = rows_of(again.weights[:, b])
+    for b in range(again.shape[1]):
+        rows = rows_of(again[:, b])
         for metric, value in scores.score(truth[rows], chances[rows], None).items():
             assert found[metric][b] == pytest.approx(value, rel=1e-5, abs=1e-6)
 
@@ -58,7 +58,7 @@ def test_number_draws_are_the_errors_of_the_drawn_rows():
     again = scores.resamples(80, 10, 1, None)
     found = scores.number_draws(truth, guess, again)
     for b in range(10):
-        rows = rows_of(again.weights[:, b])
+        rows = rows_of(again[:, b])
         y, p = truth[rows], guess[rows]
         assert found["rmse"][b] == pytest.approx(root_mean_squared_error(y, p), rel=1e-5)
         assert found["mae"][b] == pytest.approx(mean_absolute_error(y, p), rel=1e-5)
@@ -68,7 +68,7 @@ def test_number_draws_are_the_errors_of_the_drawn_rows():
 
 def test_patients_are_drawn_with_all_their_rows():
     units = np.repeat(np.arange(10), 3)
-    weights = scores.resamples(30, 50, 2, units).weights
+    weights = scores.resamples(30, 50, 2, units)
     assert (weights.reshape(10, 3, 50) == weights[::3][:, None]).all()
     assert (weights.sum(axis=0) == 30).all()
 
@@ -77,7 +77,7 @@ def test_a_draw_without_one_class_is_no_number_and_left_out():
     truth, chances = np.array([1] + [0] * 19), np.column_stack([np.full(20, 0.5)] * 2)
     again = scores.resamples(20, 200, 2, None)
     draws = scores.class_draws(truth, chances, 1, again)["auroc"]
-    lost = again.weights[0] == 0
+    lost = again[0] == 0
     assert np.isnan(draws[lost]).all()
     assert (draws[~lost] == 0.5).all()
     assert scores.interval(draws, [0.5]) == (0.5, 0.5)
@@ -93,7 +93,7 @@ def test_the_interval_covers_the_true_auroc():
         truth = (np.arange(150) < 60).astype(np.int64)
         value = rng.normal(size=150) + truth
         chance = 1 / (1 + np.exp(-value))
-        again = scores.Resamples(weights=rng.multinomial(150, np.full(150, 1 / 150), 100).T.astype(np.float32))
+        again = rng.multinomial(150, np.full(150, 1 / 150), 100).T.astype(np.float32)
         draws, _ = scores.rankings(truth == 1, chance, again)
         low, high = scores.interval(draws, [roc_auc_score(truth, chance)], (0.0, 1.0))
         held += low <= 0.76025 <= high
@@ -115,7 +115,7 @@ def test_no_draws_no_interval():
     again = scores.resamples(len(truth), 0, 2, None)
     draws = scores.class_draws(truth, chances, 1, again)
     assert all(scores.interval(each, [0.5]) is None for each in draws.values())
-    assert scores.resamples(0, 5, 2, None).weights.shape == (0, 5)
+    assert scores.resamples(0, 5, 2, None).shape == (0, 5)
 
 
 def test_the_interval_stays_within_what_a_metric_can_be():

@@ -10,7 +10,7 @@ from synthdp.errors import BadInput
 from synthdp.evaluate import classifiers, estimators, features, scores, tasks
 from synthdp.evaluate.classifiers import CLASSIFIERS, PRESETS, chances
 from synthdp.evaluate.estimators import REGRESSORS, guesses
-from synthdp.evaluate.images import image_run
+from synthdp.evaluate.images import image_classifiers
 from synthdp.evaluate.tables import Axis, Table, axes_of, table_of
 from synthdp.schema.schema import Categorical, Continuous, Schema
 
@@ -195,8 +195,11 @@ def test_an_absent_library_is_told(monkeypatch):
 
 
 def test_sets_of_image_models():
-    assert image_run.ids_of(None) == image_run.ids_of("paper") == image_run.ids_of(["default"]) == ("lr", "mlp", "cnn")
-    assert image_run.ids_of(["quick"]) == ("lr",)
-    assert image_run.ids_of(["cnn", "quick"]) == ("cnn", "lr")
+    def ids(models):
+        return [model.id for model in image_classifiers.classifiers(models)]
+
+    assert ids(None) == ids("paper") == ids(["default"]) == ["lr", "mlp", "cnn"]
+    assert ids(["quick"]) == ["lr"]
+    assert ids(["cnn", "quick"]) == ["cnn", "lr"]
     with pytest.raises(BadInput):
-        classifiers.classifiers(image_run.ids_of(["cnn"]))
+        classifiers.classifiers(["cnn"])

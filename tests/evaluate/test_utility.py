@@ -6,7 +6,7 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 from threadpoolctl import threadpool_info
 
 from synthdp.errors import BadInput
-from synthdp.evaluate import classifiers, estimators, scores, utility
+from synthdp.evaluate import classifiers, estimators, scores, tasks, utility
 from synthdp.evaluate.features import CUT, Features
 from synthdp.evaluate.tables import axes_of, table_of
 from synthdp.schema.schema import Categorical, Continuous, Schema
@@ -15,7 +15,7 @@ from synthdp.schema.schema import Categorical, Continuous, Schema
 def work(schema, synthetic, train, test, target="ill"):
     axes = axes_of(schema, train)
     s, t, v = (table_of(frame, axes, "synthetic") for frame in (synthetic, train, test))
-    return utility.task(next(axis for axis in axes if axis.name == target), s, t, v)
+    return tasks.task(next(axis for axis in axes if axis.name == target), s, t, v)
 
 
 def run(task, seeds=1, models=("hgb", "lr", "rf")):
@@ -103,7 +103,7 @@ def test_targets_of_every_kind_with_classes(schema, train, test, target):
 @pytest.mark.heavy
 def test_a_class_that_the_synthetic_rows_lack_is_scored_and_listed(schema, train, test):
     task = work(schema, train[train["stage"] != "III"], train, test, "stage")
-    assert [entry["metric"] for entry in utility.shortfalls(task)] == ["tstr.stage.absent_classes"]
+    assert [entry["metric"] for entry in tasks.shortfalls(task)] == ["tstr.stage.absent_classes"]
     entry = run(task, models=("hgb", "rf"))
     assert entry["tstr"]["hgb"]["auroc"]["mean"] < entry["trtr"]["hgb"]["auroc"]["mean"]
 

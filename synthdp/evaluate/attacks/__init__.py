@@ -100,7 +100,8 @@ def run(
     """
     promised, secrets = claim_of(claim), secrets_of(t.axes, targets, sensitive)
     if units is not None:
-        t, v = one_per_unit(t, v, units)
+        keep, rest = one_per_unit(units, t.rows, v.rows)
+        t, v = t.take(keep), v.take(rest)
     reason = too_few(units, v.rows, 2 * MIN_ROWS) or refusal(s, t, v)
     case = None if reason else case_of(s, t, v, secrets=secrets, claim=promised, jobs=jobs)
     results, lacking = [], []

@@ -173,25 +173,15 @@ def unit_codes(train: pd.DataFrame, test: pd.DataFrame, name: str) -> Codes:
     return own[: len(train)], own[len(train) :]
 
 
-def chosen(units: Codes) -> Codes:
-    """Rows of the training and of the test records: one of each unit, drawn; no test record of a unit that has training
-    records. units: (rows,) of each, one code per unit, shared by both. An attack on these is an attack on patients."""
+def one_per_unit(units: Codes, train: int, test: int) -> Codes:
+    """Places among so many training and so many test records: one of each unit, drawn; no test record of a unit that has training
+    records. units: (rows,) of each, one code per unit, shared by both. An attack on these is an attack on patients. Raises BadInput
+    where there is not one code for each record."""
     own, other = units
+    if (len(own), len(other)) != (train, test):
+        raise BadInput("units: give one code for each real training row and one for each real test row.")
     keep, rest = _one_each(own, stream("units of train")), _one_each(other, stream("units of test"))
     return keep, rest[~np.isin(other[rest], own)]
-
-
-def one_per_unit(train: Table, test: Table, units: Codes) -> tuple[Table, Table]:
-    """The records of both tables that `chosen` names."""
-    check(units, train.rows, test.rows)
-    keep, rest = chosen(units)
-    return train.take(keep), test.take(rest)
-
-
-def check(units: Codes, train: int, test: int) -> None:
-    """Raises BadInput where there is not one code for each row."""
-    if (len(units[0]), len(units[1])) != (train, test):
-        raise BadInput("units: give one code for each real training row and one for each real test row.")
 
 
 def too_few(units: Codes | None, left: int, least: int) -> str | None:

@@ -25,8 +25,7 @@ from synthdp.evaluate.attacks.case import (
     Figure,
     Found,
     Lacking,
-    check,
-    chosen,
+    one_per_unit,
     stream,
     too_few,
 )
@@ -149,8 +148,7 @@ def of_vectors(
     """
     promised = claim_of(claim)
     if units is not None:
-        check(units, len(train), len(test))
-        keep, rest = chosen(units)
+        keep, rest = one_per_unit(units, len(train), len(test))
         train, test = train[keep], test[rest]
     head = {
         "id": "membership_distance",

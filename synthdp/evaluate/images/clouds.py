@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.evaluate.images.image_classifiers import CNN_SIDE, ROWS_STREAM, Fitted, one_thread
+from synthdp.evaluate.images.image_classifiers import CNN_SIDE, ROWS_STREAM, Fitted, threads
 from synthdp.evaluate.images.pictures import drawn, shrunk
 from synthdp.evaluate.manifold import distances, radii
 
@@ -175,7 +175,7 @@ class Features:
 
     def __call__(self, pixels: NDArray[np.uint8]) -> Array:
         """(rows, dimensions). Only where scale is not 0."""
-        with one_thread():
+        with threads():
             return (self.map(pixels) - self.centre) / self.scale
 
 
@@ -207,7 +207,7 @@ def of_pixels(train: NDArray[np.uint8]) -> Features:
 
 
 def _scaled(words: str, map: Callable[[NDArray[np.uint8]], Array], train: NDArray[np.uint8]) -> Features:
-    with one_thread():
+    with threads():
         found = map(train)
     variance = float(found.var(axis=0).mean())
     return Features(words=words, map=map, centre=found.mean(axis=0), scale=variance**0.5 if variance > 1e-12 else 0.0)

@@ -11,8 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from synthdp.errors import BadInput
-from synthdp.evaluate.estimators import limited
+from synthdp.evaluate.estimators import chosen, limited
 from synthdp.evaluate.images.pictures import drawn, shrunk
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
     from synthdp.evaluate.images.feature_networks import Network
 
-    # (training pixels, labels below classes, classes, seed)
+    # (training pixels, labels below classes, each of which occurs, classes, seed)
     Learn = Callable[[NDArray[np.uint8], NDArray[np.int64], int, int], "Learnt"]
 
 # Larger pictures are averaged down to these sides first, so that time and memory stay bounded.
@@ -52,7 +51,7 @@ class Classifier:
     learn: Learn
 
 
-def logistic_regression(x: NDArray[np.uint8], y: NDArray[np.int64], classes: int, _: int) -> Learnt:
+def logistic_regression(x: NDArray[np.uint8], y: NDArray[np.int64], _classes: int, _seed: int) -> Learnt:
     """Multinomial, on centred pixels of unit scale; 100 steps of L-BFGS (on MNIST 92.6 %, 50 steps give 92.2 %)."""
     mean, scale = x.mean(axis=0, dtype=np.float64).astype(np.float32), np.float32(255.0)
 
@@ -64,45 +63,37 @@ def logistic_regression(x: NDArray[np.uint8], y: NDArray[np.int64], classes: int
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(flat(x), y)
-
-    def judge(pixels: NDArray[np.uint8]) -> NDArray[np.float64]:
-        out = np.zeros((len(pixels), classes))
-        out[:, model.classes_] = model.predict_proba(flat(pixels))
-        return out
-
-    return Learnt(judge=judge)
+    return Learnt(judge=lambda pixels: model.predict_proba(flat(pixels)))
 
 
-def perceptron(x: NDArray[np.uint8], y: NDArray[np.int64], classes: int, seed: int) -> Learnt:
-    from synthdp.evaluate.images import feature_networks
+def network(kind: str) -> Learn:
+    """How a network of `feature_networks` learns, by the name of its function there."""
 
-    return _network(feature_networks.perceptron(_shape(x), classes), x, y, seed)
+    def learn(x: NDArray[np.uint8], y: NDArray[np.int64], classes: int, seed: int) -> Learnt:
+        from synthdp.evaluate.images import feature_networks
 
+        made = getattr(feature_networks, kind)(x.shape[1:], classes)
+        feature_networks.train(made, x, y, seed)
+        return Learnt(judge=lambda pixels: feature_networks.chances(made, pixels), network=made)
 
-def convolutional(x: NDArray[np.uint8], y: NDArray[np.int64], classes: int, seed: int) -> Learnt:
-    from synthdp.evaluate.images import feature_networks
-
-    return _network(feature_networks.convolutional(_shape(x), classes), x, y, seed)
+    return learn
 
 
 CLASSIFIERS: dict[str, Classifier] = {
     entry.id: entry
     for entry in (
         Classifier(id="lr", label="Logistic regression", seeded=False, side=FLAT_SIDE, learn=logistic_regression),
-        Classifier(id="mlp", label="MLP", seeded=True, side=FLAT_SIDE, learn=perceptron),
-        Classifier(id="cnn", label="CNN", seeded=True, side=CNN_SIDE, learn=convolutional),
+        Classifier(id="mlp", label="MLP", seeded=True, side=FLAT_SIDE, learn=network("perceptron")),
+        Classifier(id="cnn", label="CNN", seeded=True, side=CNN_SIDE, learn=network("convolutional")),
     )
 }
 MODELS = tuple(CLASSIFIERS)
+PRESETS = {"default": MODELS, "quick": ("lr",), "paper": MODELS}
 
 
-def classifiers(ids: Sequence[str]) -> tuple[Classifier, ...]:
-    """The registered classifiers by id, in the order given. Raises BadInput for an unknown id or none at all."""
-    unknown = [name for name in ids if name not in CLASSIFIERS]
-    if unknown or not ids:
-        what = ", ".join(repr(name) for name in unknown) or "none given"
-        raise BadInput(f"models: {what}; known for images are {', '.join(CLASSIFIERS)}.")
-    return tuple(CLASSIFIERS[name] for name in dict.fromkeys(ids))
+def classifiers(ids: str | Sequence[str] | None) -> tuple[Classifier, ...]:
+    """The registered classifiers, as `chosen` by id."""
+    return chosen(ids, CLASSIFIERS, PRESETS, "known for images")
 
 
 def most_rows(shape: tuple[int, ...]) -> int:
@@ -126,7 +117,7 @@ class Fitted:
         if self.learnt is None:
             out[:, self.occur] = 1.0
         else:
-            with one_thread():
+            with threads():
                 out[:, self.occur] = self.learnt.judge(shrunk(pixels, self.side))
         return out
 
@@ -143,33 +134,22 @@ def fitted(
     if len(occur) > 1:
         chosen = drawn(len(pixels), most_rows(pixels.shape[1:]), np.random.default_rng((ROWS_STREAM, seed)))
         occur = np.unique(labels[chosen])
-        with one_thread():
+        with threads():
             x, y = shrunk(pixels[chosen], classifier.side), np.searchsorted(occur, labels[chosen])
             learnt = classifier.learn(x, y, len(occur), seed) if len(occur) > 1 else None
     return Fitted(learnt=learnt, occur=occur, classes=classes, side=classifier.side)
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """One BLAS and OpenMP thread, put back afterwards: on cores that others use too, spinning threads cost minutes, and
-    sums in another order would give other figures for the same seed."""
+def threads(most: int = 1) -> Iterator[None]:
+    """At most so many threads of BLAS, OpenMP and torch, put back afterwards. Models learn in one: on cores that others use too, spinning
+    threads cost minutes, and sums in another order would give other figures for the same seed."""
     import torch
 
     before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(most)
     try:
-        with limited(1):
+        with limited(most):
             yield
     finally:
         torch.set_num_threads(before)
-
-
-def _network(network: Any, x: NDArray[np.uint8], y: NDArray[np.int64], seed: int) -> Learnt:
-    from synthdp.evaluate.images import feature_networks
-
-    feature_networks.train(network, x, y, seed)
-    return Learnt(judge=lambda pixels: feature_networks.chances(network, pixels), network=network)
-
-
-def _shape(x: NDArray[np.uint8]) -> tuple[int, int, int]:
-    return x.shape[1], x.shape[2], x.shape[3]

@@ -5,7 +5,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 
 from synthdp.evaluate import evaluation_plots, figures
 from synthdp.evaluate.findings import NOTHING
@@ -34,7 +33,10 @@ def intensity_plot(real: Sequence[float], made: Sequence[float]) -> str:
         axes = figure.add_subplot()
         axes.stairs(np.sqrt(real), edges, fill=True, color=evaluation_plots.REAL, alpha=0.55)
         axes.stairs(np.sqrt(made), edges, color=evaluation_plots.SYNTHETIC, linewidth=1.6)
-        _root_percent(axes, max(*real, *made))
+        top = max(*real, *made)
+        marks = [mark for mark in (0.01, 0.1, 0.3, 0.6, 1.0) if mark <= top * 1.2] or [top]
+        axes.set_yticks(np.sqrt([0.0, *marks]), ["0 %", *(f"{100 * mark:.3g} %" for mark in marks)])
+        axes.set_ylim(0, np.sqrt(top * 1.1))
         axes.set(xlim=(0, 256), xlabel="pixel value (0 black, 255 white)")
         axes.set_xticks([0, 64, 128, 192, 255])
     levels = [f"values from {low:.0f} to {high - 1:.0f}" for low, high in pairwise(edges)]
@@ -61,12 +63,6 @@ def nearness_plot(found: Mapping[str, Any], label: str, key: str) -> str:
         axes.tick_params(axis="y", length=0)
     medians = ", ".join(f"{name} {entry['quantiles']['0.5']:.3g}" for name, entry, _ in rows)
     return element(f"{label}; medians: {medians}.")
-
-
-def _root_percent(axes: Axes, top: float) -> None:
-    marks = [m for m in (0.01, 0.1, 0.3, 0.6, 1.0) if m <= top * 1.2] or [top]
-    axes.set_yticks(np.sqrt([0.0, *marks]), ["0 %", *(f"{100 * m:.3g} %" for m in marks)])
-    axes.set_ylim(0, np.sqrt(top * 1.1))
 
 
 STAMP = "Internal: shows real pictures and contains statistics of real records. Do not release"

@@ -13,7 +13,6 @@ from synthdp.errors import BadInput
 from synthdp.evaluate import fidelity
 from synthdp.evaluate.attacks.case import Codes
 from synthdp.evaluate.attacks.membership import of_vectors
-from synthdp.evaluate.estimators import limited
 from synthdp.evaluate.fidelity import columns
 from synthdp.evaluate.images import clouds, image_classifiers, image_utility, neighbours, pictures, samples
 from synthdp.evaluate.images.clouds import Features
@@ -47,31 +46,17 @@ def evaluate(
     It holds real pictures and exact statistics: internal, outside epsilon. Raises BadInput where the frames do not fit
     the schema, and for more than one sample.
     """
-    import torch
-
     if len(samples) > 1:
         raise BadInput(
             f"{len(samples)} synthetic samples of images were given, but pictures are judged one sample at a time. Give one frame; "
             "on the command line leave evaluate.samples at 1, and evaluate further samples in separate runs."
         )
-    before = torch.get_num_threads()
-    torch.set_num_threads(how.threads)
-    try:
-        with limited(how.threads):
-            result = _judged(samples[0], train, test, schema, how, progress)
-    finally:
-        torch.set_num_threads(before)
+    with image_classifiers.threads(how.threads):
+        result = _judged(samples[0], train, test, schema, how, progress)
     reason = "groups are scored for tables only"
     names = dict.fromkeys(how.subgroups)
     result["not_computed"] += [{"metric": f"subgroups.{name}", "reason": reason} for name in names]
     return result
-
-
-def ids_of(models: str | Sequence[str] | None) -> tuple[str, ...]:
-    """The ids of image classifiers: a set's name stands for its ids, None for all."""
-    presets = {"default": MODELS, "paper": MODELS, "quick": ("lr",)}
-    wanted = ["default"] if models is None else [models] if isinstance(models, str) else list(models)
-    return tuple(dict.fromkeys(name for item in wanted for name in presets.get(item, (item,))))
 
 
 def _judged(
@@ -82,7 +67,7 @@ def _judged(
     how: JudgingOptions,
     progress: Progress | None,
 ) -> dict[str, Any]:
-    chosen = image_classifiers.classifiers(ids_of(how.models))
+    chosen = image_classifiers.classifiers(how.models)
     axes = pictures.axes_of(schema, train)
     s, t, v = (
         pictures.pictures_of(frame, schema, axes, role)

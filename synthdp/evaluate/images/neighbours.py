@@ -7,30 +7,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import pairwise_distances_argmin
 
 from synthdp.evaluate.images.pictures import drawn
 
 MOST_ROWS = 1_000
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-BLOCK = 2_048
 
 
 def nearest(points: NDArray[Any], among: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """(rows,) places in among of each point's nearest neighbour (Euclidean) and the distances to them.
 
-    points, among: (rows, dimensions), any number type; among is not empty. Neighbours are found by products in float32
-    around a common centre; the distance to the one that is found is computed from the difference.
+    points, among: (rows, dimensions), any number type; among is not empty. Neighbours are found by products; the distance to the
+    one that is found is computed from the difference.
     """
-    centre = among[:BLOCK].mean(axis=0).astype(np.float32)
-    x = points.astype(np.float32) - centre
-    best, place = np.full(len(x), np.inf), np.zeros(len(x), dtype=np.int64)
-    for start in range(0, len(among), BLOCK):
-        block = among[start : start + BLOCK].astype(np.float32) - centre
-        gaps = (block * block).sum(axis=1) - 2 * (x @ block.T)
-        found = gaps.argmin(axis=1)
-        value = gaps[np.arange(len(x)), found]
-        closer = value < best
-        best[closer], place[closer] = value[closer], found[closer] + start
+    place = pairwise_distances_argmin(points.astype(np.float32), among.astype(np.float32))
     apart = points.astype(np.float64) - among[place].astype(np.float64)
     return place, np.sqrt((apart * apart).sum(axis=1))
 

@@ -28,27 +28,14 @@ def class_shares(axis: Axis, parts: Parts) -> dict[str, Any]:
     size = len(axis.levels)
     labels = [np.where((found := part.labels(axis)) < 0, size, found) for part in parts]
     shares = [np.bincount(each, minlength=size + 1) / max(len(each), 1) for each in labels]
-    shown = [i for i in range(size + 1) if i < size or any(share[size] > 0 for share in shares)]
-    return {
-        "mean": _apart(shares[0], shares[1]),
-        "floor": {"mean": _apart(shares[2], shares[1])},
-        "labels": [(*axis.levels, MISSING)[i] for i in shown],
-        **{
-            role: [float(share[i]) for i in shown]
-            for role, share in zip(("synthetic", "train", "test"), shares, strict=True)
-        },
-    }
+    shown = size + any(share[size] > 0 for share in shares)
+    return {"labels": [*axis.levels, MISSING][:shown], **_compared(*(share[:shown] for share in shares))}
 
 
 def intensities(parts: Parts) -> dict[str, Any]:
     """Shares of pixel values in 32 bins of 8 grey levels, all channels together; total variation distances."""
     counts = [np.bincount(part.pixels.reshape(-1) >> 3, minlength=BINS) for part in parts]
-    shares = [count / count.sum() for count in counts]
-    return {
-        "mean": _apart(shares[0], shares[1]),
-        "floor": {"mean": _apart(shares[2], shares[1])},
-        **{role: share.tolist() for role, share in zip(("synthetic", "train", "test"), shares, strict=True)},
-    }
+    return _compared(*(count / count.sum() for count in counts))
 
 
 def mean_pictures(axis: Axis | None, parts: Parts) -> dict[str, Any]:
@@ -77,8 +64,10 @@ def class_means(part: Pictures, axis: Axis | None) -> dict[str, NDArray[np.float
     return {axis.levels[c]: part.pixels[labels == c].mean(axis=0) for c in np.unique(labels) if c >= 0}
 
 
-def _apart(left: Sequence[float] | NDArray[np.float64], right: Sequence[float] | NDArray[np.float64]) -> float:
-    return float(np.abs(np.asarray(left) - np.asarray(right)).sum() / 2)
+def _compared(synthetic: NDArray[np.float64], train: NDArray[np.float64], test: NDArray[np.float64]) -> dict[str, Any]:
+    mean, floor = (float(np.abs(shares - train).sum() / 2) for shares in (synthetic, test))
+    shown = {"synthetic": synthetic.tolist(), "train": train.tolist(), "test": test.tolist()}
+    return {"mean": mean, "floor": {"mean": floor}, **shown}
 
 
 # ---- Sheets of pictures as PNG: small, lossless, one pixel a pixel; the page enlarges them without smoothing.
@@ -102,7 +91,8 @@ def sheet(
         raise BadInput("pictures: give at least one uint8 array of (height, width) or (height, width, channels)")
     if columns < 1 or scale < 1 or gap < 0:
         raise BadInput(f"columns and scale must be at least 1 and gap at least 0, got {columns}, {scale} and {gap}")
-    cells = _shown(cells)
+    if cells.shape[3] not in (1, 3):
+        cells = np.rint(cells.mean(axis=3, keepdims=True)).astype(np.uint8)
     count, height, width, channels = cells.shape
     rows = -(-count // columns)
     clear = np.zeros((rows * columns, height + gap, width + gap, channels + 1), dtype=np.uint8)
@@ -123,13 +113,6 @@ def strip(pictures: NDArray[np.uint8]) -> dict[str, Any]:
         "width": (small.shape[2] + 1) * len(small) - 1,
         "height": small.shape[1],
     }
-
-
-def _shown(cells: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    if cells.shape[3] in (1, 3):
-        return cells
-    mean: NDArray[np.uint8] = np.rint(cells.mean(axis=3, keepdims=True)).astype(np.uint8)
-    return mean
 
 
 def _png(pixels: NDArray[np.uint8]) -> bytes:

@@ -10,17 +10,12 @@ from synthdp.evaluate.attacks import bounds
 from synthdp.evaluate.attacks.case import one_per_unit
 
 
-def keys(table):
-    return [row.tobytes() for row in table.values]  # noqa: PD011 (no frame)
-
-
 def test_patients_are_attacked_once_and_never_on_both_sides():
     train, test = population(90, 1), population(90, 2)
     own, other = np.arange(90) // 3, 25 + np.arange(90) // 3
-    t, v = one_per_unit(train, test, (own, other))
-    assert (t.rows, v.rows) == (30, 25)  # units 25 to 29 are in the training rows too
-    owner = {key: i // 3 for i, key in enumerate(keys(train))}
-    assert sorted(owner[key] for key in keys(t)) == list(range(30))
+    keep, rest = one_per_unit((own, other), 90, 90)
+    assert sorted(own[keep]) == list(range(30))
+    assert sorted(other[rest]) == list(range(30, 55))  # units 25 to 29 are in the training rows too
     with pytest.raises(BadInput, match="units"):
         attacks.run(train, train, test, units=(own[1:], other))
 
