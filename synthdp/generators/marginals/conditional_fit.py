@@ -294,8 +294,6 @@ def fit(
     several = [by_cause and cell(cells, clique, sizes).ndim > 1 for clique in cliques]
     ends = zip(np.cumsum(lengths).tolist(), lengths, several, strict=True)
     mixture = causes.Mixture.of(rows, [slice(last - length, last) for last, length, held in ends if held])
-    rows = mixture.others(rows)
-    columns = rows.T.tocsr()
 
     def changed(changes: Array, same: Array) -> tuple[Array, list[tuple[Array, Array]]]:
         logits = base + rows @ changes if offset is None else base + rows @ changes + offset
@@ -304,6 +302,8 @@ def fit(
         return logits, means
 
     if mixture.parts:
+        rows = mixture.others(rows)
+        columns = rows.T.tocsr()
         logits, means = changed(theta + lines.changes(slope), stays)
         target = mixture.owed_of(target, softmax(logits) * weights[:, None], means)
         del logits, means
