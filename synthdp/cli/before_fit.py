@@ -185,7 +185,7 @@ def _told_of_cdm(checks: "list[Check]") -> Iterator[str]:
         else:
             yield f"failed     {each.name} of {each.where}: {each.violated:,} of {each.rows:,} rows"
     for table, absent in fields.items():
-        yield f"failed     cdmField of {table}: there is no {', '.join(absent)}"
+        yield f"failed     cdmField of {table}: there is no {' or '.join(absent)}"
     for why, times in Counter(each.why for each in checks if each.status == "not run").items():
         yield f"not run    {times:,} checks, which is no pass: {why}"
 

@@ -111,7 +111,7 @@ def _tables(release: "Release", options: settings.Sample) -> None:
 
 
 def _say(release: "Release", *text: str, file: TextIO | None = None) -> None:
-    """Say what was drawn, which columns it lacks, what else is to be said, and what speaks against releasing it."""
+    """Print what was drawn, which columns it lacks, any further lines, and what speaks against releasing it."""
     print("\n".join([text[0], *output_paths.left_out(release.schema), *text[1:]]), file=file)
     if release.statement.rehearsal:
         output_paths.warn(REHEARSAL)
@@ -277,8 +277,9 @@ def _of_tables(found: "dict[str, Found]", name: Path, given: str, out: Path | No
 
 
 def _keep(drafted: "Drafted", left: Mapping[str, Iterable[str]], marks: str, out: Path, seen: Path) -> None:
-    """Write a draft and what it saw, and say so. `left`: by table ("" where there is one alone) the columns of which something is still
-    open: the look is noted under a schema without their reading. What a schema cannot describe is refused before anything is written."""
+    """Write a draft and what was seen in the records, and say so. `left` has, by table ("" for a single one), the columns whose reading
+    still has a TODO; the look is logged with a schema without these readings. Raises `BadInput` before anything is written if the draft
+    makes no valid schema."""
     values = yamlfile.parse(drafted.schema, "draft")
     for table, columns in left.items():
         for name in columns:

@@ -485,7 +485,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "demo": {"generator": "default", "budget": "demo", "account": "default"},
 }
 KINDS: dict[str, Any] = {"data": Data, "budget": Budget, "evaluate": Judge, "account": DataAccount, "audit": Plant}
-# Text that Hydra's grammar must not read, in the groups data and account too: names of files may hold commas, brackets and equals signs.
+# Options that are text, which Hydra's grammar must not read, also in the groups data and account: file names may hold commas and brackets.
 TEXT = (
     "out",
     "runs",

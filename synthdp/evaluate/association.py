@@ -72,7 +72,7 @@ def of_numbers(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, A
     "pearson" and "spearman": {"mean", "sd", "n", "max"} of |r in synthetic - r in training rows| over pairs. "means": the same of
     |mean in synthetic - in training rows| over columns, in standard deviations of the training rows, and "columns". Each with
     "floor", the real test rows as if they were synthetic. Missing values are left out pair by pair; columns without spread in the
-    training rows are left out. None and the reason where fewer than two columns are left. Each table has a row.
+    training rows are left out. None and the reason where fewer than two columns are left. No table may be empty.
     """
     spread = np.array([_spread(column) for column in train.values.T])
     keep = [i for i, axis in enumerate(train.axes) if axis.kind == "number" and spread[i] > 0]
@@ -235,7 +235,7 @@ def range_error(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, 
 
     "floor": the same of the real test rows as if they were synthetic; "share": the mean share that the queries ask
     for, against which the error is to be read; "worst": the query of the largest error {"query", "synthetic", "train"}. None and
-    the reason where no column can be asked for. Each table has a row.
+    the reason where no column can be asked for. No table may be empty.
     """
     queries = draw(train.axes, QUERIES)
     if not queries:

@@ -112,8 +112,8 @@ PRESETS: dict[str, tuple[str, ...]] = {
 
 
 def classifiers(ids: str | Sequence[str] | None) -> tuple[Classifier, ...]:
-    """The registered classifiers, as `chosen` by id."""
-    return chosen(ids, CLASSIFIERS, PRESETS, "known")
+    """The registered classifiers with these ids; see `chosen`."""
+    return chosen(ids, CLASSIFIERS, PRESETS, "those known")
 
 
 def absent(model: Model) -> str | None:

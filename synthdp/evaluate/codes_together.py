@@ -1,4 +1,4 @@
-"""Do codes below visits go together as they should, such as a drug with its diagnosis?"""
+"""Do codes of the same visit occur together as often as they should, such as a drug and its diagnosis?"""
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement
@@ -16,13 +16,14 @@ LEAST_MADE = 10  # the same, among the synthetic or the held-out ones
 
 
 def codes_together(visits: Sequence[pd.DataFrame], schema: Schema) -> Iterator[dict[str, Any]]:
-    """For each two tables below visits, and within each of them: of the visits with a code of the first, the shares that also have a code
-    of the second, for the pairs of codes that training visits have most often beyond chance. `visits` are the joined synthetic, training
-    and held-out ones.
+    """For each two tables below visits, and within each of them, the pairs of codes that training visits have most often beyond chance:
+    of the visits with a code of the first table, the share that also have the code of the second. `visits` are the joined synthetic,
+    training and held-out ones.
 
-    {"columns": [first, second], "pairs"}, each pair {"code", "other", "visits", "synthetic", "train", "test", "chance"}: "visits" are the
-    training visits with the code, "chance" is the share of all training visits with the other one. A share is None where a set has fewer
-    than `LEAST_MADE` visits with the code. Within one table the code is the rarer one. Left out where no code is in `LEAST_VISITS` visits.
+    {"columns": [first, second], "pairs"}, each pair {"code", "other", "visits", "synthetic", "train", "test", "chance"}: "visits" is the
+    number of training visits with the code, and "chance" the share of all training visits that have the other one. A share is None where
+    a set has fewer than `LEAST_MADE` visits with the code. Within one table the code is the rarer of the two. Tables without a pair, or
+    whose codes have fewer than `LEAST_VISITS` training visits, are left out.
     """
     for tables in combinations_with_replacement(schema.tables[2:], 2):
         columns = [of_table(schema, table).modelled[0].name for table in tables]

@@ -161,7 +161,7 @@ def rows_below(frame: pd.DataFrame, table: Linked) -> pd.DataFrame:
 
 
 def unpivoted(frame: pd.DataFrame, table: Linked, names: Sequence[str]) -> pd.DataFrame:
-    """Columns of a table below these visits, by their own names: a row for each place, also where it holds none; the visit is the index."""
+    """Columns of a table below these visits, by their own names: a row for each place of a visit, even if empty; the index is the visit."""
     frame = frame.reset_index(drop=True)
     return pd.DataFrame({name: pd.concat([frame[place] for place in places_of(table, name)]) for name in names})
 

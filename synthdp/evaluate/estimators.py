@@ -181,9 +181,9 @@ class Margins(LinearSVC):  # type: ignore[misc]
 def chosen(
     ids: str | Sequence[str] | None, known: Mapping[str, Kind], presets: Mapping[str, tuple[str, ...]], words: str
 ) -> tuple[Kind, ...]:
-    """The known ones by id, in the order given; a preset's name stands for its ids, None for `default`.
+    """The `known` models with these ids, in the order given. A preset's name stands for its ids, and None for the preset `default`.
 
-    Raises BadInput for an unknown id or none at all; `words` tell what is known.
+    Raises BadInput for an unknown id, or if there is no id; `words` introduce the known ones in the message.
     """
     wanted = [ids] if isinstance(ids, str) else ["default"] if ids is None else list(ids)
     names = [name for item in wanted for name in presets.get(item, (item,))]

@@ -182,7 +182,7 @@ def by_level(
 
 def _level(tree: Tree, level: int, *three: Shares) -> dict[str, float | int]:
     def node(word: str) -> str:
-        """That of the level; a coarser one stays what it is."""
+        """The node above `word` at this level; a code that is coarser stays as it is."""
         chain = tree.chain(word)
         return chain[max(0, len(chain) - level)]
 

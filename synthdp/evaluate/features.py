@@ -75,7 +75,7 @@ class Features:
         return out
 
     def encode(self, table: Table, form: Form) -> Any:
-        """(rows, width) in the form that a model wants, by the method of that name."""
+        """(rows, width) in the form that a model wants, made by the method with the name of that form."""
         return getattr(self, form)(table)
 
     def filled(self, table: Table) -> NDArray[np.float64]:

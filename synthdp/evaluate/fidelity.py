@@ -230,7 +230,7 @@ def wasserstein(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, 
     (`missing.patterns` judges them); a column that is empty in all synthetic rows has distance 1. "floor" is the same of
     the real test rows as if they were synthetic.
 
-    The second value is the reason for columns that could not be judged, or for None where there are none to judge. Each table has a row.
+    The second value is the reason for columns that could not be judged, or for None where there are none to judge. No table may be empty.
     """
     found: dict[str, float] = {}
     floor: list[float] = []
@@ -306,7 +306,7 @@ def patterns(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, Any
     {"mean", "sd", "n", "max"} as of the other distances (here over one set: all columns, so mean is max), "floor" (the real test
     rows as if synthetic), "columns": |share missing in synthetic - in training rows| for each column with a missing
     value in any set, and "shares": those of (synthetic, train, test). 0 where no value is missing anywhere.
-    Each table has a row.
+    No table may be empty.
     """
     s, t, v = (np.isnan(table.values) for table in (synthetic, train, test))
     names = train.names

@@ -327,7 +327,7 @@ def faithful(found: Mapping[str, Any], histories: Mapping[str, Any] | None = Non
         text += f" Below the visits, the largest difference is in {what}: {made:.3f} ({real:.3f} in held-out ones)."
     apart = lost_pairs((histories or {}).get("together", ()))
     if apart is not None:
-        text += f" {apart[:1].upper()}{apart[1:]}."
+        text += f" {apart}."
     off = worst_numbers((histories or {}).get("numbers", ()))
     if off is not None:
         text += f" Among the numbers below the visits, {off}."
@@ -384,8 +384,9 @@ def worst_numbers(columns: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def lost_pairs(found: Sequence[Mapping[str, Any]]) -> str | None:
-    """In words, the pair of codes of the same visit that is lost most (`codes_together`). Real visits with the first code have the second
-    more often than all others by `STRONG`, and synthetic ones have lost `MUCH` of this; None where no pair is lost so far."""
+    """In words, the pair of codes of the same visit that is lost most (see `codes_together`); None if no pair is lost. A pair is lost if
+    real visits with the first code have the second more often than all real visits do, by at least `STRONG`, and synthetic visits lack
+    at least `MUCH` of this excess."""
     lost = []
     for each in found:
         one, other = each["columns"]
@@ -394,8 +395,8 @@ def lost_pairs(found: Sequence[Mapping[str, Any]]) -> str | None:
                 continue
             beyond, gone = pair["train"] - pair["chance"], min(pair["train"], pair["test"]) - pair["synthetic"]
             if beyond >= STRONG and gone >= MUCH * beyond:
-                words = f"of synthetic visits with {one} = {pair['code']}, {_share(pair['synthetic'])} have {other} = {pair['other']}"
-                lost.append((gone, f"{words}; of real ones, {_share(pair['train'])} do"))
+                words = f"{_share(pair['synthetic'])} of synthetic visits with {one} = {pair['code']} have {other} = {pair['other']}"
+                lost.append((gone, f"{words}; {_share(pair['train'])} of real ones do"))
     if not lost:
         return None
     more = {1: "", 2: ". One more pair is lost"}.get(len(lost), f". {len(lost) - 1} more pairs are lost")

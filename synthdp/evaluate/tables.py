@@ -145,12 +145,12 @@ def _days(text: object) -> float:
 
 
 def words_of(*columns: pd.Series) -> list[str]:
-    """The distinct values of columns as the schema writes them, in order and without the missing one."""
+    """The distinct values of columns as the schema writes them, sorted and without missing ones."""
     return sorted({word_of(value) for column in columns for value in column.unique()} - {""})
 
 
 def word_of(value: object) -> str:
-    """A value as the schema writes it: 3.0 is 3, True is True; the missing one is an empty word."""
+    """A value as the schema writes it: 3.0 is 3, True is True, and a missing value is an empty text."""
     if value is None or value != value or str(value) == "<NA>":  # NaN and NaT differ from themselves
         return ""
     if isinstance(value, float | np.floating) and float(value).is_integer():

@@ -318,7 +318,7 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
                 allowed = (*allowed, MANY)
             of = view.of_row(name)
             if of is not None:
-                allowed = (*allowed, of.table + ROW)  # in older models, whose rows stood in an order
+                allowed = (*allowed, of.table + ROW)  # only in older models, whose rows had an order
             by_code = of is None or LEVEL + name not in levels or cliques[:1] == ((of.code,),)  # which tells its levels
             if not by_code or any(not clique or not set(clique) <= set(allowed) for clique in cliques):
                 raise BadInput("the model's columns do not fit its schema; the release was altered")
@@ -339,7 +339,7 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
                     if (sign * gains[column] < 0).any():
                         raise BadInput("the model's gains do not fit its schema; the release was altered")
             alone, theta = (np.asarray(tensors.get(each, np.zeros(0)), np.float64) for each in (f"{key}.alone", key))
-            by_cause = of is not None and name == of.code and f"{key}.by_cause" in tensors  # older models are not
+            by_cause = of is not None and name == of.code and f"{key}.by_cause" in tensors  # older models have none
             shapes |= {f"{key}.by_cause": (1,)} if by_cause else {}
             found[kind][name] = Conditional(alone, cliques, theta, gains, by_cause)
     check_tensors(tensors, shapes)

@@ -40,9 +40,9 @@ def _environment(folders: tuple[Path, ...], filters: tuple[tuple[str, Callable[.
 
 
 def write(folder: Path, texts: Mapping[str, str], pdf: str | None = None) -> tuple[Path, ...]:
-    """Write files by name into the folder (made if need be), each whole or not at all, older ones replaced; with the name of a page
-    in it, print that as a PDF beside it. Returns their paths. Raises `BadInput` before anything is written where no page can be
-    printed."""
+    """Write `texts`, by file name, into the folder, which is made if need be. Each file is written whole or not at all, and replaces an
+    older one. The page with the name `pdf`, if there is one, is also printed as a PDF beside it. Returns the paths. Raises `BadInput`
+    before anything is written if no page can be printed."""
     from synthdp.pages import pdf as printer
 
     if pdf is not None:

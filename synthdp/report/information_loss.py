@@ -278,9 +278,9 @@ def sentences(statement: "Statement") -> Iterator[str]:
         yield f"At most {linked[0]} of each {unit} counted, and of each of these at most {linked[1]}."
         if numbers := _numbers_below(statement):
             yield (
-                f"Numbers below visits, {_listed(numbers)}, are related to the code of their own row, the person, the visit and the "
-                "person's last such number, but not to other rows: a laboratory value shows little of the visit's diagnoses, whatever "
-                "epsilon is."
+                f"Numbers below visits ({_listed(numbers)}) depend on the code and the earlier columns of their own row, on the person, "
+                "the visit and the person's last number with that code, but not on other rows: a laboratory value says little about the "
+                "diagnoses of its visit, however large epsilon is."
             )
     elif unit != RECORD:
         yield f"At most {most} record{'s' * (most != 1)} of each {unit} counted."
@@ -358,7 +358,7 @@ def rows_below(statement: "Statement") -> tuple[str, str] | None:
 
 
 def _numbers_below(statement: "Statement") -> list[str]:
-    """The numbers of tables below visits, whose rows `histories` relates by their codes alone."""
+    """The numbers in tables below visits; `histories` relates the rows of these tables by their codes alone."""
     below = {match[1] for text in statement.declared.get("tables", ()) if (match := BELOW.fullmatch(str(text)))}
     names = [str(each["name"]) for each in statement.columns if each["kind"] in ("integer", "continuous")]
     return [name for name in names if name.partition(".")[0] in below]

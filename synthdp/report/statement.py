@@ -441,7 +441,8 @@ def noise_source(*, rehearsal: bool) -> str:
         return "a seed: the noise can be regenerated, so this is a rehearsal and not for release"
     return (
         "AES-256-CTR keyed by the operating system's entropy; ideal Gaussian or Laplace noise, as the event says, sampled exactly and "
-        "rounded to a public grid of at most 1/64 of its scale; choices drawn by whole numbers by their chances; no seed exists"
+        "rounded to a public grid of at most 1/64 of its scale; choices drawn with whole numbers in proportion to their probabilities; "
+        "no seed exists"
     )
 
 

@@ -35,9 +35,9 @@ class Joined:
 
 
 def joined(frames: Frames, schema: Schema, key: bytes = b"") -> Joined:
-    """The tables as one. The rows below a visit stand in the order of a hash of their content and of the visit's key under `key`, so that
-    where a row stands tells nothing of its code, and the first `max_rows` are kept. Of several rows of a person in the table of people one
-    is kept in the same way: by that person's rows alone. A database that counts the tables chooses the same rows
+    """The tables as one. The rows below a visit are in the order of a hash, under `key`, of their content and of the visit's key, so that a
+    row's place tells nothing of its code; the first `max_rows` are kept. If a person has several rows in the table of people, one is kept
+    in the same way, which depends on that person's rows alone. A database that counts the tables chooses the same rows
     (`seal.counted_histories`)."""
     people, visits, *items = schema.tables
     names = _texts(frames[people.name][people.key])

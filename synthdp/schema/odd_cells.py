@@ -76,7 +76,7 @@ def told(frame: pd.DataFrame) -> Iterator[str]:
     ]
     if found:
         where = f"column{'s' * (len(found) > 1)} {', '.join(found)}"
-        yield f"{where}: {RESPELLED}; write them alike, or each counts as a category of its own"
+        yield f"{where}: {RESPELLED}; write them alike, or each spelling counts as a category of its own"
     if ends_in_total(frame):
         yield ENDS_IN_TOTAL
 

@@ -268,7 +268,7 @@ def _of_sheet(path: Path, reading: Reading, name: str, texts: Any, words: Any, k
     look = ColumnFormat(path, reading, name, values_of(words, strip=reading.strip), lines=lines)
     dates = there <= {DAY, INSTANT}
     family = Datetime if dates else Continuous
-    # Texts that may all be codes, such as -99, are judged beside the numbers.
+    # If all texts may be codes, such as -99, they are judged together with the numbers.
     codes = look.values.but(TEXTS).matching(MAY_BE_CODE.fullmatch) == 1  # noqa: PD011 - no frame
     numbers = there == {NUMBER} and not codes
     if not there or (isinstance(look.column, family) and (dates or numbers)):

@@ -28,8 +28,8 @@ HEAD = """\
 #
 # 1. Go through `reading`, if it is there, and the columns. Once a part is right, delete its line `review: true`.
 # 2. If a person may have several records, name in `unit` the column that says whose record it is, and give max_records_per_unit.
-#    With `order`, the column of the date or the visit's number, and `per_unit`, the columns about the person, generator=histories keeps
-#    a person's records together; all other generators draw each record by itself.
+#    If you also give `order`, the column with the date or number of the visit, and `per_unit`, the columns about the person,
+#    generator=histories keeps a person's records together; all other generators draw each record by itself.
 # 3. Say in `declared_by` who vouches for this. Until 1 and 3 are done, `synthdp fit` refuses this file.
 """
 SEEN = """\

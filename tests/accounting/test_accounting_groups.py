@@ -103,7 +103,7 @@ def test_the_number_of_units_is_whole(k):
 
 @pytest.mark.parametrize("k", [2, 5])
 def test_a_zcdp_cap_costs_a_group_no_less_than_the_gaussian_that_may_have_filled_it(k):
-    """Of k units the divergence grows with the square of k (Bun & Steinke 2016, proposition 1.9)."""
+    """For k units the divergence grows with the square of k (Bun & Steinke 2016, proposition 1.9)."""
     rho = 0.02
     exact = group_epsilon(gaussian(1 / math.sqrt(2 * rho)), 1e-6, k, "pld")
     assert (
@@ -115,7 +115,7 @@ def test_a_zcdp_cap_costs_a_group_no_less_than_the_gaussian_that_may_have_filled
 
 @pytest.mark.parametrize("sampler", ["poisson", "without_replacement"])
 def test_several_replaced_units_of_a_sample_have_no_form_of_their_own(sampler):
-    """What is known of k coins is known of units that are added (Ganesh 2024)."""
+    """The result for the coins of k units is known only if units are added (Ganesh 2024)."""
     charged = charges(sampled(0.02, 1.2, 30, sampler=sampler, relation="replace_one"))
     with pytest.raises(Unproven, match="no form for k units"):
         moved(charged, 2)

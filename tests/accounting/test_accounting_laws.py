@@ -260,7 +260,7 @@ def test_thresholds_take_their_delta_off(accountant):
 
 
 def test_each_threshold_of_a_sample_takes_its_whole_delta_off_and_is_not_amplified():
-    """A category may be held by one unit alone in any sample that the unit is in: nobody has a proof that sampling hides it."""
+    """In every sample with the unit, it may be the only one that has a category; there is no proof that sampling hides this."""
     queries = Threshold(noise=5.0, delta=2e-6, categories=1), Threshold(noise=5.0, delta=3e-6, categories=2)
     event = Sampled(rate=0.1, queries=queries)
     assert charges([Entry(event, 4)]).own_delta == pytest.approx(2e-5, rel=1e-12)
@@ -327,7 +327,7 @@ def test_every_accountant_says_where_its_digits_come_from():
 @each_accountant
 @pytest.mark.parametrize("noise", [30.0, 1e3, 3e4])
 def test_however_faint_a_gaussian_nobody_says_less_than_its_exact_epsilon(noise, accountant):
-    """Total variation below delta is an epsilon of 0, and not one whose square is below delta."""
+    """Epsilon is 0 if the total variation is below delta; that its square is below delta is not enough."""
     exact = epsilon(gaussian(noise), 1e-5)  # Balle & Wang 2018
     assert exact > 0
     assert epsilon(known_to(accountant, gaussian(noise)), 1e-5, accountant) >= exact * (1 - 1e-9)

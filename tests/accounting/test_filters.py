@@ -131,7 +131,7 @@ def test_thresholds_stop_at_the_caps_delta():
 
 
 def test_no_noise_helps_a_plan_whose_thresholds_claim_more_than_the_caps_delta():
-    """A plan that is made anew after lost answers: its thresholds' delta was fixed before the first charge."""
+    """As when a plan is made anew after lost answers: the delta of its thresholds was fixed before the first charge."""
     cap = Capped(filter="gaussian", bound=0.5, delta=1e-7)
     for delta in (5e-8, 6e-8):
 

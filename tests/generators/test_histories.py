@@ -423,7 +423,7 @@ def test_a_conditional_has_the_shares_of_its_tables(squares):
 
 
 def test_a_rare_code_that_is_common_in_one_cell_is_told_by_that_cell_where_its_count_is_clear():
-    """A drug of one visit in fifty, given at nearly all visits with one of the ten diagnoses."""
+    """A drug that is given at nearly all visits with one of the ten diagnoses, and at no other visit."""
     visits = np.repeat(np.arange(10), 400)
     table = np.zeros((10, 5))
     table[:, 1:] = 100.0
@@ -555,7 +555,7 @@ def test_the_gradient_of_the_squares_is_theirs():
 
 
 def test_a_row_owes_its_code_to_one_of_its_cells():
-    """Each diagnosis has a drug that .9 of its rows have, however many others the visit has."""
+    """Each diagnosis has a drug of its own, in 90 % of the rows that it causes, however many other diagnoses the visit has."""
     rng, sizes, rows = np.random.default_rng(0), {"d": 9, "y": 9}, 6000
     order = rng.permuted(np.tile(np.arange(8), (rows, 1)), axis=1)[:, :3]
     d = np.where(np.arange(3) < rng.integers(0, 4, rows)[:, None], order, -1)

@@ -1055,7 +1055,7 @@ HISTORIES = (
     ),
 )
 
-ONCE_UNNOTICED = (  # by quick and long tests, until a review made them by hand
+ONCE_UNNOTICED = (  # by the quick tests and the long ones, until a reviewer made these changes by hand
     Mutant(
         "rows between the margin and the clip are left as they are",
         "synthdp.seal.clipping:clipped",

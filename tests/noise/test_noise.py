@@ -153,7 +153,7 @@ def test_coins_belong_to_their_unit():
 
 
 def test_coins_are_of_a_key_of_their_own():
-    """Under the key of the stream, the coins of unit 0 would be its first words: noise that tells who was in a sample."""
+    """With the stream's key, the coins of unit 0 would be the first words of the stream, and the noise would tell who was in a sample."""
     keys = np.zeros(1, np.uint64)
     coins = [int(Noise(seed=7).coins(keys, step)[0]) for step in (0, 1)]
     words = np.frombuffer(Noise(seed=7).bits(4096), np.uint64).tolist()

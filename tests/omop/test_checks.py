@@ -115,7 +115,7 @@ def test_absent_fields_are_named_together_and_no_rows_of_theirs_are_counted(tmp_
     failed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("failed ")]
     assert failed == [
         "failed     cdmTable of procedure_occurrence: there is no such table",
-        "failed     cdmField of person: there is no day_of_birth, provider_id",
+        "failed     cdmField of person: there is no day_of_birth or provider_id",
     ]
 
 

@@ -202,7 +202,7 @@ def test_a_release_holds_no_seed(tmp_path, monkeypatch):
 
 
 def test_the_source_of_the_noise_is_said_of_every_kind_of_noise():
-    """PATE's votes may be Laplace's, and choices are neither: a statement of them said that each number is a Gaussian's."""
+    """PATE's votes may have Laplace noise, and choices have neither kind: statements said that all noise was Gaussian."""
     said = noise_source(rehearsal=False)
     assert all(word in said for word in ("Gaussian or Laplace noise", "choices", "at most 1/64 of its scale"))
     assert not any("Gaussian" in line for line in NOT_COVERED)

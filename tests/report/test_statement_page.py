@@ -494,7 +494,9 @@ def test_numbers_below_visits_are_said_not_to_be_related_to_other_rows():
     ]
     made = make_statement(generator="histories", unit="person_id", declared=told, lost=Lost(), columns=columns)
     (said,) = (line for line in information_loss.brief(made) if "Numbers below visits" in line)
-    assert said.startswith("lost       Numbers below visits, lab.value, are related to the code of their own row,")
+    assert said.startswith(
+        "lost       Numbers below visits (lab.value) depend on the code and the earlier columns of their own row,"
+    )
 
 
 def test_bounds_and_shares_that_noise_hid_are_told_without_a_figure():

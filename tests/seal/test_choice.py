@@ -59,7 +59,7 @@ def test_scores_are_those_of_a_loop():
             apart += abs(both - score.expected[place][i, j])
             independent += abs(both - sum(codes[:, a] == i) * sum(codes[:, b] == j) / len(codes)) / 2
         expected = MARGIN * score.weights[place] * (apart - score.offsets[place])
-        assert found[place] == pytest.approx(expected, rel=1e-12)  # of which the margin leaves room for rounding
+        assert found[place] == pytest.approx(expected, rel=1e-12)  # the margin leaves room for rounding
         assert depends[place] == pytest.approx(MARGIN * independent, rel=1e-12)
 
 

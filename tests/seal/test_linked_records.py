@@ -408,7 +408,7 @@ def test_which_rows_below_a_visit_count_is_told_by_content_and_key():
 
 
 def test_neither_place_nor_neighbour_tells_of_a_code():
-    """Each visit has two codes, so half of them come first, and each pair stands both ways round."""
+    """Each visit has the same two codes: each of them comes first at about half of the visits."""
     names = [f"v{each}" for each in range(400)]
     visit = {"visit_id": names, "person_id": "P0000", "start": pd.Timestamp("2021-01-01"), "ward": "a"}
     diagnosis = pd.DataFrame({"visit_id": np.repeat(names, 2), "code": ["E11", "I10"] * 400})

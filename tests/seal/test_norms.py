@@ -61,7 +61,7 @@ def test_clips_and_rows_of_any_magnitude_keep_the_bound_and_the_direction(seed):
 
 @pytest.mark.parametrize("clip", [LEAST_CLIP, 1.0, 3e5])
 def test_rows_just_below_the_clip_are_shortened_to_the_margin_too(clip):
-    """Else rounding could carry what a unit adds past the clip."""
+    """Otherwise rounding could carry a unit's contribution past the clip."""
     rows = np.eye(5) * clip * (1 - 1e-4 * np.array([0.0, 0.01, 0.5, 0.99, 1.01]))[:, None]
     found = np.linalg.norm(clipped(rows, clip) / clip, axis=1)
     assert found == pytest.approx([MARGIN] * 4 + [1 - 1.01e-4], rel=1e-12)

@@ -220,7 +220,7 @@ def test_domain_threshold_lets_a_lone_category_through_with_probability_delta():
 def test_no_lone_category_passes_the_threshold_by_being_rounded_up(noise, categories):
     question = Domain("sex", noise, 1e-3, categories)
     step = gaussian.Grid.of(question.deviation, torch.float64).step
-    least = step * (math.floor(question.threshold / step) + 1)  # of the noisy counts that pass
+    least = step * (math.floor(question.threshold / step) + 1)  # the least noisy count that passes
     each = norm.sf((least - step / 2 - 1) / question.deviation)
     assert 0.9e-3 < -math.expm1(categories * math.log1p(-each)) <= 1e-3 * (1 + 1e-9)
 

@@ -169,7 +169,7 @@ def test_the_number_of_runs_has_its_distribution(mean, shape):
     assert found.min() >= 1
     gamma = repetitions.halting(mean, shape)
     assert repetitions.mean_of(gamma, shape) == pytest.approx(mean, rel=1e-9)
-    assert shape == 1 or repetitions.mean_of(gamma, shape) >= mean  # between two floats, the one that runs more often
+    assert shape == 1 or repetitions.mean_of(gamma, shape) >= mean  # of two neighbouring floats, the one with more runs
     k = np.arange(1, 400)
     ratios = (1 - gamma) * (k + shape) / (k + 1)
     weights = np.concatenate([[1.0], np.cumprod(ratios)])[: len(k)]
@@ -250,7 +250,7 @@ def test_noise_of_a_run_is_seeded_in_rehearsals_alone_and_no_warning_counts_the_
     def run(place, door):
         warnings.warn(
             "as many as there are runs", UserWarning, stacklevel=1
-        )  # an error in these tests, where it is heard
+        )  # these tests make it an error if it is heard
         seen.append((door.rehearsal, door._noise.rehearsal))
         return place, 0.0
 

@@ -107,7 +107,7 @@ def test_a_block_pays_for_what_it_holds_and_for_no_more():
 
 
 def test_noise_that_was_found_earlier_is_checked_against_the_budget():
-    """A fit that goes on has its noise from a file."""
+    """A resumed fit reads its noise from a file."""
     budget = Budget(epsilon=1.0, delta=1e-6)
     noise = Account(budget).commit(lambda z: (Entry(Gaussian(z), 7),))
     assert Account(budget, noise=noise).commit(lambda z: (Entry(Gaussian(z), 7),)) == noise

@@ -375,7 +375,7 @@ def test_the_rarest_laplace_words_are_answered_exactly(further):
 
 
 def test_laplace_numbers_within_the_error_of_a_boundary_are_looked_at_again(monkeypatch):
-    """Of the first 63 bits one number in a million lies so near to one: here, the error is made large."""
+    """By its first 63 bits, one number in a million lies so near to a boundary; here, the error is made large."""
     asked, nearest = [], laplace._nearest
     monkeypatch.setattr(laplace, "ERROR", 0.1 / 127)
     monkeypatch.setattr(laplace, "_nearest", lambda *given: asked.append(given) or nearest(*given))

@@ -174,9 +174,9 @@ def unit_codes(train: pd.DataFrame, test: pd.DataFrame, name: str) -> Codes:
 
 
 def one_per_unit(units: Codes, train: int, test: int) -> Codes:
-    """Places among so many training and so many test records: one of each unit, drawn; no test record of a unit that has training
-    records. units: (rows,) of each, one code per unit, shared by both. An attack on these is an attack on patients. Raises BadInput
-    where there is not one code for each record."""
+    """Places among `train` training and `test` test records: one record of each unit, drawn at random, and no test record of a unit that
+    also has training records. units: (rows,) for the training and for the test records, the same code for the same unit. An attack on
+    these records is an attack on patients. Raises BadInput unless there is one code for each record."""
     own, other = units
     if (len(own), len(other)) != (train, test):
         raise BadInput("units: give one code for each real training row and one for each real test row.")

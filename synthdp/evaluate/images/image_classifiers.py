@@ -67,7 +67,7 @@ def logistic_regression(x: NDArray[np.uint8], y: NDArray[np.int64], _classes: in
 
 
 def network(kind: str) -> Learn:
-    """How a network of `feature_networks` learns, by the name of its function there."""
+    """How the network learns that the function `kind` of `feature_networks` makes."""
 
     def learn(x: NDArray[np.uint8], y: NDArray[np.int64], classes: int, seed: int) -> Learnt:
         from synthdp.evaluate.images import feature_networks
@@ -92,8 +92,8 @@ PRESETS = {"default": MODELS, "quick": ("lr",), "paper": MODELS}
 
 
 def classifiers(ids: str | Sequence[str] | None) -> tuple[Classifier, ...]:
-    """The registered classifiers, as `chosen` by id."""
-    return chosen(ids, CLASSIFIERS, PRESETS, "known for images")
+    """The registered classifiers with these ids; see `chosen`."""
+    return chosen(ids, CLASSIFIERS, PRESETS, "those known for images")
 
 
 def most_rows(shape: tuple[int, ...]) -> int:
@@ -142,7 +142,7 @@ def fitted(
 
 @contextmanager
 def threads(most: int = 1) -> Iterator[None]:
-    """At most so many threads of BLAS, OpenMP and torch, put back afterwards. Models learn in one: on cores that others use too, spinning
+    """Limit BLAS, OpenMP and torch to `most` threads within the block. Models learn in one thread: on cores that others use too, spinning
     threads cost minutes, and sums in another order would give other figures for the same seed."""
     import torch
 

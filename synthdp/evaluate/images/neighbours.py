@@ -18,8 +18,8 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 def nearest(points: NDArray[Any], among: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """(rows,) places in among of each point's nearest neighbour (Euclidean) and the distances to them.
 
-    points, among: (rows, dimensions), any number type; among is not empty. Neighbours are found by products; the distance to the
-    one that is found is computed from the difference.
+    points, among: (rows, dimensions), any number type; among is not empty. Neighbours are found with dot products in float32; the
+    distance to each one found is computed from the difference, in float64.
     """
     place = pairwise_distances_argmin(points.astype(np.float32), among.astype(np.float32))
     apart = points.astype(np.float64) - among[place].astype(np.float64)

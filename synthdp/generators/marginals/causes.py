@@ -1,10 +1,12 @@
-"""Where a row lies in several cells of one table, as a drug does in those of all diagnoses of its visit, and owes its code to one of them.
+"""Rows that lie in several cells of one table, and owe their code to one of them: a drug lies in the cells of all diagnoses of its visit.
 
-P(y | x_1, ..., x_n) is proportional to the mean of exp(theta[x_k, y]) over k, a mixture (Jacobs, Jordan, Nowlan & Hinton 1991): what one
-diagnosis makes likely stays so whatever else the visit has. With the exponential of the mean, each further diagnosis would weaken it.
+P(y | x_1, ..., x_n) is proportional to P(y) times the mean of exp(theta[x_k, y]) over k, a mixture (Jacobs, Jordan, Nowlan & Hinton 1991):
+what one diagnosis makes likely stays likely whatever else the visit has. With the exponential of the mean of theta, each further
+diagnosis would weaken it.
 
-The noisy table counts a row in all its cells alike. How many of a cell's rows owe their code to it, the chances so far say (Dempster,
-Laird & Rubin 1977), and this share of the table is what `theta` is fitted to. Fits that follow one another settle where the tables agree.
+The noisy table counts a row in all its cells alike. The probabilities of the fit so far say how many of a cell's rows owe their code to
+that cell (Dempster, Laird & Rubin 1977), and `theta` is fitted to this share of the table. Repeated fits settle where the drawn table
+agrees with the noisy one.
 """
 
 from collections.abc import Sequence
@@ -19,18 +21,18 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
-LEAST = 1e-12  # rows of a cell and a code, of which a share is taken
+LEAST = 1e-12  # rows of a cell and a code: no share is taken of fewer
 
 
 def shares(found: Whole) -> Array:
-    """(rows, places): what each place of rows that lie in several cells weighs; -1 is none."""
+    """(rows, places): the weights of the cells in which each row lies, equal and 1 together; -1 is no cell."""
     there = found >= 0
     weighed: Array = there / np.maximum(there.sum(1, keepdims=True), 1)
     return weighed
 
 
 def change(found: Whole, theta: Array, by_cause: bool) -> Array:
-    """(rows, codes): what the cells `found` (rows, places) change logarithms of chances by; a row of no cell, by nothing."""
+    """(rows, codes): by how much the cells `found` (rows, places) change the logarithms of probabilities; 0 for a row in no cell."""
     values, total = np.exp(theta) if by_cause else theta, np.zeros((len(found), theta.shape[1]))
     for place, share in zip(found.T, shares(found).T, strict=True):
         there = np.flatnonzero(place >= 0)
@@ -43,14 +45,14 @@ def change(found: Whole, theta: Array, by_cause: bool) -> Array:
 
 @dataclass(frozen=True)
 class Mixture:
-    """Parts of `theta`, each of one table, and how much each row lies in their cells: (rows, cells), (cells, rows), and (rows, 1) of what
-    is in none."""
+    """The parts of `theta`, one for each table; with each, the weights of its cells in each row, as (rows, cells) and as (cells, rows), and
+    (rows, 1), which is 1 for rows in none of its cells."""
 
     parts: Sequence[tuple[slice, "csr_matrix", "csr_matrix", Array]]
 
     @classmethod
     def of(cls, rows: "csr_matrix", parts: Sequence[slice]) -> "Mixture":
-        """`rows` (rows, cells of all tables)."""
+        """`rows` (rows, cells of all tables) has the weights; `parts` are these tables' slices of the cells."""
         columns, found = rows.tocsc(), []
         for part in parts:
             own = columns[:, part].tocsr()
@@ -69,8 +71,8 @@ class Mixture:
         return found
 
     def add(self, logits: Array, theta: Array) -> list[tuple[Array, Array]]:
-        """Add to `logits` (rows, codes), in place, what the cells change; of each part its powers (cells, codes) and their means
-        (rows, codes)."""
+        """Add to `logits` (rows, codes), in place, what the cells change. For each part, returns exp(theta) (cells, codes) and its means
+        over the cells of each row (rows, codes)."""
         found = []
         for part, rows, _, nothing in self.parts:
             powers = np.exp(theta[part])
@@ -85,7 +87,7 @@ class Mixture:
             into[part] = powers * (columns @ (chances / mean))
 
     def owed_of(self, table: Array, chances: Array, means: Sequence[tuple[Array, Array]]) -> Array:
-        """The table (cells, codes), of these parts only what is owed to its cells."""
+        """The table (cells, codes), in which these parts hold only what is owed to their cells."""
         found = table.copy()
         self.owed(chances, means, found)
         for part, _, columns, _ in self.parts:

@@ -1,5 +1,5 @@
 """The distribution of one column given others, fitted to noisy tables of it with each of them, or with several.
-A row that lies in several cells of a table, such as a visit with several codes, has their mean, or owes its code to one: see `causes`.
+A row that lies in several cells of a table, such as a visit with several codes, takes their mean, or owes its code to one: see `causes`.
 
 P(y | x) is proportional to P(y) exp(sum_q theta_q[x_q, y]), where P(y) is what the tables say of the column by itself: of all
 conditional distributions with the same tables the one that is nearest to it (Berger, Della Pietra & Della Pietra 1996). The tables are
@@ -48,7 +48,7 @@ FIRST_SLOPE, LEAST_SLOPE, MOST_SLOPE = 0.25, 0.02, 1.0  # what is expected of on
 LEAST_SPREAD, MOST_SPREAD = 0.01, 2.0  # of a table's parameters, where it is estimated
 ASSUMED = 15.0  # parameters of the expected spread, which count beside those that a table tells
 SAMPLED = 0.1  # of the variance of sampling, which all tables share: what is left of it as a cell's error
-CLEAR = 2.0  # deviations of noise: what of a count lies beyond them says how much its cell can tell
+CLEAR = 2.0  # deviations of noise: the part of a count beyond them says how much its cell can tell
 KNOWN = 0.1  # of the drawn rows in a cell: how far real records may differ in number
 LEAST_ORDERED = 3  # codes of a column that stands in order
 IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
@@ -214,10 +214,10 @@ def fit(
 
     `alone` (codes,) are logarithms of the column by itself. Tables are held against the rows `cells`, weighted: a table's cell counts as
     much as the rows in it. `spread` is the deviation of parameters that is expected, of all or of each table: a parameter's penalty is
-    (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. Of rows below records,
-    `of_rows`, drawn ones say how many a cell has where noise hides that, and h is larger where a table clearly says so, as of a drug
-    that is rare but for one diagnosis. `offset` (rows, codes) are logarithms of what multiplies the chances, `CLOSED` of codes that a row
-    cannot have. By L-BFGS, from `start` where its cliques are the same.
+    (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. With `of_rows`,
+    for rows below records, the drawn rows say how many a cell has where noise hides that, and h is larger where a count stands clear of
+    the noise, as for a drug that is rare except with one diagnosis. `offset` (rows, codes) are logarithms of factors on the probabilities,
+    `CLOSED` for codes that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
     With `slopes`, each clique of one column that stands in order has one, if this column, `name`, does as well. The clique of `before`
     alone tells the parameter for being as before, which is 0 or more. `gains` are given ones of other columns. With `by_cause`, a row that
     lies in several cells of a table owes its code to one of them: see `causes`.
@@ -241,7 +241,7 @@ def fit(
     noise = np.repeat(np.asarray(deviations, np.float64), lengths)[:, None]
     lines = _Lines.of(slopes, name, cliques, sizes, mass[:, 0], margin)
     total = noisy.sum(1, keepdims=True)
-    if of_rows:  # noise adds as much to each code's count as to any other's, but for those that a cell cannot have
+    if of_rows:  # noise adds equally to the counts of all codes, except those that a cell cannot have
         possible = (noisy != 0) & (alone > CLOSED)
         many = np.maximum(possible.sum(1, keepdims=True), 1)
         held, parts = _numbers(mass, total, many * noise**2), possible / many
@@ -381,8 +381,8 @@ def _agreeing(tables: Sequence[Array], margin: Array) -> Array:
 
 
 def _numbers(mass: Array, total: Array, variance: Array) -> Array:
-    """(cells, 1): how many records each cell has. As the noisy total, of this variance, says as far as it is clear, and as many as the
-    `mass` of drawn rows where noise hides it."""
+    """(cells, 1): how many records each cell has: the noisy `total`, of this `variance`, as far as it is clear, and the `mass` of the drawn
+    rows where noise hides it."""
     known = (KNOWN * mass) ** 2
     clear = known / np.maximum(known + variance, LEAST_CHANCE)
     return np.asarray(np.maximum(np.maximum(mass + clear * (total - mass), mass / 4), LEAST_CHANCE), np.float64)

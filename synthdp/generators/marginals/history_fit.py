@@ -329,7 +329,7 @@ class HistoryFit:
             elif below is not None and below.code not in (*clique, name):  # rows weigh less there
                 scale = max(float(weights.sum()), LEAST_SHARE) / max(float(others.sum()), LEAST_SHARE)
                 table = scale * self._reweighed(table, cells, weights, others, clique, name)
-            elif below is not None and clique == (below.table + LAST,):  # of two rows, each comes first as often
+            elif below is not None and clique == (below.table + LAST,):  # either of two rows comes first equally often
                 table[: below.none, : below.none] += table[: below.none, : below.none].T.copy()
                 table[: below.none, : below.none] /= 2
             tables.append(table)
@@ -387,8 +387,8 @@ class HistoryFit:
         return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)
 
     def _again(self, asked: NoisyTables, below: Below, name: str) -> tuple[tuple[str, ...], Array, float] | None:
-        """What tells how often codes of rows come again: the columns that say what a unit had, their table and its deviation. None where
-        the mixed model predicts them."""
+        """What shows how often codes of rows recur: the columns that say what a unit had, their table and its deviation. None where
+        the mixed model predicts the codes."""
         few = mixed_model_fit.suits(self.cliques[name], self.view.sizes, self.view.sizes[name])
         table = None if few else asked.tables.get((below.table + AGAIN, name))
         return None if table is None else ((below.table + HAD_LAST, below.table + HAD), table, asked.deviation)
@@ -491,7 +491,7 @@ class HistoryFit:
             so_far = found[below.table + SO_FAR]
             for each in (below.table + HAD_LAST, below.table + HAD):
                 found[each] = besides(found[each], so_far)
-            if below.table + LAST in found:  # rows stand in no order, so what is told of the one before holds of all
+            if below.table + LAST in found:  # rows have no order: what is known of the row before holds for all so far
                 first = found[below.table + LAST] == below.none
                 found[below.table + LAST] = np.where(
                     first[:, None] & (np.arange(below.places) == 0), below.none, so_far
@@ -561,7 +561,7 @@ class HistoryFit:
             spreads=None if likelihood else self.spreads.setdefault(name, {}),
             along=self._along(name) if of_code else None,
             again=again,
-            of_rows=below,  # of visits themselves no gain was seen
+            of_rows=below,  # for visits themselves no gain was seen
             by_cause=of_code,
         )
 

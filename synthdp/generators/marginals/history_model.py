@@ -202,7 +202,7 @@ class HistoryModel:
                 row = {name: values[chosen] for name, values in cells.items()}
                 row[below.table + ROW] = np.full(len(chosen), place)
                 row[below.table + SO_FAR] = so_far = row[below.code][:, :place]
-                # Rows stand in no order: the one before stands for all so far; in older models, for itself.
+                # Rows have no order, so all rows so far count as the row before; in older models, only that row itself.
                 first = 0 if self.of_record[below.code].by_cause else max(0, place - 1)
                 row[below.table + LAST] = so_far[:, first:] if place else np.full(len(chosen), below.none)
                 row[below.table + HAD_LAST], row[below.table + HAD] = at_last[chosen], long_ago[chosen]
