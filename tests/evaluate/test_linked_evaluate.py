@@ -322,7 +322,7 @@ def test_a_drug_that_is_lost_beside_its_diagnosis_is_named():
     assert all(pair["code"] != pair["other"] for pair in own)
     said = findings.lost_pairs(found)
     assert " % of synthetic visits with diagnosis.code = E11 have drug.name = metformin; 9" in said
-    assert said.endswith(" % of real ones do")
+    assert " % of real ones do" in said
     assert (
         f" {said}." in findings.faithful({"tvd_1way": {"mean": 0, "floor": {"mean": 0}}}, {"together": found})["text"]
     )
