@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
 LEAST = 1e-12  # rows of a cell and a code, of which a share is taken
+IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 
 
 def shares(found: Whole) -> Array:
@@ -31,14 +32,23 @@ def shares(found: Whole) -> Array:
 
 def change(found: Whole, theta: Array, by_cause: bool) -> Array:
     """(rows, codes): what the cells `found` (rows, places) change logarithms of chances by; a row of no cell, by nothing."""
-    values, total = np.exp(theta) if by_cause else theta, np.zeros((len(found), theta.shape[1]))
+    values, most = _powers(theta) if by_cause else (theta, np.zeros(theta.shape[1]))
+    total = np.zeros((len(found), theta.shape[1]))
     for place, share in zip(found.T, shares(found).T, strict=True):
         there = np.flatnonzero(place >= 0)
         total[there] += values[place[there]] * share[there, None]
     if not by_cause:
         return total
-    total[(found < 0).all(1)] = 1.0
-    return np.log(total)
+    nothing = (found < 0).all(1)
+    total[nothing] = 1.0
+    return np.log(total) + np.where(nothing[:, None], 0.0, most)
+
+
+def _powers(theta: Array) -> tuple[Array, Array]:
+    """exp(theta - m), and m (codes,), which keeps them in range: 0 where they are. A cell that is so much rarer than another is nearly
+    none."""
+    most = np.maximum(theta.max(0, initial=-np.inf) - IN_RANGE, 0.0)
+    return np.exp(np.maximum(theta - most, -IN_RANGE)), most
 
 
 @dataclass(frozen=True)
@@ -73,9 +83,11 @@ class Mixture:
         (rows, codes)."""
         found = []
         for part, rows, _, nothing in self.parts:
-            powers = np.exp(theta[part])
+            powers, most = _powers(theta[part])
             mean = rows @ powers + nothing
             logits += np.log(mean)
+            if most.any():
+                logits += most * (1 - nothing)
             found.append((powers, mean))
         return found
 
