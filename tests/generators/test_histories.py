@@ -619,7 +619,9 @@ def test_changes_of_any_size_are_mixed():
     chances, into = np.full((3, 3), 1 / 3), np.zeros((2, 3))
     mixture.owed(chances, means, into)
     assert into.sum(0) == pytest.approx(chances[:2].sum(0)), "each row to one of its cells"
-    at_once = conditional_fit.Conditional(np.zeros(3), (("d",),), theta, by_cause=True).probabilities({"d": found}, {"d": 2})
+    at_once = conditional_fit.Conditional(np.zeros(3), (("d",),), theta, by_cause=True).probabilities(
+        {"d": found}, {"d": 2}
+    )
     assert at_once == pytest.approx(np.array([[1, 0, 0], [0, 0, 1], [1 / 3, 1 / 3, 1 / 3]]))
 
 

@@ -39,9 +39,8 @@ def change(found: Whole, theta: Array, by_cause: bool) -> Array:
         total[there] += values[place[there]] * share[there, None]
     if not by_cause:
         return total
-    nothing = (found < 0).all(1)
-    total[nothing] = 1.0
-    return np.log(total) + np.where(nothing[:, None], 0.0, most)
+    nothing = (found < 0).all(1, keepdims=True)
+    return np.log(np.where(nothing, 1.0, total)) + np.where(nothing, 0.0, most)
 
 
 def _powers(theta: Array) -> tuple[Array, Array]:
