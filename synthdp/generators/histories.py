@@ -343,6 +343,8 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
             shapes |= {f"{key}.by_cause": (1,)} if by_cause else {}
             found[kind][name] = Conditional(alone, cliques, theta, gains, by_cause)
     check_tensors(tensors, shapes)
+    if any((tensors[name] != 1).any() for name in shapes if name.endswith(".by_cause")):
+        raise BadInput("what the model's rows owe their codes to does not fit its schema; the release was altered")
     seasons, days = (np.asarray(tensors[name], np.float64) for name in ("seasons", "days"))
     if min(seasons.min(), days.min()) <= 0:
         raise BadInput("the model's shares do not fit its schema; the release was altered")

@@ -606,6 +606,25 @@ def test_what_rows_owe_to_their_cells_adds_up():
     assert mixture.owed_of(table, chances, means) == pytest.approx(into), "what is counted as it is"
 
 
+def test_changes_of_any_size_are_mixed():
+    """Of many rows and little noise a fit may pass them on its way."""
+    found, theta = np.array([[0, 1], [1, -1], [-1, -1]]), np.array([[2e3, 0, 1e3], [-2e3, 0, 1e3]])
+    rows, logits = indicators({"d": found}, [("d",)], {"d": 2}), np.zeros((3, 3))
+    mixture = causes.Mixture.of(rows, [slice(0, 2)])
+    means = mixture.add(logits, theta)
+    assert logits == pytest.approx(causes.change(found, theta, by_cause=True))
+    assert logits[0] == pytest.approx([2e3 - np.log(2), 0, 1e3])
+    assert logits[1, 1:] == pytest.approx([0, 1e3])
+    assert (logits[2] == 0).all(), "a row of no cell"
+    chances, into = np.full((3, 3), 1 / 3), np.zeros((2, 3))
+    mixture.owed(chances, means, into)
+    assert into.sum(0) == pytest.approx(chances[:2].sum(0)), "each row to one of its cells"
+    at_once = conditional_fit.Conditional(np.zeros(3), (("d",),), theta, by_cause=True).probabilities(
+        {"d": found}, {"d": 2}
+    )
+    assert at_once == pytest.approx(np.array([[1, 0, 0], [0, 0, 1], [1 / 3, 1 / 3, 1 / 3]]))
+
+
 def ranked(codes):
     ranks = np.arange(codes) - (codes - 1) / 2
     return ranks / ranks.std()

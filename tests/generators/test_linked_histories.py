@@ -1082,3 +1082,15 @@ def test_gains_that_no_fit_gives_are_refused(release):
         size = tensors[f"record.{place}.alone"].shape
         with pytest.raises(BadInput, match="altered"):
             histories.restored(declared, {**tensors, f"record.{place}.{what}": np.ones(size)})
+
+
+def test_whether_rows_owe_their_codes_to_one_cause_is_told_in_one_way_alone(release):
+    declared, tensors = release.schema, release.model.tensors()
+    owed = [name for name in tensors if name.endswith(".by_cause")]
+    assert owed
+    histories.restored(declared, tensors)
+    place = View.of(Codec(declared)).drawn.index("visit.no_show")
+    one = {f"record.{place}.by_cause": np.ones(1)}
+    for changed in (one, *({owed[0]: np.array(value)} for value in ([0.0], [2.0], [np.nan], [1.0, 1.0]))):
+        with pytest.raises(BadInput, match="altered"):
+            histories.restored(declared, {**tensors, **changed})

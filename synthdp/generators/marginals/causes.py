@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
 LEAST = 1e-12  # rows of a cell and a code: no share is taken of fewer
+IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 
 
 def shares(found: Whole) -> Array:
@@ -33,14 +34,22 @@ def shares(found: Whole) -> Array:
 
 def change(found: Whole, theta: Array, by_cause: bool) -> Array:
     """(rows, codes): by how much the cells `found` (rows, places) change the logarithms of probabilities; 0 for a row in no cell."""
-    values, total = np.exp(theta) if by_cause else theta, np.zeros((len(found), theta.shape[1]))
+    values, most = _powers(theta) if by_cause else (theta, np.zeros(theta.shape[1]))
+    total = np.zeros((len(found), theta.shape[1]))
     for place, share in zip(found.T, shares(found).T, strict=True):
         there = np.flatnonzero(place >= 0)
         total[there] += values[place[there]] * share[there, None]
     if not by_cause:
         return total
-    total[(found < 0).all(1)] = 1.0
-    return np.log(total)
+    nothing = (found < 0).all(1, keepdims=True)
+    return np.log(np.where(nothing, 1.0, total)) + np.where(nothing, 0.0, most)
+
+
+def _powers(theta: Array) -> tuple[Array, Array]:
+    """exp(theta - m), and m (codes,), which keeps them in range: 0 where they are. A cell that is so much rarer than another is nearly
+    none."""
+    most = np.maximum(theta.max(0, initial=-np.inf) - IN_RANGE, 0.0)
+    return np.exp(np.maximum(theta - most, -IN_RANGE)), most
 
 
 @dataclass(frozen=True)
@@ -71,13 +80,15 @@ class Mixture:
         return found
 
     def add(self, logits: Array, theta: Array) -> list[tuple[Array, Array]]:
-        """Add to `logits` (rows, codes), in place, what the cells change. For each part, returns exp(theta) (cells, codes) and its means
+        """Add to `logits` (rows, codes), in place, what the cells change. For each part, returns exp(theta) (cells, codes), scaled by code, and its means
         over the cells of each row (rows, codes)."""
         found = []
         for part, rows, _, nothing in self.parts:
-            powers = np.exp(theta[part])
+            powers, most = _powers(theta[part])
             mean = rows @ powers + nothing
             logits += np.log(mean)
+            if most.any():
+                logits += most * (1 - nothing)
             found.append((powers, mean))
         return found
 
