@@ -590,6 +590,23 @@ def test_a_row_owes_its_code_to_one_of_its_cells():
     assert (causes.change(np.full((1, 2), -1), found.theta, by_cause=True) == 0).all(), "a row of no cell"
 
 
+@pytest.mark.parametrize("total", [2e3, 2e6])
+def test_a_fit_goes_on_from_the_last_one_however_many_rows_there_are(total):
+    """What rows owe must be something that rows can: fits to anything else got worse and worse."""
+    rng, sizes, count = np.random.default_rng(0), {"d": 8}, 2000
+    d = rng.permuted(np.tile(np.arange(8), (count, 1)), axis=1)[:, :3]
+    d = np.where(np.arange(3) < rng.integers(1, 4, count)[:, None], d, -1)
+    shares, weights = rng.dirichlet(np.full(8, 0.3), 8)[d[:, 0]], np.full(count, total / count)
+    counted = indicators({"d": d}, [("d",)], sizes).T @ (shares * weights[:, None])
+    noisy, alone = counted + rng.normal(0, 3, (8, 8)), np.log(shares.mean(0))
+    found, said = None, []
+    for _ in range(4):
+        told = ({"d": d}, weights, [("d",)], sizes, [noisy], [3.0], alone)
+        found = fit(*told, spread=1.0, iterations=120, start=found, of_rows=True, by_cause=True)
+        said.append((shares * np.log(found.probabilities({"d": d}, sizes))).sum(1).mean())
+    assert (np.diff(said) > 0).all()
+
+
 def test_what_rows_owe_to_their_cells_adds_up():
     rng = np.random.default_rng(0)
     found = np.where(rng.random((50, 3)) < 0.6, rng.permuted(np.tile(np.arange(5), (50, 1)), axis=1)[:, :3], -1)

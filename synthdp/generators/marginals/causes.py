@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
 LEAST = 1e-12  # rows of a cell and a code: no share is taken of fewer
+MOST_LACKING, FURTHER = (
+    100.0,
+    1.5,
+)  # of a cell, as a factor; each fit goes further than to make up for it (Salakhutdinov & Roweis 2003)
 IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 
 
@@ -80,8 +84,8 @@ class Mixture:
         return found
 
     def add(self, logits: Array, theta: Array) -> list[tuple[Array, Array]]:
-        """Add to `logits` (rows, codes), in place, what the cells change. For each part, returns exp(theta) (cells, codes), scaled by code, and its means
-        over the cells of each row (rows, codes)."""
+        """Add to `logits` (rows, codes), in place, what the cells change. For each part, returns exp(theta) (cells, codes), scaled by code,
+        and its means over the cells of each row (rows, codes)."""
         found = []
         for part, rows, _, nothing in self.parts:
             powers, most = _powers(theta[part])
@@ -98,9 +102,12 @@ class Mixture:
             into[part] = powers * (columns @ (chances / mean))
 
     def owed_of(self, table: Array, chances: Array, means: Sequence[tuple[Array, Array]]) -> Array:
-        """The table (cells, codes), in which these parts hold only what is owed to their cells."""
-        found = table.copy()
-        self.owed(chances, means, found)
-        for part, _, columns, _ in self.parts:
-            found[part] *= table[part] / np.maximum(columns @ chances, LEAST)
+        """The table (cells, codes), in which these parts hold only what is owed to their cells. Each row owes its code once, so that rows
+        can have these counts: a fit to others would never end."""
+        found, whole = table.copy(), np.maximum(chances.sum(1, keepdims=True), LEAST)
+        for (part, rows, columns, _), (powers, mean) in zip(self.parts, means, strict=True):
+            lacking = np.clip(table[part] / np.maximum(columns @ chances, LEAST), 0.0, MOST_LACKING)
+            held, each = powers * lacking**FURTHER, chances / mean
+            once = (each * (rows @ held)).sum(1, keepdims=True) / whole
+            found[part] = held * (columns @ (each / np.maximum(once, LEAST)))
         return found
