@@ -77,7 +77,7 @@ def ends_in_total(frame: pd.DataFrame) -> bool:
 def told(frame: pd.DataFrame) -> Iterator[str]:
     """The findings about a table to draft, in words. A column with a value of its own in most rows has no categories."""
     full = [name for name in frame.columns if len(frame) > 1 and frame[name].notna().all()]
-    same = [repr(str(name)) for name in full if frame[name].nunique() == 1]
+    same = [repr(str(name)) for name in full if frame[name].eq(frame[name].iloc[0]).all()]
     if same:
         yield f"column{'s' * (len(same) > 1)} {', '.join(same)}: {SAME}"
     found = [

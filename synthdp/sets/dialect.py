@@ -219,7 +219,7 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
 
 def _count_blank(look: ColumnFormat, array: pa.ChunkedArray) -> None:
     """Empty texts of a typed column, which are no nulls, count as missing, as blank cells of CSV files do."""
-    if not look.coding.missing and look.values.blank > array.null_count:
+    if not look.coding.missing and look.values.blank > array.null_count:  # noqa: PD011 - no frame
         look.coding = replace(look.coding, missing=("",))
 
 

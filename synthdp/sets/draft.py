@@ -88,9 +88,7 @@ UNTIL = {
     "MM": "minutes since midnight, written as the time under reading",
     "SS": "seconds since midnight, written as the time under reading",
 }
-PAIRS = (
-    "two numbers in one text, such as a blood pressure: split it into two columns of numbers, or each pair counts as a category"
-)
+PAIRS = "two numbers in one text, such as a blood pressure: split it into two columns of numbers, or each pair counts as a category"
 TIMES = "times of day have no kind: store minutes since midnight as integers, bounds [0, 1439], to keep them"
 
 

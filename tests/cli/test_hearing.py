@@ -45,7 +45,9 @@ def test_a_fit_says_that_rows_are_records_where_a_unit_may_have_several(table, c
     Schema.from_dict({**SCHEMA, **facts}).save(table / "s.yaml")
     assert run(FIT) == 0
     said = capsys.readouterr().out
-    told = "rows       sample counts records, not units: 100 units of 'who' are declared, with up to 4 records each\nnext "
+    told = (
+        "rows       sample counts records, not units: 100 units of 'who' are declared, with up to 4 records each\nnext "
+    )
     assert (told in said) == (most > 1)
     assert ("rows       " in said) == (most > 1)
 

@@ -435,7 +435,9 @@ def test_a_draft_says_that_two_numbers_in_one_text_are_better_two_columns(rows):
     pressure = [f"{100 + row % 67}/{60 + row % 31}" for row in range(rows)]
     mixed = [f"{each} mmHg" if row % 3 else each for row, each in enumerate(pressure)]
     text = draft(pd.DataFrame({"bp": pressure, "notes": mixed, "n": range(rows)}), "t.csv").schema
-    lines = [line for line in text.splitlines() if "two numbers in one text, such as a blood pressure: split it" in line]
+    lines = [
+        line for line in text.splitlines() if "two numbers in one text, such as a blood pressure: split it" in line
+    ]
     assert len(lines) == 1
     assert text.index("  bp:") < text.index(lines[0]) < text.index("  notes:")
 
