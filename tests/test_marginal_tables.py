@@ -360,7 +360,7 @@ def test_the_command_line_says_what_was_lost_and_writes_the_tables(tmp_path, mon
     words = ["fit", "data.path=a.csv", "data.schema=schema.yaml", "out=run", "budget.epsilon=20", "budget.delta=1e-5"]
     assert run([*words, "generator=independent", "invalid=clamp", "answers=true"]) == 0
     said = capsys.readouterr().out
-    assert "lost       Categories merged into the one for all others: code " in said
+    assert "lost       In the category for all others, whether merged into it or recorded so: code " in said
     assert "lost       Known only by themselves" in said
     assert "lost       Cells that break the schema may have been changed" in said
     assert "tables     run/release/tables" in said

@@ -95,8 +95,8 @@ def _tables(release: "Release", options: settings.Sample) -> None:
                 f"out={options.out}: linked tables need a folder, with one file for each table, or a database: give out=FOLDER for CSV, "
                 "out='FOLDER/*.parquet' for another format, or out=duckdb:///file.db#SCHEMA"
             )
-        if ending not in record_files.ENDINGS:
-            raise BadInput(f"out={options.out}: tables are written as {', '.join(record_files.ENDINGS)}")
+        if ending not in record_files.WRITTEN:
+            raise BadInput(f"out={options.out}: tables are written as {', '.join(record_files.WRITTEN)}")
         output_paths.folder(str(folder), force=options.force)
     else:
         _check_apart(address, options)

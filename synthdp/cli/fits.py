@@ -134,7 +134,11 @@ def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
     file = "synthetic.npz" if release.schema.image is not None else f"synthetic{ending}"
     if release.schema.tables:
         file = "synthetic" if ending == ".csv" or form else f"synthetic/*{ending}"
-    rows = release.schema.units if isinstance(release.schema.units, int) else SOME_ROWS
+    units, most = release.schema.units, release.schema.max_records_per_unit
+    rows = units if isinstance(units, int) else SOME_ROWS
+    if isinstance(units, int) and information_loss.several(release.schema) and not release.schema.tables:
+        whose = f"{units:,} units of {release.schema.unit!r} are declared, with up to {most:,} records each"
+        print(f"rows       sample counts records, not units: {whose}")
     print(output_paths.then("sample", release=out / "release", rows=rows, format=form, out=file))
 
 

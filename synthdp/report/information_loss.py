@@ -53,7 +53,8 @@ class Counted:
 
 @dataclass(frozen=True, kw_only=True)
 class Merged:
-    """The share of records whose category of a column became `other`. `error` is the standard error of a share that was read off a
+    """The share of records whose category of a column is `other`: those of merged categories, and those that say `other` themselves, such
+    as concept 0 of OMOP, which no noisy count tells apart. `error` is the standard error of a share that was read off a
     noisy table; None where the share is that of synthetic records."""
 
     column: str
@@ -232,7 +233,10 @@ def sentences(statement: "Statement") -> Iterator[str]:
     unit, most = statement.unit, statement.max_records_per_unit
     clamped, lost = statement.declared.get("invalid") == "clamp", statement.lost or Lost()
     if lost.merged:
-        yield f"Categories merged into the one for all others: {_listed([each.text for each in lost.merged], '; ')}."
+        yield (
+            "In the category for all others, whether merged into it or recorded so: "
+            f"{_listed([each.text for each in lost.merged], '; ')}."
+        )
     if lost.levels:
         yield (
             "Codes kept at the finest level of their tree that stands clear of the noise, rarer codes under their parents: "

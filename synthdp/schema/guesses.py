@@ -71,6 +71,7 @@ NUMBER_AS_TEXT = re.compile(  # or a limit of detection, with signs between thou
     r"([<>\u2264\u2265]=? ?)?[+-]?(0|[1-9][0-9]{0,2}([.,' \u2019\u00a0\u202f]?[0-9]{3})*)([.,][0-9]+)?"
     r"( ?[%\u2030\u20ac$\u00a3]| [A-Za-z\u00b5/]{1,6})?"
 )
+PAIR = re.compile("[0-9]{1,3} ?/ ?[0-9]{1,3}")
 CALENDAR = (microseconds("0001-01-01"), microseconds("9999-12-31T23:59:59"))
 LONGEST = 1e15  # numbers beyond it are no longer told apart, and so long ones measure nothing: they name something
 NAMES = 0.5  # of the records: texts of more different values name somebody, who may have several records
@@ -176,6 +177,14 @@ def are_times(series: "Series | None") -> bool:
     """Whether all values of a column are times of day."""
     texts = [] if series is None or pd.api.types.is_numeric_dtype(series.dtype) else cells.texts(series.dropna())
     return bool(texts) and all(re.fullmatch(cells.TIME, text or "") is not None for text in texts)
+
+
+def are_pairs(series: "Series | None") -> bool:
+    """Whether nearly all of many different texts are two numbers, as blood pressures are: 120/80."""
+    if series is None or not pd.api.types.is_string_dtype(series.dropna().dtype):
+        return False
+    texts = {text.strip() for text in cells.texts(series.dropna()) if text is not None}
+    return len(texts) > LISTED and sum(PAIR.fullmatch(text) is not None for text in texts) >= ALIKE * len(texts)
 
 
 def _is_prose(texts: list[str], records: int) -> bool:

@@ -1,4 +1,5 @@
-"""Oddities in cells that no rule of a schema refuses: other spellings of a category, and a last row that is a total.
+"""Oddities in cells that no rule of a schema refuses: other spellings of a category, columns of one value, and a last row that is a
+total.
 
 For the steward's eyes: findings give places, and no cell. Nothing is changed, and nothing here reaches a fit.
 """
@@ -21,6 +22,12 @@ TOTALS = frozenset(
 RESPELLED = "some values seem to be other spellings of the same category: other capitals or spaces, or the first letter in place of a word"
 TOTAL = "seems to be a total: one of its cells is a word such as Total or Summe, which its column has nowhere else"
 ENDS_IN_TOTAL = f"the last row {TOTAL}; take it out and draft again, or it counts as a record"
+
+
+SAME = (
+    "the same value in every record: nothing can be learned from it; leave it out (kind: ignore) and, if everyone may know the value, "
+    "add it to the synthetic records"
+)
 
 
 def respelled(series: "pd.Series[Any]") -> NDArray[np.int64]:
@@ -68,7 +75,11 @@ def ends_in_total(frame: pd.DataFrame) -> bool:
 
 
 def told(frame: pd.DataFrame) -> Iterator[str]:
-    """Both findings about a table to draft, in words. A column with a value of its own in most rows has no categories."""
+    """The findings about a table to draft, in words. A column with a value of its own in most rows has no categories."""
+    full = [name for name in frame.columns if len(frame) > 1 and frame[name].notna().all()]
+    same = [repr(str(name)) for name in full if frame[name].eq(frame[name].iloc[0]).all()]
+    if same:
+        yield f"column{'s' * (len(same) > 1)} {', '.join(same)}: {SAME}"
     found = [
         repr(str(name))
         for name in frame.columns

@@ -137,11 +137,13 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
             continue
         array = pa.chunked_array([pa.array(cells.texts(series, math.inf), pa.string())])
         look = ColumnFormat(path, Reading(), str(name), values_of(array, strip=False), typed=True, in_lines=False)
+        _count_blank(look, array)
         boolean = isinstance(look.column, Boolean)
         if not boolean and not look.limits and not pd.api.types.is_numeric_dtype(series.dtype):
             values = values_of(array, strip=False)
             signs = Reading(decimal=decimal_sign([values]))
             full = ColumnFormat(path, signs, str(name), values, in_lines=False)
+            _count_blank(full, array)
             coding = replace(
                 full.coding,
                 decimal="," if signs.decimal == "," and full.coding.decimal is None else full.coding.decimal,
@@ -149,7 +151,10 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
             if coding.time is not None:
                 coding = replace(coding, decimal=None)
             odd = coding.time or coding.date or coding.decimal == "," or coding.thousands or coding.suffix
-            pointed = isinstance(full.column, Continuous) and pc.any(pc.match_substring(array, ".")).as_py()
+            # Whole numbers alone may be codes; with points, or texts for a missing value among them, they are numbers.
+            pointed = isinstance(full.column, Continuous) and (
+                full.coding.missing or pc.any(pc.match_substring(array, ".")).as_py()
+            )
             if pointed or (odd and isinstance(full.column, Continuous | Integer | Datetime)):
                 codings[str(name)] = coding
                 if full.open:
@@ -165,18 +170,21 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
                 plain = csvfile.plain_texts(array, Reading(columns=((str(name), coding),)).of(full.column))
                 made = made.assign(**{name: _read(plain, full).set_axis(frame.index)})
                 continue
+            if full.coding.missing and isinstance(full.column, Categorical):
+                look = full
         if look.limits:
             others[str(name)], left[str(name)] = look.limits + look.others, look.open
             codings[str(name)] = look.coding
             plain = csvfile.plain_texts(array, Reading(columns=((str(name), look.coding),)).of(look.column))
             made = made.assign(**{name: _read(plain, look).set_axis(frame.index)})
             continue
-        if not boolean and not (look.coding.missing and pd.api.types.is_numeric_dtype(series.dtype)):
+        number = pd.api.types.is_numeric_dtype(series.dtype)
+        if not boolean and not (look.coding.missing and (number or isinstance(look.column, Categorical))):
             continue
         coding = Coding(missing=look.coding.missing, words=look.coding.words)
         codings[str(name)] = coding
         plain = csvfile.plain_texts(array, Reading(columns=((str(name), coding),)).of(look.column))
-        made = made.assign(**{name: csvfile.guessed(plain, text=boolean).set_axis(frame.index)})
+        made = made.assign(**{name: csvfile.guessed(plain, text=boolean or not number).set_axis(frame.index)})
     for name, title in (facts or {}).get("titles", {}).items():
         plain = "".join(each if each.isprintable() else " " for each in title).strip()[:MOST_TITLE]
         if plain and name in made:
@@ -207,6 +215,12 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
         others=others,
         left_out=frozenset(beyond),
     )
+
+
+def _count_blank(look: ColumnFormat, array: pa.ChunkedArray) -> None:
+    """Empty texts of a typed column, which are no nulls, count as missing, as blank cells of CSV files do."""
+    if not look.coding.missing and look.values.blank > array.null_count:  # noqa: PD011 - no frame
+        look.coding = replace(look.coding, missing=("",))
 
 
 def sheet(path: Path, wanted: str | None) -> Found:

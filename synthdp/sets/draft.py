@@ -12,7 +12,7 @@ from synthdp.errors import BadInput
 from synthdp.schema import cells, yamlfile
 from synthdp.schema.columns import LEARN, MAX_PIXELS, TODO
 from synthdp.schema.file_coding import NUMBERS, OF_KINDS, TIMES_OF_DAY
-from synthdp.schema.guesses import LISTED, are_times, guessed, names_codes, outward, proposed
+from synthdp.schema.guesses import LISTED, are_pairs, are_times, guessed, names_codes, outward, proposed
 
 if TYPE_CHECKING:
     from synthdp.images.picture_draft import Seen
@@ -88,6 +88,7 @@ UNTIL = {
     "MM": "minutes since midnight, written as the time under reading",
     "SS": "seconds since midnight, written as the time under reading",
 }
+PAIRS = "two numbers in one text, such as a blood pressure: split it into two columns of numbers, or each pair counts as a category"
 TIMES = "times of day have no kind: store minutes since midnight as integers, bounds [0, 1439], to keep them"
 
 
@@ -144,6 +145,8 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
             why |= {"kind": UNTIL.get(days[column][-2:], ""), "bounds": "the whole day"}
         elif are_times(frame.get(column)):
             why["kind"] = TIMES
+        elif are_pairs(frame.get(column)):
+            why["kind"] = PAIRS
         elif entry.get("categories") == LEARN and _in_digits(frame[column]):
             why["categories"] = DIGITS
         elif entry.get("tree"):
@@ -435,6 +438,8 @@ def _table(
             why["kind"] = f"learned as a gap to the visit; if no date is before the visit, say so: {rule}"
         elif entry["kind"] == "ignore":
             why["kind"] = _why_left_out(found.frame[column], found)
+        if are_pairs(found.frame[column]):
+            why["kind"] = PAIRS
         columns += [_line(8, key, value, why[key]) for key, value in entry.items()]
     counted = [key for key in (keys[name],) if key is not None and _pattern(found.frame[key]) == "#"]
     if found.reading is not None or counted:

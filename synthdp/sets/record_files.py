@@ -38,6 +38,7 @@ from synthdp.tables.database_url import Address
 
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 ENDINGS = (*TEXT_ENDINGS, ".parquet", *foreign.ENDINGS)
+WRITTEN = tuple(ending for ending in ENDINGS if ending != ".sas7bdat")
 NPZ = ".npz"
 DUCKDB = (".db", ".duckdb", ".ddb")
 TEXT = (".txt", ".dat", ".asc")  # names under which other programs write what is CSV here
@@ -300,7 +301,7 @@ def write(
         )
     if schema.image is not None:
         return _write_pictures(chunks, where, schema, force=force)
-    ending = _ending(where)
+    ending = _ending(where, WRITTEN)
     if where.is_dir():
         raise BadInput(f"{where}: is a folder, expected the name of a {ending} file")
     _check_new(where, force=force)
@@ -391,21 +392,22 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     return pa.schema([(column.name, _arrow_type(column)) for column in schema.columns])
 
 
-def _ending(path: Path) -> str:
+def _ending(path: Path, named: tuple[str, ...] = ENDINGS) -> str:
+    """That of a table. Refusals name the endings in `named`."""
     for ending in ENDINGS:
         if path.name.lower().endswith(ending):
             return ending
     if path.is_dir():
-        raise BadInput(f"{path}: is a folder, which holds pictures; a table's name must end in {', '.join(ENDINGS)}")
+        raise BadInput(f"{path}: is a folder, which holds pictures; a table's name must end in {', '.join(named)}")
     if path.name.lower().endswith(NPZ):
-        raise BadInput(f"{path}: {NPZ} holds pictures; a table's name must end in {', '.join(ENDINGS)}")
+        raise BadInput(f"{path}: {NPZ} holds pictures; a table's name must end in {', '.join(named)}")
     ending = path.suffix.lower()
     remedy = "; rename a text file of columns between separators to .csv" if ending in TEXT else ""
     if ending in DUCKDB:
         remedy = (
             f"; a DuckDB database is given as duckdb:///{path}#TABLE, and linked tables in it as duckdb:///{path}#main"
         )
-    raise BadInput(f"{path}: the name must end in {', '.join(ENDINGS)}{remedy}")
+    raise BadInput(f"{path}: the name must end in {', '.join(named)}{remedy}")
 
 
 def _pictures(where: Path, schema: Schema) -> pd.DataFrame:

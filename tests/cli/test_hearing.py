@@ -11,6 +11,7 @@ from synthdp import Schema
 from synthdp.cli import run
 
 TABLE = "age,ill\n" + "".join(f"{20 + row % 50},{row % 2}\n" for row in range(200))
+LINES = TABLE.splitlines(keepends=True)
 SCHEMA = {
     "declared_by": "the tests",
     "units": 200,
@@ -33,6 +34,22 @@ def table(tmp_path, monkeypatch):
     (tmp_path / "t.csv").write_text(TABLE)
     Schema.from_dict(SCHEMA).save(tmp_path / "s.yaml")
     return tmp_path
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_a_fit_says_that_rows_are_records_where_a_unit_may_have_several(table, capsys, most):
+    """The proposed number is that of the declared units: with four records each it draws a quarter of the people."""
+    (table / "t.csv").write_text("who," + "".join(f"{row // 2}," * bool(row) + line for row, line in enumerate(LINES)))
+    columns = {"who": {"kind": "identifier"}, **SCHEMA["columns"]}
+    facts = {"unit": "who", "max_records_per_unit": most, "units": 100, "columns": columns}
+    Schema.from_dict({**SCHEMA, **facts}).save(table / "s.yaml")
+    assert run(FIT) == 0
+    said = capsys.readouterr().out
+    told = (
+        "rows       sample counts records, not units: 100 units of 'who' are declared, with up to 4 records each\nnext "
+    )
+    assert (told in said) == (most > 1)
+    assert ("rows       " in said) == (most > 1)
 
 
 def test_a_log_has_all_that_was_said_and_is_the_owner_s(table, capsys):

@@ -149,11 +149,13 @@ def test_a_draft_of_linked_tables_says_why_a_column_is_left_out_and_how_targets_
     frames = labs(clinic(60, seed=1), seed=1)
     frames["person"]["fax"] = math.nan
     frames["person"]["letter"] = [f"The patient {row} said that it hurts a little" for row in range(60)]
+    frames["person"]["bp"] = [f"{100 + row}/{60 + row % 31}" for row in range(60)]
     for name, frame in frames.items():
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
     lines = draft_tables({name: record_files.look(tmp_path / f"{name}.csv") for name in frames}, tmp_path).schema
     lines = [line.strip() for line in lines.splitlines()]
     assert lines[lines.index("fax:") + 1] == "kind: ignore  # left out: no cell holds anything"
+    assert "# two numbers in one text, such as a blood pressure: split it" in lines[lines.index("bp:") + 1]
     assert lines[lines.index("letter:") + 1] == "kind: ignore  # left out, as free text is; it cannot be learned"
     assert "targets: []  # the columns that users will predict, each with its table: visit.ward" in lines
 

@@ -92,6 +92,20 @@ def test_a_draft_says_both(tmp_path, monkeypatch, capsys):
     assert "the last row seems to be a total" in said
 
 
+def test_a_draft_names_columns_of_one_value_and_not_the_value(tmp_path, monkeypatch, capsys):
+    """They cost a part of the budget, and nothing said so. That is said to the steward, and stands in no file."""
+    monkeypatch.chdir(tmp_path)
+    line = "SECRET,826,{0},,{1}\n"
+    rows = (line.format(row % 3, "Y" if row % 2 else "") for row in range(40))
+    (tmp_path / "t.csv").write_text("hospital,country,stage,empty,consent\n" + "".join(rows))
+    assert run(["schema", "path=t.csv", "out=t.yaml"]) == 0
+    said = capsys.readouterr().out
+    assert "look at   columns 'hospital', 'country': the same value in every record" in said
+    assert said.count("look at   ") == 1
+    assert "SECRET" not in said + (tmp_path / "t.yaml").read_text()
+    assert "same value" not in (tmp_path / "t.yaml").read_text()
+
+
 @pytest.mark.parametrize("head", ["case;days", "admitted;days"])
 def test_a_draft_says_of_a_total_that_stands_in_a_column_of_numbers_or_dates(head, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -422,6 +422,44 @@ def test_parquet_keeps_whole_numbers_for_truths_and_codes_for_missing_values(tmp
     np.testing.assert_array_equal(codec.encode(record_files.read(tmp_path / "made.parquet", schema)), codes)
 
 
+@pytest.mark.parametrize("ending", [".parquet", heavy(".dta"), heavy(".sav")])
+def test_text_columns_of_typed_files_have_the_missing_values_that_those_of_csv_have(tmp_path, ending):
+    """NULL was a category, also among whole numbers, which became categories with it."""
+    rows = range(120)
+    frame = pd.DataFrame(
+        {
+            "decile": [("NULL", str(row % 10 + 1))[row % 9 > 0] for row in rows],
+            "egfr": [("-99", ".", str(row % 50 + 40))[min(row % 9, 2)] for row in rows],
+            "group": [("NULL", ".", "White", "Mixed")[row % 4] for row in rows],
+            "smoker": [("", "Yes", "No")[row % 3] for row in rows],
+            "ward": [("", "A", "B")[row % 3] for row in rows],
+            "empty": ["" for _ in rows],
+            "code": [str(row % 9 + 10) for row in rows],
+        }
+    )
+    path = tmp_path / f"t{ending}"
+    if ending == ".sav":
+        pytest.importorskip("pyreadstat").write_sav(frame, path)
+    else:
+        frame.to_parquet(path) if ending == ".parquet" else frame.to_stata(path, write_index=False)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    (found, made), (_, csv) = drafted(path), drafted(tmp_path / "t.csv")
+    assert [each.name for each in made.ignored] == [each.name for each in csv.ignored] == ["empty"]
+    kinds = {column.name: column.kind for column in csv.columns} | {"code": "categorical"}  # which CSV cannot tell
+    assert {column.name: column.kind for column in made.columns} == kinds
+    assert made.reading.coding("egfr").missing == csv.reading.coding("egfr").missing
+    assert made.reading.coding("group").missing == csv.reading.coding("group").missing
+    values = made.to_dict()
+    values["columns"]["decile"]["bounds"], values["columns"]["egfr"]["bounds"] = [1, 10], [1, 120]
+    values["columns"]["group"]["categories"] = ["White", "Mixed"]
+    values["columns"]["ward"]["categories"] = ["A", "B"]
+    schema = Schema.from_dict(values)
+    read = schema.validate(record_files.read(path, schema))
+    lacking = {"decile": 14, "egfr": 28, "group": 60, "smoker": 40, "ward": 40}
+    assert read[list(lacking)].isna().sum().to_dict() == lacking
+    assert not any("'code'" in text for text in found.mind)
+
+
 def test_telephone_numbers_are_no_numbers(tmp_path):
     path = tmp_path / "t.csv"
     columns = {"phone": [f"+49301234{row:03d}" for row in range(60)], "age": [20 + row % 50 for row in range(60)]}

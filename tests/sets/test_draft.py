@@ -429,6 +429,19 @@ def test_a_draft_says_how_codes_of_digits_stay_digits():
     assert text.count('declare other: with digits that no code begins with: "99999"') == 1
 
 
+@pytest.mark.parametrize("rows", [60, 2000])
+def test_a_draft_says_that_two_numbers_in_one_text_are_better_two_columns(rows):
+    """A blood pressure was a category among thousands, or a name where most are there once, and nothing said what to do."""
+    pressure = [f"{100 + row % 67}/{60 + row % 31}" for row in range(rows)]
+    mixed = [f"{each} mmHg" if row % 3 else each for row, each in enumerate(pressure)]
+    text = draft(pd.DataFrame({"bp": pressure, "notes": mixed, "n": range(rows)}), "t.csv").schema
+    lines = [
+        line for line in text.splitlines() if "two numbers in one text, such as a blood pressure: split it" in line
+    ]
+    assert len(lines) == 1
+    assert text.index("  bp:") < text.index(lines[0]) < text.index("  notes:")
+
+
 def test_a_draft_says_which_codes_are_better_declared_by_their_look_or_name():
     codes = [f"{'ABC'[place % 3]}{place % 40:02d}.{place % 7}" for place in range(2000)]
     frame = pd.DataFrame({"hauptdiagnose": codes, "diag_1": ["250", "401"] * 1000, "ward": ["a", "b"] * 1000})

@@ -247,7 +247,10 @@ def test_absent_files(tmp_path):
     assert "is a folder" in said(record_files.read, tmp_path / "folder.csv")
     assert "is a folder" in said(record_files.write, [], tmp_path / "folder.csv", MIXED)
     assert "cannot be written" in said(record_files.write, [], tmp_path / "no" / "t.csv", MIXED)
-    assert "must end in" in said(record_files.write, [], tmp_path / "t.txt", MIXED)
+    refusal = said(record_files.write, [], tmp_path / "t.txt", MIXED)
+    assert "must end in" in refusal
+    assert ".xpt" in refusal
+    assert ".sas7bdat" not in refusal, "it is only read"
 
 
 @pytest.mark.parametrize("name", ["t.txt", "T.DAT"])
