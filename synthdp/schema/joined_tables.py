@@ -77,8 +77,8 @@ def _texts(series: "pd.Series[Any]") -> Texts:
 
 def _content(series: "pd.Series[Any]", column: Any, *, points: bool = False) -> tuple[Whole, list[str]]:
     """What is read of each cell, (rows,) each: numbers that order the cells, and texts that are hashed. Of a declared column both are its
-    codes, or the `points` of dates, and categories stand in the order of their texts. The type that a file's column was read as does not
-    matter: one unreadable cell turns a whole column into text, and that must not change how other people's rows are chosen."""
+    codes, or the `points` of dates. The type that a file's column was read as does not matter: one unreadable cell turns a whole column
+    into text, and that must not change how other people's rows are chosen."""
     if not _declared(column):
         texts = _texts_of(series, column)
         same, every = cells.numbered(texts)

@@ -94,8 +94,8 @@ class HistoryTables:
     @property
     def meaning(self) -> int:
         """A version, raised when the same question starts to count differently. Before 1, all tables of rows shared one bound; before 2,
-        the rows of a record stood in the order of their codes."""
-        return 2 * bool(self.rows)
+        the rows of a record stood in the order of their codes, which told alike records of one time apart."""
+        return 2 if self.view.below else 0
 
     def bounded(self, records: Records) -> list[Table]:
         """Weighted counts, exact: one array per clique with one axis per column."""

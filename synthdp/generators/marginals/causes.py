@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
 LEAST = 1e-12  # rows of a cell and a code: no share is taken of fewer
-MOST_LACKING, FURTHER = (
-    100.0,
-    1.5,
-)  # of a cell, as a factor; each fit goes further than to make up for it (Salakhutdinov & Roweis 2003)
+MOST_LACKING = 100.0  # how many times as many rows a cell may lack as it has
+FURTHER = 1.5  # power of that factor: above 1, fits settle sooner (Salakhutdinov & Roweis 2003)
 IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 
 

@@ -51,7 +51,6 @@ SAMPLED = 0.1  # of the variance of sampling, which all tables share: what is le
 CLEAR = 2.0  # deviations of noise: the part of a count beyond them says how much its cell can tell
 KNOWN = 0.1  # of the drawn rows in a cell: how far real records may differ in number
 LEAST_ORDERED = 3  # codes of a column that stands in order
-IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +69,10 @@ class Conditional:
         logits = np.tile(self.margin, (len(next(iter(cells.values()))), 1))
         start = 0
         for clique in self.cliques:
-            found, theta = (
-                cell(cells, clique, sizes),
-                self.theta[start : start + math.prod(sizes[name] for name in clique)],
-            )
+            found, end = cell(cells, clique, sizes), start + math.prod(sizes[name] for name in clique)
+            theta = self.theta[start:end]
             logits += theta[found] if found.ndim == 1 else causes.change(found, theta, self.by_cause)
-            start += len(theta)
+            start = end
         for name, gains in self.gains.items():
             there, had = as_before(cells[name], len(gains))
             logits[there, had] += gains[had]
@@ -143,7 +140,7 @@ def _exponentials(logits: Array) -> tuple[Array, Array, Array]:
     """Exponentials of (rows, codes) less a number that keeps them in range, their sums (rows, 1), and that number: one for all rows where
     this is enough, since what is largest in each short row takes long to find."""
     most = np.max(logits, initial=-np.inf, keepdims=True)
-    if not most.item() - np.min(logits, initial=np.inf) < IN_RANGE:
+    if not most.item() - np.min(logits, initial=np.inf) < causes.IN_RANGE:
         most = logits.max(1, keepdims=True)
     found = np.exp(logits - most)
     return found, (found @ np.ones(found.shape[1]))[:, None], most

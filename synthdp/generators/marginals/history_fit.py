@@ -561,7 +561,7 @@ class HistoryFit:
             spreads=None if likelihood else self.spreads.setdefault(name, {}),
             along=self._along(name) if of_code else None,
             again=again,
-            of_rows=below,  # for visits themselves no gain was seen
+            of_rows=below,
             by_cause=of_code,
         )
 
