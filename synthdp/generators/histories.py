@@ -39,7 +39,7 @@ from synthdp.options import check, fraction, number, option, positive, whole
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN, Categorical, Continuous, Ignored, Integer
-from synthdp.schema.history_view import ALIKE, GAP, MANY, WEEK, WEEKDAY, View
+from synthdp.schema.history_view import AFTER, ALIKE, GAP, MANY, WEEK, WEEKDAY, View
 from synthdp.schema.linked_tables import Table, held
 from synthdp.schema.number_levels import LEVEL, LEVELS, ascend, starts_of
 from synthdp.schema.rows_below import AGAIN, HAD, HAD_LAST, PREVIOUS, ROW, ROWS, SO_FAR, Below
@@ -153,6 +153,7 @@ class HistoriesSettings:
         view = View.of(data.codec)
         rng = np.random.default_rng(seed)
         of_unit: list[Clique] = [*combinations(view.of_unit, 2)] or [view.of_unit]
+        of_unit += [(each, name) for name in view.ending for each in view.before_end]
         units = NoisyTables.of(data, HistoryTables(view, tuple(of_unit), noises["units"]))
         clip = min(self.clip, float(schema.max_records_per_unit))
         drawn_columns = [name for name in view.drawn if name != view.target and view.of_row(name) is None]
@@ -305,7 +306,10 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
     shapes |= {f"levels.{place}": starts.shape for place, starts in enumerate(levels.values())}
     if not levels:  # older models
         drawn_of_record = tuple(name for name in view.drawn if not any(name in each.levels for each in view.below))
-    for kind, drawn_columns in (("unit", view.of_unit), ("record", drawn_of_record)):
+    drawn_of_unit = view.of_unit + (
+        view.ending if f"unit.{len(view.of_unit)}" in tensors else ()
+    )  # older models have none
+    for kind, drawn_columns in (("unit", drawn_of_unit), ("record", drawn_of_record)):
         for place, name in enumerate(drawn_columns):
             key = f"{kind}.{place}"
             by: Any = tensors.get(f"{key}.by", np.zeros((0, MOST_BY)))
@@ -314,6 +318,7 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
             cliques = tuple(tuple(names[int(i)] for i in row if i >= 0) for row in by)
             cells = sum(math.prod(sizes[each] for each in clique) for clique in cliques) or 1
             allowed = view.of_unit[:place] if kind == "unit" else view.before(name, leveled=bool(levels))
+            allowed = view.before_end if name == AFTER else allowed
             if kind == "record" and name == view.target:
                 allowed = (*allowed, MANY)
             of = view.of_row(name)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Whole = NDArray[np.int64]
 
 NUMBER, PLACE, LEFT, FIRST, GAP = "number of records", "place", "records left", "first", "gap"
-PACE, WEEKDAY, ALIKE, MANY = "pace", "weekday", "as before", "many or few"
+PACE, WEEKDAY, ALIKE, MANY, AFTER = "pace", "weekday", "as before", "many or few", "after"
 EARLIER = "earlier "
 LONGEST = 2  # times max_records_per_unit: the most records that a drawn unit has
 MOST_RECORDS = 10_000  # max_records_per_unit
@@ -52,8 +52,9 @@ class View:
     `gap` to the previous record, 0 for the first; `pace`, the gap by which the records that are left would reach the order column's upper
     bound; `weekday`; `previous c`, one more where there is none; `earlier c`, how many
     earlier records have a value of a target, from 0 to 3 or more; and `as before`, which of the columns `alike` are as they were in the
-    record before (bits, one more where there is none); and `many or few`, the class of the unit's number of records. Of each table in
-    `below`, `own` has the number of rows, `t rows`; its columns have as many codes of a record as it has rows, in an array
+    record before (bits, one more where there is none); and `many or few`, the class of the unit's number of records. Where no record is
+    after a date of the unit, such as death, `after` is the time from its last record to the first such date, 0 where either is missing.
+    Of each table in `below`, `own` has the number of rows, `t rows`; its columns have as many codes of a record as it has rows, in an array
     (records, places) with -1 beyond them; a record without rows has one code, that of none. A row has its place, `t row`, the code of
     the row before it, `t last`, and `t again`: whether the unit's last record has the row's code, only earlier ones do, or a row before
     it in its own record. `numbers` and `gaps` are the least values of their codes; numbers begin at 1, and of linked tables, where a unit
@@ -75,6 +76,7 @@ class View:
     below: tuple[Below, ...] = ()
     aims: int = 0  # how many of `own` are targets
     ends: tuple[str, ...] = ()  # further dates of the unit that rows below visits are not before or not after
+    ending_period: int = 0  # microseconds per step of the first date in `until`
 
     @classmethod
     def of(cls, codec: "Codec") -> "View":
@@ -97,6 +99,8 @@ class View:
         kept = [schema.rules[place] for place in schema.settled().honoured or ()]
         limits = [linked_tables.limit(schema, rule) for rule in kept] if schema.tables else []
         ends = dict.fromkeys(other for each in below for _, _, other in each.orders if other in schema.per_unit)
+        until = [limit[0] for limit in limits if limit is not None and not limit[1]]
+        ending = schema.column(until[0]) if until else None
         return cls(
             order=order,
             unit=tuple(name for name in codes if name in schema.per_unit),
@@ -109,10 +113,11 @@ class View:
             period=MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 0,
             codes=tuple(codes.items()),
             since=tuple(limit[0] for limit in limits if limit is not None and limit[1]),
-            until=tuple(limit[0] for limit in limits if limit is not None and not limit[1]),
+            until=tuple(until),
             below=below,
             aims=len(targets),
             ends=tuple(ends),
+            ending_period=MICROSECONDS[ending.resolution] if isinstance(ending, Datetime) else 0,
         )
 
     @property
@@ -138,7 +143,8 @@ class View:
         sizes |= {MANY: len(self.classes)}  # new columns stand last: models know columns by their places
         for name in (name for each in self.below for name in each.levels):
             sizes |= {name: LEVELS + 1, PREVIOUS + name: LEVELS + 2}
-        return sizes | {each.table + AGAIN: HERE + 1 for each in self.below}
+        sizes |= {each.table + AGAIN: HERE + 1 for each in self.below}
+        return sizes | {name: len(self.gaps) + 1 for name in self.ending}
 
     @property
     def classes(self) -> tuple[int, ...]:
@@ -189,6 +195,16 @@ class View:
     def of_unit(self) -> tuple[str, ...]:
         """What is drawn of a unit, in order."""
         return (*self.unit, NUMBER)
+
+    @property
+    def ending(self) -> tuple[str, ...]:
+        """`after`, where a date of the unit ends its records. It is drawn of a unit last."""
+        return (AFTER,) if self.until else ()
+
+    @property
+    def before_end(self) -> tuple[str, ...]:
+        """What predicts `after`: that date, and the number of records."""
+        return (*self.until[:1], NUMBER)
 
     @property
     def drawn(self) -> tuple[str, ...]:
@@ -307,7 +323,8 @@ class View:
         self, coded: NDArray[Any], points: Whole, owner: Whole, dates: Mapping[str, tuple[Whole, NDArray[np.bool_]]]
     ) -> dict[str, NDArray[Any]]:
         """The columns of every record, (records,) each: of records in order, unit by unit (`owner` ascends), with their codes and their
-        order column's points. `dates` are the points of dates below records by their places' names, and where they are missing."""
+        order column's points. `dates` are the points of dates below records by their places' names, and of the date that ends records,
+        and where they are missing."""
         names = [name for name, _ in self.codes]
         found: dict[str, NDArray[Any]] = {
             name: coded[:, names.index(name)].astype(np.int32)
@@ -336,6 +353,9 @@ class View:
         found[GAP] = np.where(later, self.gap(points - points[before]), 0)
         found[PACE] = np.where(later, self.pace(points[before], number - place), 0)
         found |= self.calendar(points) | self.as_before(found)
+        if self.until:
+            ends, gone = dates[self.until[0]]
+            found[AFTER] = np.where(gone, 0, self.gap(self.steps(ends) - points[starts + number - 1]))[starts]
         return {name: values.astype(np.int32, copy=False) for name, values in found.items()}
 
     def bags(
@@ -361,6 +381,10 @@ class View:
         """Codes of gaps to the previous record."""
         found: Whole = np.searchsorted(self.gaps, np.maximum(steps, 0), side="right")
         return found
+
+    def steps(self, ends: Whole) -> Whole:
+        """Points of the date that ends records, on the order column's grid."""
+        return ends * self.ending_period // self.period
 
     def pace(self, before: Whole, left: Whole) -> Whole:
         """Codes of the gaps by which so many records, this one among them, would reach the upper bound from the previous one."""

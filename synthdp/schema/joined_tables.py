@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from synthdp.schema import cells
 from synthdp.schema.coders import NumericCoder, coder_of
 from synthdp.schema.columns import Datetime, Numeric
-from synthdp.schema.linked_tables import Table, held
+from synthdp.schema.linked_tables import Table, ends, held
 from synthdp.schema.schema import Schema
 
 Frames = Mapping[str, pd.DataFrame]
@@ -42,7 +42,7 @@ def joined(frames: Frames, schema: Schema, key: bytes = b"") -> Joined:
     people, visits, *items = schema.tables
     names = _texts(frames[people.name][people.key])
     described = dict(held(schema, people))
-    first = _one_each(frames[people.name], described, names, key)
+    first = _one_each(frames[people.name], described, names, ends(schema), key)
     index, named = pd.Index(names[first], dtype=object), frames[visits.name]
     whose = index.get_indexer(pd.Index(_texts(named[people.key]), dtype=object)).astype(np.int64)
     rows = np.flatnonzero(whose >= 0)
@@ -109,14 +109,20 @@ def _texts_of(series: "pd.Series[Any]", column: Any) -> list[str]:
     return ["" if text is None else spelling(text) if spelling else text for text in cells.texts(series)]
 
 
-def _one_each(frame: pd.DataFrame, columns: Mapping[str, Any], names: Texts, key: bytes) -> Whole:
-    """The row of each person, in the order of their first rows."""
+def _one_each(
+    frame: pd.DataFrame, columns: Mapping[str, Any], names: Texts, looked_at: Sequence[str], key: bytes
+) -> Whole:
+    """The row of each person, in the order of their first rows. Columns `looked_at` closely are told apart by their points."""
     places, index = cells.numbered(names)
     order = np.argsort(places, kind="stable")
     several = np.bincount(places, minlength=len(index))[places] > 1
     if several.any():
         lots, alike = np.full(len(names), "", object), np.zeros(len(names), np.int64)
-        contents = [_content(frame[name][several], each) for name, each in columns.items() if each.kind != "ignore"]
+        contents = [
+            _content(frame[name][several], each, points=each.name in looked_at)
+            for name, each in columns.items()
+            if each.kind != "ignore"
+        ]
         texts = zip(*(texts for _, texts in contents), strict=True)
         for row, content in zip(np.flatnonzero(several), texts, strict=True):
             lots[row] = lot(lot(key.hex(), names[row]), ",".join(content))

@@ -356,6 +356,12 @@ def limit(schema: "Schema", rule: Rule) -> tuple[str, bool] | None:
     return (other, since) if dates and other in schema.per_unit and rule.op in ("<=", ">=") else None
 
 
+def ends(schema: "Schema") -> list[str]:
+    """The dates of people that rules put after all visits, such as death."""
+    limits = [limit(schema, rule) for rule in schema.rules]
+    return list(dict.fromkeys(each[0] for each in limits if each is not None and not each[1]))
+
+
 def _table_of(schema: "Schema", column: str) -> Table | None:
     return next((table for table in schema.tables if table.name == column.partition(".")[0]), None)
 

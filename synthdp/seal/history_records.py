@@ -52,7 +52,7 @@ class Histories:
         order = codec.numeric(str(schema.order))
         points = order.read(frame[schema.order])[0].astype(np.int64)
         view = View.of(codec)
-        dates = {name: codec.numeric(name).read(frame[name]) for name in view.placed_dates}
+        dates = {name: codec.numeric(name).read(frame[name]) for name in (*view.placed_dates, *view.until[:1])}
         found = {name: (each.astype(np.int64), gone) for name, (each, gone) in dates.items()}
         rank = np.lexsort((_lots(view, coded, points, member, names, found), points, member))
         coded, points, owner = coded[rank], points[rank], np.asarray(member[rank], np.int64)
@@ -63,13 +63,15 @@ class Histories:
         starts = np.cumsum(rows) - rows
         cells[NUMBER] = view.number(number)[owner]
         cells[MANY] = view.many(cells[NUMBER])
+        of_units = {name: cells[name][starts] for name in view.of_unit}
+        of_units |= {name: np.where(number > 0, cells.pop(name)[starts], 0) for name in view.ending}
         place, most = np.arange(len(owner)) - starts[owner], schema.max_records_per_unit
         first = np.array([int(name[:8], 16) for name in names], np.int64) % np.maximum(1, number - most + 1)
         counts, sizes = is_record & (place >= first[owner]) & (place < first[owner] + most), view.sizes
         return cls(
             view=view,
             cells={name: _narrow(cells[name][counts], sizes[name]) for name in cells},
-            firsts={name: cells[name][starts] for name in view.of_unit},
+            firsts=of_units,
             owner=owner[counts],
             count=np.minimum(number, most),
         )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import MICROSECONDS, Datetime, Ignored, microseconds
 from synthdp.schema.history_view import (
+    AFTER,
     ALIKE,
     DAY,
     EARLIER,
@@ -32,7 +33,7 @@ from synthdp.schema.history_view import (
     View,
 )
 from synthdp.schema.linked_tables import Table as LinkedTable
-from synthdp.schema.linked_tables import held
+from synthdp.schema.linked_tables import ends, held
 from synthdp.schema.rows_below import LAST, PREVIOUS, ROW, ROWS, Below
 from synthdp.schema.schema import Schema
 from synthdp.tables import coded, source
@@ -92,7 +93,7 @@ class Making:
         cells = self.table.tables
         first = cells[people.name]
         unit = keyed(first[str(people.key)], self.key)
-        found = self._coded(first, self._named(people), dates=False, unit=unit)
+        found = self._coded(first, self._named(people), unit=unit)
         second = cells[visits.name]
         keys = {"unit": keyed(second[str(people.key)], self.key)}
         if visits.key is not None:
@@ -117,21 +118,25 @@ class Making:
         held_there = held(self.codec.schema, table)
         return {f"{table.name}.{name}": name for name, column in held_there if not isinstance(column, Ignored)}
 
-    def _coded(self, cells: "ibis.Table", names: Mapping[str, str], *, dates: bool = True, **keys: Any) -> Any:
-        """The codes of columns, their dates that are counted by gaps, and the keys. The columns have short names meanwhile: PostgreSQL cuts
-        long ones off."""
+    def _coded(self, cells: "ibis.Table", names: Mapping[str, str], **keys: Any) -> Any:
+        """The codes of columns, their dates that are looked at closely, and the keys. The columns have short names meanwhile: PostgreSQL
+        cuts long ones off."""
         schema, text = self.codec.schema, self.table.text
         columns = tuple(replace(schema.column(name), name=f"v{place}") for place, name in enumerate(names))
         inner = cells.select(
             **{column.name: cells[own] for column, own in zip(columns, names.values(), strict=True)}, **keys
         )
-        gaps = [column for name, column in zip(names, columns, strict=True) if dates and self._is_point(name)]
+        gaps = [column for name, column in zip(names, columns, strict=True) if self._is_point(name)]
         beside = {key: inner[key] for key in keys}
         beside |= {f"moment{place}": _within(column, inner[column.name]) for place, column in enumerate(gaps)}
         return self.table.keep(coded.coded(inner, Codec(Schema(columns=columns)), text=text, **beside))
 
     def _is_point(self, name: str) -> bool:
-        return name == self.view.order or name in self.view.placed_dates
+        return name in (self.view.order, *self.view.placed_dates, *self._ends)
+
+    @cached_property
+    def _ends(self) -> list[str]:
+        return ends(self.codec.schema)
 
     # ---- Statements.
 
@@ -170,11 +175,18 @@ class Making:
 
     def _people(self, people: "ibis.Table") -> str:
         """Each person once: of several rows the one whose keyed hash is lowest."""
-        codes = [f"c{place}" for place in range(len(self.view.unit))]
-        drawn = f"md5({_hex('unit')} || '/' || {_text(codes)})"
-        named = _as(codes, [f"h{self._places[name]}" for name in self.view.unit])
+        codes = {name: f"c{place}" for place, name in enumerate(self.view.unit)}
+        points, dates = [], {}
+        for place, name in enumerate(name for name in self.view.unit if name in self._ends):
+            moment, (first, _) = f"moment{place}", self.codec.numeric(name).span
+            points.append(f"{self._point(moment, name, people[moment].type(), first - 1)} AS d{place}")
+            dates[name] = f"d{place}"
+        drawn = f"md5({_hex('unit')} || '/' || {_text(list((codes | dates).values()))})"
+        ending = [f"{dates[name]} AS ending" for name in self.view.until[:1]]
+        kept = ", ".join(["unit", _as(codes.values(), [f"h{self._places[name]}" for name in codes]), *ending])
+        inner = f"SELECT {', '.join(['*', *points])} FROM {label(people)} WHERE unit IS NOT NULL"
         ranked = f"row_number() OVER (PARTITION BY unit ORDER BY CAST({drawn} AS uuid)) AS drawn"
-        return f"SELECT unit, {named} FROM (SELECT *, {ranked} FROM {label(people)} WHERE unit IS NOT NULL) AS s WHERE drawn = 1"
+        return f"SELECT {kept} FROM (SELECT *, {ranked} FROM ({inner}) AS s) AS t WHERE drawn = 1"
 
     def _chosen(self, below: Below, items: "ibis.Table") -> str:
         """At most so many rows under each key, in the order of their hashes."""
@@ -321,7 +333,12 @@ class Making:
         number = _narrow(f"least(coalesce(number, 0), {most + 1}) - {view.numbers[0]}", most, f"h{places[NUMBER]}")
         columns = ", ".join([*(f"h{places[name]}" for name in view.unit), number])
         if linked is not None:
-            numbers = f"SELECT unit AS whose, count(*) AS number FROM {label(every)} GROUP BY unit"
+            for name in view.until[:1]:
+                first, _ = self.codec.numeric(name).span
+                steps = f"greatest({self._floor(f'ending * {view.ending_period}', view.period)} - last, 0)"
+                after = f"CASE WHEN number > 0 AND ending >= {first} THEN {_steps(steps, view.gaps)} ELSE 0 END"
+                columns += f", {_narrow(after, view.sizes[AFTER], f'h{places[AFTER]}')}"
+            numbers = f"SELECT unit AS whose, count(*) AS number, max(point) AS last FROM {label(every)} GROUP BY unit"
             return f"SELECT {columns} FROM {label(linked)} AS u LEFT JOIN ({numbers}) AS n ON n.whose = u.unit"
         ranked = "row_number() OVER (PARTITION BY unit ORDER BY point, lot, rid) AS place"
         inner = f"SELECT *, {ranked}, count(*) OVER (PARTITION BY unit) AS number FROM ({told}) AS s"

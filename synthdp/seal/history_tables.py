@@ -9,7 +9,7 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Event, Gaussian
-from synthdp.schema.history_view import UNIT_WEIGHT, View
+from synthdp.schema.history_view import AFTER, UNIT_WEIGHT, View
 from synthdp.schema.number_levels import LEVELS
 from synthdp.schema.rows_below import AGAIN, LAST, PREVIOUS, ROW
 from synthdp.seal.marginals import Table, noisy
@@ -50,7 +50,11 @@ class HistoryTables:
     levels: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = field(default=(), metadata={"later": True})
 
     def __post_init__(self) -> None:
-        known = self.view.of_unit if self.clip is None else tuple(self.view.sizes)
+        of_unit, of_records = (
+            (*self.view.of_unit, *self.view.ending),
+            [name for name in self.view.sizes if name != AFTER],
+        )
+        known = of_unit if self.clip is None else tuple(of_records)
         every = {name for each in self.view.below for name in each.levels} - {name for name, _ in self.levels}
         every |= {each.table + of for each in self.view.below if each.table != self.rows for of in (ROW, LAST, AGAIN)}
         known = tuple(name for name in known if name.removeprefix(PREVIOUS) not in every)
@@ -94,8 +98,9 @@ class HistoryTables:
     @property
     def meaning(self) -> int:
         """A version, raised when the same question starts to count differently. Before 1, all tables of rows shared one bound; before 2,
-        the rows of a record stood in the order of their codes, which told alike records of one time apart."""
-        return 2 if self.view.below else 0
+        the rows of a record stood in the order of their codes, which told alike records of one time apart; before 3, rows of
+        one person that differ in a date such as death, within one of its bins, were alike."""
+        return 3 if self.view.until else 2 if self.view.below else 0
 
     def bounded(self, records: Records) -> list[Table]:
         """Weighted counts, exact: one array per clique with one axis per column."""

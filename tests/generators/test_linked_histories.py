@@ -969,6 +969,47 @@ def test_a_chronic_diagnosis_stays_and_who_has_many_is_told_by_sex_and_age_toget
     assert (drawn - number).abs().max() < 0.07, drawn - number
 
 
+def dying(people=2000, seed=0):
+    """The clinic, in which a quarter of those with visits die within five days of the last one, and others long after."""
+    frames, rng = clinic(people, seed=seed), np.random.default_rng(seed)
+    last = frames["visit"].groupby("person_id")["start"].max().reindex(frames["person"]["person_id"])
+    soon = (rng.random(people) < 0.25) & last.notna().to_numpy()
+    death = (last + pd.to_timedelta(rng.integers(0, 6, people), unit="D")).to_numpy()
+    frames["person"]["death"] = frames["person"]["death"].where(~soon, death)
+    return frames
+
+
+def left(frames):
+    """(people who have visits and died,): days from the last visit to death."""
+    last = frames["visit"].groupby("person_id")["start"].max()
+    death = frames["person"].set_index("person_id")["death"].dropna()
+    return (death - last.dt.normalize()).dropna().dt.days
+
+
+def test_people_die_as_soon_after_their_last_visit_as_real_ones():
+    """They died anywhere between it and the end of the years in which people die."""
+    frames = dying()
+    release = fitted(Budget(30.0, 1e-6), frames, HistoriesSettings(rounds=1, iterations=20), seed=0)
+    made = release.sample_tables(2000, seed=0)
+    real, drawn = left(frames), left(made)
+    assert (real <= 5).mean() > 0.5, "there is something to keep"
+    assert (drawn <= 5).mean() == pytest.approx((real <= 5).mean(), abs=0.07)
+    assert len(drawn) == pytest.approx(len(real), rel=0.15)
+    assert drawn.min() >= 0
+    again = release.sample_tables(100, seed=1, where={"person.death": ["2021-01-01", "2021-12-31"]})
+    assert (again["person"]["death"].dt.year == 2021).all(), "conditions on the date that ends visits hold"
+    assert left(again).min() >= 0
+
+
+def test_a_model_that_knows_nothing_of_the_time_before_the_end_is_read(release):
+    """As those that were made before."""
+    place = len(release.model.view.of_unit)
+    tensors = {name: each for name, each in release.model.tensors().items() if not name.startswith(f"unit.{place}")}
+    older = GENERATOR().restore(release.schema, tensors)
+    assert len(older.sample_tables(50, seed=0)["person"]) == 50
+    assert not any(name.startswith(f"unit.{place}") for name in older.tensors())
+
+
 @pytest.mark.heavy
 def test_codes_that_are_too_common_are_put_right(monkeypatch):
     """What a code depends on is drawn anew after its fit, so shares drift. Here a code is made ten times as likely before the others are

@@ -56,9 +56,9 @@ def questions(view, clip=2.0):
     bags = {name for each in view.below for name in (*each.columns, *("previous " + name for name in each.columns))}
     leveled = {start + name for each in view.below for name in each.levels for start in ("", "previous ")}
     rows = {f"{each.table}{ending}" for each in view.below for ending in (" row", " last", " again")}
-    plain = [name for name in view.sizes if name not in bags | rows | leveled]
+    plain = [name for name in view.sizes if name not in bags | rows | leveled | {*view.ending}]
     pairs = [*zip(plain, plain[1:] + plain[:1], strict=True), *((name, plain[3]) for name in sorted(bags))]
-    yield HistoryTables(view, tuple((name, "number of records") for name in view.of_unit), 1.0)
+    yield HistoryTables(view, tuple((name, "number of records") for name in (*view.of_unit, *view.ending)), 1.0)
     yield HistoryTables(view, (*((name,) for name in plain), *pairs), 1.0, clip)
     for each in view.below:
         told = [(name,) for name in each.columns]
@@ -141,7 +141,15 @@ def nasty():
     visit["no_show"] = visit["no_show"].astype("boolean")
     visit.loc[2:4, ["ward", "no_show"]] = None
     visit.loc[[5, 6], "start"] = [pd.NaT, pd.Timestamp("1960-01-01 12:34")]
-    return {**frames, "lab": lab.astype({"urgent": "boolean"}), "visit": visit}
+    person = frames["person"]
+    ends = pd.Timestamp("2021-02-01") + pd.to_timedelta(range(0, 60, 6), unit="D")  # all in one bin of the schema
+    several = [person.iloc[10:20].assign(death=end) for end in ends]
+    return {
+        **frames,
+        "person": pd.concat([person, *several], ignore_index=True),
+        "lab": lab.astype({"urgent": "boolean"}),
+        "visit": visit,
+    }
 
 
 @pytest.mark.parametrize("clip", sweep([1.0, 3.0], lambda clip: clip == 1))

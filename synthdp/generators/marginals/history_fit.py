@@ -16,13 +16,22 @@ from synthdp.generators import Progress
 from synthdp.generators.marginals import mixed_model_fit, number_shapes
 from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, draw, fit, halfway, softmax
 from synthdp.generators.marginals.history_model import MOST_UNITS, HistoryModel
-from synthdp.generators.marginals.history_times import LEAST_SHARE, Spans, adjust_shares, first_offsets, gap_offsets
+from synthdp.generators.marginals.history_times import (
+    LEAST_SHARE,
+    Spans,
+    adjust_shares,
+    draw_after,
+    first_offsets,
+    gap_offsets,
+    never_after,
+)
 from synthdp.generators.marginals.staying import LEAST_CHANCE, as_before, repeats
 from synthdp.generators.marginals.trends import Along
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.history_view import (
+    AFTER,
     ALIKE,
     EARLIER,
     FIRST,
@@ -139,6 +148,22 @@ class HistoryFit:
                     name, self.people, weights, before, tables, deviations, self._alone([asked], name), None
                 )
             self.people[name] = draw(self.of_unit[name], self.people, sizes, self.number, rng)
+        for name in view.ending:
+            before = [(each,) for each in view.before_end]
+            never = never_after(view, self.codec, self.people)
+            offset = np.where(never[:, None] == (np.arange(sizes[name]) > 0), CLOSED, 0.0)
+            self.of_unit[name] = self._fitted(
+                name,
+                self.people,
+                np.full(self.number, self.total / self.number),
+                before,
+                [_told(asked.tables, each, name) for (each,) in before],
+                [asked.deviation] * len(before),
+                self._alone([asked], name),
+                None,
+                offset,
+            )
+            self.people[name] = draw_after(self.of_unit[name], view, self.codec, self.people, rng)
 
     def records(self, rng: np.random.Generator) -> "HistoryModel":
         """Fit the columns of a record in rounds. In the first round each column is fitted before the next one is drawn from it. Later
@@ -247,7 +272,7 @@ class HistoryFit:
         """For columns with codes that stand in order: these codes, [first, end)."""
         view, codec, sizes = self.view, self.codec, self.view.sizes
         found = {name: (0, sizes[name]) for name in (NUMBER, PLACE, LEFT, MANY)} | {FIRST: (0, sizes[FIRST] - 1)}
-        found |= {name: (1, sizes[name]) for name in (GAP, PACE)}
+        found |= {name: (1, sizes[name]) for name in (GAP, PACE, *view.ending)}
         found |= {f"{EARLIER}{name} {code}": (0, MOST_EARLIER + 1) for name, code in view.counted}
         found |= {name: (0, LEVELS) for each in view.below for name in each.levels}
         for name in (*view.unit, view.order, *view.own):
@@ -380,9 +405,13 @@ class HistoryFit:
                 self.model.point_shares(), size - 1, spans.low[owner], spans.high[owner], self.left[there]
             )
             offset[:, :-1][spans.closed(owner)] = CLOSED
+            told = spans.ended[owner]
         else:
             high = self.spans.high[self.owner[there]]
             offset = gap_offsets(self.model.point_shares(), self.view.gaps, self.before[there], high, self.left[there])
+            told = self.spans.ended[self.owner[there]] & (self.left[there] == 0)
+        offset[told] = CLOSED  # of these the end of the history tells
+        offset[told, cells[name][there][told]] = 0.0
         tables = [np.where((offset <= CLOSED).all(0), 0.0, table) for table in tables]
         return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)
 
@@ -535,7 +564,7 @@ class HistoryFit:
         strong = [(each,) for below in self.view.below for each in (below.code, below.table + ROWS, below.table + LAST)]
         before = "" if name in (FIRST, GAP, ALIKE, *self.view.alike) else PREVIOUS + name
         of_code = any(name == each.code for each in self.view.below)
-        likelihood = below or name in (FIRST, GAP) or (before,) in cliques or not any(deviations)
+        likelihood = below or name in (FIRST, GAP, AFTER) or (before,) in cliques or not any(deviations)
         return fit(
             cells,
             weights,
@@ -584,7 +613,7 @@ def _alone(
         counts[other] = 0.0
     codes, widths = in_order
     counts[codes] = number_shapes.smoothed(counts[codes], widths, deviation)
-    if name == GAP or (below is not None and name in dict(below.starts)):
+    if name in (GAP, AFTER) or (below is not None and name in dict(below.starts)):
         counts = nearest_counts(counts, max(float(counts.sum()), deviation))
     counts = np.clip(counts, 1.0, None)
     logs: Array = np.log(counts / counts.sum())

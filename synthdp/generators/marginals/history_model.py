@@ -11,11 +11,20 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors
 from synthdp.generators.marginals.conditional_fit import CHANCES, Conditional, Whole, draw, drawn, softmax
-from synthdp.generators.marginals.history_times import POINTS, PointShares, Spans, draw_date, draw_first, draw_gap
+from synthdp.generators.marginals.history_times import (
+    POINTS,
+    PointShares,
+    Spans,
+    draw_after,
+    draw_date,
+    draw_first,
+    draw_gap,
+)
 from synthdp.generators.marginals.staying import LEAST_CHANCE
 from synthdp.schema import linked_tables
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import (
+    AFTER,
     ALIKE,
     EARLIER,
     FIRST,
@@ -90,6 +99,8 @@ class HistoryModel:
         view, found = self.view, dict[str, Whole]()
         for name in view.of_unit:
             found[name] = draw(self.of_unit[name], found, view.sizes, units, rng)
+        if AFTER in self.of_unit:
+            found[AFTER] = draw_after(self.of_unit[AFTER], view, self.codec, found, rng)
         return found
 
     def histories(
@@ -124,6 +135,9 @@ class HistoryModel:
         last = {name: Last() for name in self.levels}
         had = {each.table: Had.nothing(units) for each in view.below}
         points, on_points = np.zeros(units, np.int64), self.point_shares()
+        begun = np.maximum(
+            spans.low, spans.high - self._lengths(np.where(spans.ended, number - 1, 0), rng)
+        )  # of ended units
         while len(alive) or not parts:
             cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
             cells[PLACE] = np.full(len(alive), int(view.place(np.array([place]))[0]))
@@ -133,6 +147,8 @@ class HistoryModel:
                 cells[FIRST], points[alive] = draw_first(
                     self.of_record[FIRST], view, codec, on_points, spans, alive, cells, left, rng
                 )
+                points[alive] = np.where(spans.ended[alive], begun[alive], points[alive])
+                cells[FIRST] = np.where(spans.ended[alive], order.coded(points[alive]), cells[FIRST])
                 cells[GAP] = cells[PACE] = np.zeros(len(alive), np.int64)
             else:
                 cells[FIRST] = np.full(len(alive), sizes[FIRST] - 1)
@@ -140,6 +156,7 @@ class HistoryModel:
                 steps = draw_gap(
                     self.of_record[GAP], view, on_points, points[alive], spans.high[alive], cells, left, rng
                 )
+                steps = np.where(spans.ended[alive] & (left == 0), spans.high[alive] - points[alive], steps)
                 points[alive] += steps
                 cells[GAP] = view.gap(steps)
             cells[view.order] = np.asarray(order.coded(points[alive]), np.int64)
@@ -175,6 +192,16 @@ class HistoryModel:
         owner = np.concatenate(owners)
         rank = np.argsort(owner, kind="stable")  # a unit's records stay in their order
         return {name: values[rank] for name, values in whole.items()}, owner[rank], np.concatenate(drawn_points)[rank]
+
+    def _lengths(self, gaps: Whole, rng: np.random.Generator) -> Whole:
+        """(units,): how many steps so many gaps of each unit take, if they are like all others."""
+        starts, last = np.array(self.view.gaps), self.codec.numeric(self.view.order).span
+        ends = np.array([*self.view.gaps[1:], max(last[1] - last[0], self.view.gaps[-1]) + 1])
+        shares = softmax(self.of_record[GAP].margin[None, 1:])[0]
+        codes = rng.choice(len(starts), int(np.maximum(gaps, 0).sum()), p=shares / shares.sum())
+        found, owner = np.zeros(len(gaps), np.int64), np.repeat(np.arange(len(gaps)), np.maximum(gaps, 0))
+        np.add.at(found, owner, rng.integers(starts[codes], ends[codes]))
+        return found
 
     def _below(
         self,
@@ -332,6 +359,8 @@ class HistoryModel:
             codes[:, codec.names.index(name)] = people[name]
         whole = codec.decode(codes, rng)
         for name, points in spans.points.items():  # by which the visits are drawn
+            if name == AFTER:
+                continue
             coder = codec.numeric(name)
             whole[name] = coder.cells(points, coder.known(people[name].astype(np.int32))[1])
         return spans, whole

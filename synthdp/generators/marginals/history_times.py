@@ -10,7 +10,7 @@ from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, dr
 from synthdp.generators.marginals.staying import LEAST_CHANCE
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import MICROSECONDS, Datetime
-from synthdp.schema.history_view import FIRST, NUMBER, WEEKDAY, View
+from synthdp.schema.history_view import AFTER, FIRST, NUMBER, WEEKDAY, View
 from synthdp.schema.rows_below import Below
 
 Array = NDArray[np.float64]
@@ -27,7 +27,8 @@ MOST_CROWDED = -300.0  # logarithm of the least chance that records to come leav
 @dataclass(frozen=True)
 class Spans:
     """Between which points of the order column all records of a unit lie, (units,) each, and for the dates of units that say so their
-    points; `first` and `last` are the codes of the ends. The model keeps rules such as birth <= visit <= death by this."""
+    points; `first` and `last` are the codes of the ends. The model keeps rules such as birth <= visit <= death by this. Of units that are
+    `ended` the last record lies at `high`, so that the time from it to death is what the model says."""
 
     low: Whole
     high: Whole
@@ -37,6 +38,7 @@ class Spans:
     points: dict[str, Whole]
     gone: dict[str, NDArray[np.bool_]]
     limited: bool
+    ended: NDArray[np.bool_]
 
     @classmethod
     def of(cls, view: View, codec: Codec, people: Mapping[str, Whole], rng: np.random.Generator) -> "Spans":
@@ -54,9 +56,17 @@ class Spans:
                 low = np.where(gone, low, np.maximum(low, -(-points[name] * period // view.period)))
             if name in view.until:
                 high = np.where(gone, high, np.minimum(high, points[name] * period // view.period))
+        ended = np.zeros(units, np.bool_)
+        if AFTER in people:
+            ended = (people[AFTER] > 0) & (low <= high)
+            at, ends = np.maximum(people[AFTER] - 1, 0), view.steps(points[view.until[0]])
+            starts, after = np.array(view.gaps), np.array([*view.gaps[1:], LARGEST])
+            most = np.where(ended, np.clip(ends - starts[at], low, high), high)
+            least = np.where(ended, np.clip(ends - after[at] + 1, low, most), high)
+            high = points[AFTER] = people[POINTS + AFTER] if POINTS + AFTER in people else rng.integers(least, most + 1)
         first, last = (np.asarray(order.coded(each), np.int64) for each in (low, high))
         limited = bool(view.since or view.until)
-        return cls(low, high, first, last, view.sizes[view.order], points, missing, limited)
+        return cls(low, high, first, last, view.sizes[view.order], points, missing, limited, ended)
 
     @property
     def empty(self) -> NDArray[np.bool_]:
@@ -261,3 +271,20 @@ def draw_date(
     first, last = np.maximum(least[every, at], low), np.minimum(most[every, at], high)
     points = np.where(dated, rng.integers(np.where(dated, first, 0), np.where(dated, last, 0) + 1), 0)
     return codes, points
+
+
+def never_after(view: View, codec: Codec, people: Mapping[str, Whole]) -> NDArray[np.bool_]:
+    """(units,): who has no date that ends records, or no record."""
+    _, gone = codec.numeric(view.until[0]).known(people[view.until[0]].astype(np.int32))
+    found: NDArray[np.bool_] = gone | (people[NUMBER] < view.numbers.index(1))
+    return found
+
+
+def draw_after(
+    conditional: Conditional, view: View, codec: Codec, people: Mapping[str, Whole], rng: np.random.Generator
+) -> Whole:
+    """Codes of the time from the last record to the date that ends records."""
+    never = never_after(view, codec, people)
+    chances = np.maximum(conditional.probabilities(people, view.sizes), LEAST_CHANCE)
+    chances[:, 0] = 0
+    return np.where(never, 0, drawn(chances, rng))
