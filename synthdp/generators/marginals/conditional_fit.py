@@ -302,7 +302,7 @@ def fit(
         rows = mixture.others(rows)
         columns = rows.T.tocsr()
         logits, means = changed(theta + lines.changes(slope), stays)
-        target = mixture.owed_of(target, softmax(logits) * weights[:, None], means)
+        target = mixture.owed_of(target, noise, each, softmax(logits) * weights[:, None], means)
         del logits, means
     trends = Trends.of(along, cliques, lengths, mass, told, noise)
     trend = trends.within(theta)
