@@ -245,7 +245,7 @@ def _hidden(
     the noise."""
     if not isinstance(units, int):
         return set()
-    codes = {start + each.code for each in view.below for start in ("", PREVIOUS)}
+    codes = {start + each.told for each in view.below for start in ("", PREVIOUS)}
     by_codes = [clique for clique in cliques if clique[0] in codes and clique[1:] == (below.code,)]
     most = HIDDEN * units / max(deviation, 1.0)
     return {clique for clique in by_codes if math.prod(view.sizes[each] for each in clique) > most}

@@ -143,6 +143,7 @@ class View:
         sizes |= {MANY: len(self.classes)}  # new columns stand last: models know columns by their places
         for name in (name for each in self.below for name in each.levels):
             sizes |= {name: LEVELS + 1, PREVIOUS + name: LEVELS + 2}
+        sizes |= {start + each.told: each.nothing + 1 for each in self.below for start in ("", PREVIOUS) if each.groups}
         sizes |= {each.table + AGAIN: HERE + 1 for each in self.below}
         return sizes | {name: len(self.gaps) + 1 for name in self.ending}
 
@@ -246,7 +247,7 @@ class View:
             held = [each for each in past if each not in self.unit]
             return tuple(dict.fromkeys((*held, GAP, *(PREVIOUS + each for each in self.alike))))
         here = [GAP, *([ALIKE] if self.alike else []), self.order, *([WEEKDAY] if self.period else [])]
-        here += [PREVIOUS + each.code for each in self.below if name == each.table + ROWS and each.related]
+        here += [PREVIOUS + each.told for each in self.below if name == each.table + ROWS and each.related]
         if name == self.target:
             here += [code for each in self.below for code in (each.code, PREVIOUS + each.code)]
         return (*past, *here, *self.own[: self.own.index(name)])
@@ -294,15 +295,17 @@ class View:
         place = (below.table + ROWS, *(each.table + ROWS for each in later))
         if not below.related:
             return (*self.of_unit, self.order, *record, *place)
-        others = [start + each.code for each in self.below[:at] if each.related for start in ("", PREVIOUS)]
-        return (*self.of_unit, self.order, *record, *place, below.table + LAST, PREVIOUS + below.code, *others)
+        others = [start + each.told for each in self.below[:at] if each.related for start in ("", PREVIOUS)]
+        return (*self.of_unit, self.order, *record, *place, below.table + LAST, PREVIOUS + below.told, *others)
 
     def apart(self, cliques: Iterable[Sequence[str]]) -> dict[tuple[str, ...], int]:
         """By which columns two records lie in different cells of tables, as far as a unit's weight may tell, and of how many tables; by
         none where a column has several codes of a record. Targets and columns made from them are left out:
         otherwise units whose outcomes differ would weigh more than others, and a model that knows too little of what a unit's records have
         in common would not make up for it. Taking several cells for one only makes a norm larger."""
-        several = {start + name for each in self.below for name in each.columns for start in ("", PREVIOUS)}
+        several = {
+            start + name for each in self.below for name in (*each.columns, each.told) for start in ("", PREVIOUS)
+        }
         told = {start + name for name in self.targets for start in ("", PREVIOUS)}
         told |= {f"{EARLIER}{name} {code}" for name, code in self.counted if name in self.targets}
         found: Counter[tuple[str, ...]] = Counter()

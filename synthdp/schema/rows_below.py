@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.schema import linked_tables
-from synthdp.schema.columns import MICROSECONDS, Continuous, Datetime, Ignored, Integer
+from synthdp.schema.columns import MICROSECONDS, Categorical, Continuous, Datetime, Ignored, Integer
 from synthdp.schema.number_levels import LEVEL, earlier, level, level_before
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ HAD_LAST, HAD = (
     " had last",
     " had",
 )  # of a row: codes of the owner's last record, and of earlier ones alone, that its own lacks so far
-MOST_RELATED = 256  # codes of a table below visits: of more, relations to one another are not counted
+GROUP = " group"  # of a table below visits: the group of a row's code, by which others are predicted where there are many codes
+MOST_RELATED = 256  # codes of a table below visits: of more, relations to one another are counted only by groups
+MOST_GROUPS = 128  # of codes
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Below:
     periods: tuple[tuple[str, int], ...]
     orders: tuple[tuple[str, bool, str], ...]  # a date, whether it is not before (else not after) another, and that one
     leveled: tuple[tuple[str, int], ...]
+    groups: tuple[int, ...] = ()  # of each code and of none, where there are so many codes that they are grouped
 
     @classmethod
     def of(cls, codec: "Codec", table: linked_tables.Table) -> "Below":
@@ -82,6 +85,11 @@ class Below:
                 *later,
             )
             periods[name] = period
+        kind = schema.column(f"{names[0]} 1")
+        groups: tuple[int, ...] = ()
+        if isinstance(kind, Categorical) and kind.tree is not None and len(kind.categories) > MOST_RELATED:
+            groups = kind.tree.groups(tuple(kind.categories), MOST_GROUPS)
+            groups += (max(groups) + 1,)
         return cls(
             table=table.name,
             code=names[0],
@@ -95,6 +103,7 @@ class Below:
             leveled=tuple(
                 (name, _in_order(codec, f"{name} 1")) for name in names[1:] if _is_number(schema, f"{name} 1")
             ),
+            groups=groups,
         )
 
     @property
@@ -116,8 +125,22 @@ class Below:
 
     @property
     def related(self) -> bool:
-        """Whether there are few enough codes for tables of pairs of them."""
-        return self.none <= MOST_RELATED
+        """Whether there are few enough codes, or groups of them, for tables of pairs of them."""
+        return self.none <= MOST_RELATED or bool(self.groups)
+
+    @property
+    def told(self) -> str:
+        """The column of a record's codes by which others are predicted."""
+        return self.table + GROUP if self.groups else self.code
+
+    def grouped(self, codes: Whole) -> Whole:
+        """What stands for codes where they predict others; -1 stays."""
+        return np.where(codes < 0, -1, np.array(self.groups)[codes]) if self.groups else codes
+
+    @property
+    def nothing(self) -> int:
+        """What stands there for none."""
+        return self.groups[-1] if self.groups else self.none
 
     def gap(self, name: str, points: Whole, gone: NDArray[np.bool_], visits: Whole) -> Whole:
         """Codes of the gaps from visits, in microseconds of their order column, to a date's points; `gone` says which dates are missing."""
@@ -127,7 +150,7 @@ class Below:
 
     def sizes(self, codes: Mapping[str, int]) -> dict[str, int]:
         """How many codes each column of a row has; `codes` says how many the coded columns have."""
-        sizes = {self.code: self.none + 1, PREVIOUS + self.code: self.none + 1, self.table + LAST: self.none + 1}
+        sizes = {self.code: self.none + 1, PREVIOUS + self.code: self.none + 1, self.table + LAST: self.nothing + 1}
         sizes |= {self.table + ROW: self.places}
         dates = {name: len(starts) + 1 for name, starts in self.starts}
         sizes |= {name: dates.get(name) or codes[f"{name} 1"] for name in self.further}
@@ -166,6 +189,9 @@ class Below:
             held = np.where(later[:, None], bags[name][previous], -1)
             held[:, 0] = np.where(later, held[:, 0], self.none if name == self.code else -1)
             found[PREVIOUS + name] = held
+        found[PREVIOUS + self.told], found[self.told] = (
+            self.grouped(each) for each in (found[PREVIOUS + self.code], bags[self.code])
+        )
         return found
 
     def texts(self, bags: Cells) -> list[str]:
@@ -195,7 +221,8 @@ class Below:
             elif name == self.table + ROW:
                 found[name] = place
             elif name == self.table + LAST:
-                found[name] = np.where(place > 0, codes[record, np.maximum(place - 1, 0)], self.none)
+                before = np.where(place > 0, codes[record, np.maximum(place - 1, 0)], self.none)
+                found[name] = self.grouped(before)
             elif name == self.table + SO_FAR:
                 found[name] = np.where(np.arange(self.places) < place[:, None], codes[record], -1)
             elif name == self.table + AGAIN:

@@ -176,6 +176,26 @@ class Tree:
                 found[node].append(code)
         return [tuple(codes) or (node,) for node, codes in found.items()]
 
+    def groups(self, kept: Sequence[str], most: int) -> tuple[int, ...]:
+        """The group of each kept node, of at most `most` groups unless there are more nodes without anything above them. At first all nodes
+        below one coarsest node are a group; then the largest group that may be is divided by what lies below, over and over."""
+        chains = {node: self.chain(node)[::-1] for node in kept}
+        found: dict[tuple[str, ...], list[str]] = {}
+        for node, chain in chains.items():
+            found.setdefault(chain[:1], []).append(node)
+        while True:
+            for above in sorted(found, key=lambda each: (-len(found[each]), each)):
+                parts: dict[tuple[str, ...], list[str]] = {}
+                for node in found[above]:
+                    parts.setdefault(chains[node][: len(above) + 1], []).append(node)
+                if [*parts] != [above] and len(found) + len(parts) - 1 <= most:
+                    break
+            else:
+                place = {node: at for at, above in enumerate(sorted(found)) for node in found[above]}
+                return tuple(place[node] for node in kept)
+            del found[above]
+            found |= parts
+
     def depth(self, node: str) -> int:
         """The level of a node, 1 for the coarsest."""
         return len(self.chain(node))

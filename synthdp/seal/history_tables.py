@@ -64,9 +64,9 @@ class HistoryTables:
         several = {
             start + name
             for each in self.view.below
-            for name in each.columns
+            for name in (*each.columns, each.told)
             for start in ("", PREVIOUS)
-            if each.table != self.rows or start + name == PREVIOUS + each.code
+            if each.table != self.rows or start + name in (PREVIOUS + each.code, PREVIOUS + each.told)
         }
         if any(sum(name in several for name in clique) > 1 for clique in self.cliques):
             raise BadInput("one column of a table may have several codes of a record")

@@ -1109,6 +1109,78 @@ def test_in_long_lists_of_people_with_one_visit_no_code_comes_twice_in_it(monkey
     assert sample.duplicated(["vid", "code"]).mean() < 0.02
 
 
+@pytest.mark.heavy
+def test_codes_of_a_long_list_are_related_by_the_groups_of_their_tree(monkeypatch, tmp_path):
+    """A list of more than `MOST_RELATED` codes was taken for codes that have nothing to do with one another."""
+    monkeypatch.setattr(rows_below, "MOST_RELATED", 8)
+    monkeypatch.setattr(rows_below, "MOST_GROUPS", 4)
+    rng, people = np.random.default_rng(0), 3000
+    chapters = np.array(list("ABC"))
+    visits = np.repeat(np.arange(people), 2)
+    of_person = rng.choice(chapters, people)  # of one chapter in most rows
+    rows = [
+        (visit, f"{of_person[who] if rng.random() < 0.9 else rng.choice(chapters)}{code}")
+        for visit, who in enumerate(visits)
+        for code in rng.choice(4, 2, replace=False)
+    ]
+    drugs = [(visit, f"drug {rows[2 * visit][1][0]}") for visit in range(len(visits)) if rng.random() < 0.8]
+    tables = {
+        "person": pd.DataFrame({"pid": range(people), "sex": rng.choice(["f", "m"], people)}),
+        "visit": pd.DataFrame({"pid": visits, "vid": range(len(visits)), "day": rng.integers(0, 90, len(visits))}),
+        "diagnosis": pd.DataFrame(rows, columns=["vid", "code"]),
+        "drug": pd.DataFrame(drugs, columns=["vid", "what"]),
+    }
+    codes = [f"{chapter}{each}" for chapter in chapters for each in range(4)]
+    declared = {
+        "person": {"key": "pid", "columns": {"sex": {"kind": "categorical", "categories": ["f", "m"]}}},
+        "visit": {
+            "parent": "person",
+            "key": "vid",
+            "order": "day",
+            "max_rows": 2,
+            "columns": {"day": {"kind": "integer", "bounds": [0, 90], "bins": 6}},
+        },
+        "diagnosis": {
+            "parent": "visit",
+            "max_rows": 2,
+            "columns": {"code": {"kind": "categorical", "categories": codes, "tree": {"prefix": [1]}}},
+        },
+        "drug": {
+            "parent": "visit",
+            "max_rows": 1,
+            "columns": {"what": {"kind": "categorical", "categories": [f"drug {each}" for each in chapters]}},
+        },
+    }
+    schema = Schema.from_dict({"declared_by": "tests", "unit": "pid", "units": people, "tables": declared})
+    release = Synthesizer("histories", schema=schema, budget=Budget(20.0, 1e-6)).fit(tables, seed=0)
+    found = release.model.of_record["diagnosis.code"]
+    assert {("diagnosis last",), ("previous diagnosis group",)} <= set(found.cliques)
+    assert ("diagnosis group",) in release.model.of_record["drug.what"].cliques
+
+    def told(frames):
+        had = (
+            frames["diagnosis"]
+            .astype({"code": str})
+            .assign(chapter=frames["diagnosis"]["code"].astype(str).str[0])
+            .sort_values("vid", kind="stable")
+        )
+        pairs = had.merge(had, on="vid").query("code_x < code_y")
+        visit = frames["visit"].sort_values(["pid", "day"], kind="stable")
+        first = had.groupby("vid")["chapter"].first().reindex(visit["vid"]).to_numpy()
+        before = pd.Series(first, index=visit.index).groupby(visit["pid"]).shift()
+        given = frames["drug"].merge(had, on="vid")
+        return (
+            (pairs["chapter_x"] == pairs["chapter_y"]).mean(),
+            (first == before)[before.notna()].mean(),
+            (given["what"].astype(str).str[-1] == given["chapter"]).mean(),
+        )
+
+    loaded = load(release.save(tmp_path / "release"))
+    for real, made in zip(told(tables), told(loaded.sample_tables(people, seed=0)), strict=True):
+        assert real > 0.7, "there is something to keep"
+        assert made == pytest.approx(real, abs=0.1)
+
+
 def test_gains_that_no_fit_gives_are_refused(release):
     """A visit's column that stays gains, a code that a visit already has loses, and only columns with a table of their previous values have
     gains, and only codes of rows for what a person had long ago."""

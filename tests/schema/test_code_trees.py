@@ -36,6 +36,26 @@ def test_declared_codes_become_the_tree_s_and_the_rest_is_to_be_learned():
     assert schema(categories=[250, 251], tree={"prefix": [2]}).column("dx").tree.codes == ("250", "251")
 
 
+@pytest.mark.parametrize(
+    ("most", "groups"),
+    [
+        (1, ["A00.0 A00.1 A01", "B", "V45", "other"]),
+        (4, ["A00.0 A00.1 A01", "B", "V45", "other"]),
+        (5, ["A00.0 A00.1", "A01", "B", "V45", "other"]),
+        (6, ["A00.0", "A00.1", "A01", "B", "V45", "other"]),
+    ],
+)
+def test_kept_codes_are_grouped_by_what_lies_above_them(most, groups):
+    kept_codes = ("A01", "A00.0", "B", "other", "A00.1", "V45")
+    found = schema().column("dx").tree.groups(kept_codes, most)
+    assert sorted(set(found)) == list(range(len(groups)))
+    made = [
+        " ".join(sorted(code for code, group in zip(kept_codes, found, strict=True) if group == each))
+        for each in set(found)
+    ]
+    assert sorted(made) == groups
+
+
 def test_the_category_for_all_others_is_no_coarser_code():
     with pytest.raises(BadInput, match="column 'dx': other: 'A00' is also a coarser code of its tree"):
         schema(categories=[*CODES, "A00"], other="A00")

@@ -354,7 +354,9 @@ class HistoryFit:
             elif below is not None and below.code not in (*clique, name):  # rows weigh less there
                 scale = max(float(weights.sum()), LEAST_SHARE) / max(float(others.sum()), LEAST_SHARE)
                 table = scale * self._reweighed(table, cells, weights, others, clique, name)
-            elif below is not None and clique == (below.table + LAST,):  # either of two rows comes first equally often
+            elif (
+                below is not None and clique == (below.table + LAST,) and not below.groups
+            ):  # either of two rows comes first equally often
                 table[: below.none, : below.none] += table[: below.none, : below.none].T.copy()
                 table[: below.none, : below.none] /= 2
             tables.append(table)
@@ -521,9 +523,9 @@ class HistoryFit:
             for each in (below.table + HAD_LAST, below.table + HAD):
                 found[each] = besides(found[each], so_far)
             if below.table + LAST in found:  # rows have no order: what is known of the row before holds for all so far
-                first = found[below.table + LAST] == below.none
+                first = found[below.table + LAST] == below.nothing
                 found[below.table + LAST] = np.where(
-                    first[:, None] & (np.arange(below.places) == 0), below.none, so_far
+                    first[:, None] & (np.arange(below.places) == 0), below.nothing, below.grouped(so_far)
                 )
         step = max(1, -(-len(record) * self.view.sizes[name] // CHANCES))
         scale = step * self.total / self.number
@@ -561,7 +563,11 @@ class HistoryFit:
                 start=start,
                 variances=self.variances.setdefault(name, {}),
             )
-        strong = [(each,) for below in self.view.below for each in (below.code, below.table + ROWS, below.table + LAST)]
+        strong = [
+            (each,)
+            for below in self.view.below
+            for each in (below.code, below.told, below.table + ROWS, below.table + LAST)
+        ]
         before = "" if name in (FIRST, GAP, ALIKE, *self.view.alike) else PREVIOUS + name
         of_code = any(name == each.code for each in self.view.below)
         likelihood = below or name in (FIRST, GAP, AFTER) or (before,) in cliques or not any(deviations)
