@@ -25,7 +25,7 @@ from synthdp.accounting import (
 from synthdp.accounting.accountants import pld
 from synthdp.accounting.charges import charges
 from synthdp.errors import BadInput
-from synthdp.ledger.events import Choice, Entry, Event, Gaussian, Laplace, Revealed, Sampled, Threshold, Vote
+from synthdp.ledger.events import Choice, Entry, Event, Gaussian, Laplace, Revealed, Sampled, Threshold, Vote, scoped
 from synthdp.ledger.ledger import Ledger
 
 KINDS = {
@@ -257,6 +257,13 @@ def test_thresholds_take_their_delta_off(accountant):
     assert epsilon([Entry(Sampled(rate=1.0, queries=(entries[0].event,)), 3)], 6e-6, accountant) == math.inf
     # One count below its own threshold is hidden by delta alone: exact mixture of both directions stays within the bound.
     assert epsilon(threshold(5.0, 1e-300), 1e-5, accountant) >= epsilon(gaussian(5.0), 1e-5, accountant)
+
+
+def test_where_a_unit_replaces_another_a_threshold_claims_its_delta_twice():
+    """A category that one of them alone holds may vanish, and one that the other alone holds may appear."""
+    replaced = scoped(threshold(5.0, 2e-6, 2), relation="replace_one", unit="record")
+    assert charges(replaced).own_delta == pytest.approx(8e-6, rel=1e-12)
+    assert epsilon(replaced, 1e-5) == pytest.approx(epsilon(gaussian(2.5, 2), 2e-6), rel=1e-9)
 
 
 def test_each_threshold_of_a_sample_takes_its_whole_delta_off_and_is_not_amplified():

@@ -133,6 +133,24 @@ def test_torn_at_every_byte_never_says_less(tmp_path):
             assert spent == math.inf
 
 
+def test_a_fit_that_goes_on_is_charged_for_a_torn_line(tmp_path):
+    """In full where its count can be read, else for as much of its plan as one line would charge."""
+    path, plan = tmp_path / "ledger.jsonl", (Entry(Gaussian(noise=2.0), 2), Entry(Gaussian(noise=1.0), 40))
+    ledger = Ledger(path)
+    ledger.append(plan[0].event, 2)
+    size = path.stat().st_size
+    ledger.append(plan[1].event, 5)
+    ledger.close()
+    whole = path.read_bytes()
+    for length in range(size + 1, len(whole), 6):
+        path.write_bytes(whole[:length])
+        resumed = Ledger.resume(path)
+        resumed.mend(plan)
+        resumed.close()
+        counted = length - size >= len('{"count":5,')
+        assert Ledger.read(path).booked() == (plan[0], Entry(plan[1].event, 5 if counted else 2))
+
+
 @pytest.mark.parametrize("rest", [b"\x00" * 40, b"\xff\xfe{", b"5", b"[]", b'"text"', b"{}"])
 def test_garbage_at_the_end_is_everything_or_refused(tmp_path, rest):
     path = tmp_path / "ledger.jsonl"

@@ -1216,6 +1216,55 @@ ONCE_UNNOTICED = (  # by the quick tests and the long ones, until a reviewer mad
         "pass",
         (f"{LAWS}::test_what_transforms_may_round_is_taken_off_delta_for_each_of_them",),
     ),
+    Mutant(
+        "tables of a selection's runs are told",
+        f"{SEAL}.door:Sensitive._again",
+        "twin._listener = None",
+        "pass",
+        ("tests/seal/test_selection.py::test_tables_of_runs_are_told_to_nobody",),
+    ),
+    Mutant(
+        "a misfit moves as its lightest candidate does",
+        f"{SEAL}.choice:Misfit.moves",
+        "max(self.weights)",
+        "min(self.weights)",
+        ("tests/seal/test_choice.py::test_a_misfit_moves_as_its_heaviest_candidate_does",),
+    ),
+    Mutant(
+        "half of the noise of a size",
+        f"{SEAL}.learn:Size.noised",
+        "self.noise",
+        "self.noise / 2",
+        ("tests/seal/test_questions.py::test_the_noise_drawn_is_the_noise_charged[size-3.0]",),
+    ),
+    Mutant(
+        "noises of groups are taken as they are given",
+        f"{SEAL}.clipping:layout",
+        "math.hypot(*(1 / noise for noise in noises))",
+        "1.0",
+        ("tests/seal/test_clipping.py::test_bounds_and_scales_of_groups_make_up_one_query",),
+    ),
+    Mutant(
+        "a threshold of a unit that replaces another claims its delta once",
+        "synthdp.accounting.charges:_",
+        "event.delta * (2 if event.relation == 'replace_one' else 1)",
+        "event.delta",
+        (f"{LAWS}::test_where_a_unit_replaces_another_a_threshold_claims_its_delta_twice",),
+    ),
+    Mutant(
+        "a torn line charges nothing where a fit goes on",
+        "synthdp.ledger.ledger:Ledger.mend",
+        "not self._free(self.torn)",
+        "False",
+        ("tests/ledger/test_ledger.py::test_a_fit_that_goes_on_is_charged_for_a_torn_line",),
+    ),
+    Mutant(
+        "Laplace noise on numbers that are not whole",
+        "synthdp.noise.noise:Noise.added_laplace",
+        "(flat == np.rint(flat)).all()",
+        "True",
+        ("tests/noise/test_noise.py::test_laplace_noise_is_added_to_whole_numbers_alone[0.5]",),
+    ),
 )
 
 KINDS = (

@@ -152,6 +152,13 @@ def test_coins_belong_to_their_unit():
         alone.coins(keys, -1)
 
 
+@pytest.mark.parametrize("count", [0.5, 3 + 2.0**-40, 2.0**41, np.nan, np.inf])
+def test_laplace_noise_is_added_to_whole_numbers_alone(noise, count):
+    """Its grid is whole numbers' own: what lies between would show in the last bits of an answer."""
+    with pytest.raises(BadInput, match="whole numbers"):
+        noise.added_laplace(np.array([1.0, count]), 2.0)
+
+
 def test_coins_are_of_a_key_of_their_own():
     """With the stream's key, the coins of unit 0 would be the first words of the stream, and the noise would tell who was in a sample."""
     keys = np.zeros(1, np.uint64)

@@ -93,6 +93,17 @@ def test_the_bounds_on_what_one_record_moves_are_nearly_reached():
     assert all(0.4 < each <= 1 + 1e-9 for each in moved.values()), moved
 
 
+def test_a_misfit_moves_as_its_heaviest_candidate_does():
+    data = opened()
+    question = data.choice(PAIRS, misfit(data), 1.0)
+    with reading():
+        records = data._sealed.read()
+        more, fewer = question.bounded(records), question.bounded(records.take(np.arange(400) < 399))
+    moved = np.abs(more - fewer)
+    np.testing.assert_allclose(moved, MARGIN * np.array(misfit(data).weights))
+    assert question.movement(more, fewer) == moved.max() <= question.sensitivity == 2.0
+
+
 def test_candidates_are_drawn_with_the_chances_of_the_exponential_mechanism():
     exponents, noise = np.array([0.0, 1.0, 2.5, -1.0, 2.0]), Noise(7)
     counts = np.bincount([drawn(exponents, noise.bits) for _ in range(5000)], minlength=5)

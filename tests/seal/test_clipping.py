@@ -172,7 +172,13 @@ def test_allocations_are_what_they_say():
 
 
 @pytest.mark.parametrize(
-    "rule", [PerGroup(), PerGroup(shares=(3.0, 1.0), noise="dimension"), PerGroup(shares=(2.0, 5.0))]
+    "rule",
+    [
+        PerGroup(),
+        PerGroup(shares=(3.0, 1.0), noise="dimension"),
+        PerGroup(shares=(2.0, 5.0)),
+        PerGroup(shares=(2.0, 5.0), noise=(0.5, 4.0)),
+    ],
 )
 def test_bounds_and_scales_of_groups_make_up_one_query(rule):
     groups = layout(rule, {"0.weight": 108, "0.bias": 9, "2.weight": 9, "2.bias": 1})

@@ -258,6 +258,15 @@ def test_noise_of_a_run_is_seeded_in_rehearsals_alone_and_no_warning_counts_the_
     assert set(seen) == {(seed is not None, seed is not None)}
 
 
+def test_tables_of_runs_are_told_to_nobody():
+    data, event, terms = opened()
+    heard, log = [], []
+    data._listener = lambda question, answer: heard.append((question, answer))
+    data.select(event, terms, asking(log))
+    assert log
+    assert not heard
+
+
 def test_what_a_run_asks_beyond_its_plan_is_refused():
     data, event, terms = opened()
 
