@@ -322,6 +322,39 @@ def test_columns_of_odd_names_are_written_and_read(server, tmp_path):
         pd.testing.assert_frame_equal(found.astype("Int64"), frame)
 
 
+@pytest.mark.parametrize("kind", ["duckdb", pytest.param("postgresql", marks=pytest.mark.heavy)])
+def test_a_schema_that_cannot_be_named_is_refused_by_its_name(request, tmp_path, kind):
+    """What was said was to look for a view with a table's name, or whether the table is there."""
+    types, names, part = pa.schema([("a", pa.int64())]), ["a.b", "50%", 'q"q'], pa.table({"a": [1]})
+    url = f"duckdb:///{tmp_path}/odd.duckdb"
+    if kind == "duckdb":
+        with duckdb.connect(tmp_path / "odd.duckdb") as connection:
+            for name in (*names, "per%s"):
+                connection.execute(f"create schema {database_url.quoted(name)}")
+    else:
+        psycopg, server = pytest.importorskip("psycopg"), request.getfixturevalue("server")
+        url = f"postgresql://postgres@/postgres?host={server}"
+        with psycopg.connect(host=str(server), user=databases.USER, dbname="postgres") as connection:
+            for name in (*names, "per%s"):
+                connection.execute(f"create schema {database_url.quoted(name)}")
+    for name in names:
+        one, all_of_it = (database_url.address(url, table) for table in (f"{name}.t", name))
+        for refused in (
+            lambda: database_url.write([part], types, one, replace=False),  # noqa: B023 - called at once
+            lambda: database_url.write_tables({"t": ([part], types)}, all_of_it, replace=False),  # noqa: B023
+            lambda: database_url.read(one),  # noqa: B023
+            lambda: database_url.read_tables(all_of_it, ["t"]),  # noqa: B023
+            lambda: database_url.tables_in(all_of_it),  # noqa: B023
+        ):
+            with pytest.raises(BadInput, match="a dot or a quotation mark, or begins with a digit") as refusal:
+                refused()
+            assert repr(name) in str(refusal.value)
+            assert "view has a table's name" not in str(refusal.value)
+    assert database_url.write([part], types, database_url.address(url, "per%s.t"), replace=False) == 1
+    with pytest.raises(BadInput, match="check that the schema is there"):
+        database_url.write([], types, database_url.address(url, "nowhere.t"), replace=False)
+
+
 @pytest.mark.heavy
 def test_no_name_that_postgresql_would_cut_loses_another_table(server):
     """A table of 63 letters, of which nobody said that it may be replaced, was dropped for one of 64 that begin alike."""
