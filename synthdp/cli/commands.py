@@ -180,7 +180,7 @@ def _check_apart(address: database_url.Address, options: settings.Sample) -> Non
     real, _, named = str(told.get("path") or told.get("train")).partition("#")
     named = named or str(told.get("table") or address.table)  # a query may read any table
     same = named.rpartition(".")[2].casefold() == str(address.table).rpartition(".")[2].casefold()
-    if options.force and same and database_url.is_url(real) and database_url.Address(real).place == address.place:
+    if options.force and same and database_url.is_url(real) and database_url.are_one(address, database_url.Address(real)):
         raise BadInput(
             f"{address}: holds the records that were fitted, which force=true does not replace: they would be lost, and a DuckDB file "
             "would still hold some of their cells. Name another database"

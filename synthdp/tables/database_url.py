@@ -95,6 +95,30 @@ def address(url: str, table: str | None = None, query_file: str | None = None) -
     return Address(plain, query=query)
 
 
+def are_one(out: Address, real: Address) -> bool:
+    """Whether two addresses lead to one database. Servers are asked who they are, since URLs spell one in many ways. Raises `BadInput`
+    where one does not answer, unless the names of the databases tell."""
+    if out.place == real.place or any(each.url.startswith("duckdb:") for each in (out, real)):
+        return out.place == real.place
+    try:
+        return _server(out.url) == _server(real.url)
+    except (BadInput, *_faults()):
+        names = {urlsplit(each.url).path.strip("/") for each in (out, real)}
+        if len(names) > 1 and "" not in names:
+            return False
+        raise BadInput(
+            f"{out}: may hold the records that were fitted, which force=true does not replace: their database cannot be asked whether it "
+            "is this one. Name another table, or leave force=true out"
+        ) from None
+
+
+def _server(url: str) -> Any:
+    """What PostgreSQL says of itself: its cluster, and the number of the database there."""
+    with snapshot(url) as connection:
+        number = "SELECT oid FROM pg_database WHERE datname = current_database()"
+        return connection.execute(f"SELECT system_identifier, ({number}) FROM pg_control_system()").fetchone()
+
+
 def known_as(given: Address) -> source.Query:
     """The table as its account knows it, without a connection."""
     return source.Query(expression=cast("ibis.Table", None), name=given.name)

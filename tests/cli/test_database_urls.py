@@ -223,6 +223,40 @@ def test_postgresql(server, clinic, run, monkeypatch):
 
 
 @pytest.mark.heavy
+def test_records_in_postgresql_are_not_replaced_by_another_spelling_of_their_address(server, clinic, run, monkeypatch):
+    """The guard compared URLs, so a port or a user in one of them was enough to lose the records."""
+    import psycopg
+
+    monkeypatch.setenv("PGSERVICEFILE", str(clinic / "services"))
+    (clinic / "services").write_text(f"[hospital]\nhost={server}\nuser={databases.USER}\ndbname=postgres\n")
+    real = f"postgresql://postgres@/postgres?host={server}#spelled"
+    record_files.write_to_database([make_frame(200)], database_url.address(real), make_schema(), replace=False)
+    with psycopg.connect(host=str(server), user=databases.USER, dbname="postgres", autocommit=True) as connection:
+        connection.execute("create database sharing")
+    run(*FIT, f"data.path={real}", "account=none", "out=one")
+    words = ("sample", "release=one/release", "rows=5", "force=true")
+    for spelled in (
+        f"postgres://postgres@/postgres?host={server}",
+        f"postgresql:///postgres?host={server}&user=postgres",
+        f"postgresql://postgres@/postgres?host={server}&port=5432",
+        f"postgresql://postgres@/postgres?host={server}/",
+        "postgresql:///?service=hospital",
+    ):
+        for table in ("spelled", "public.Spelled"):
+            refusal = run(*words, f"out={spelled}#{table}", status=2)
+            assert "holds the records that were fitted" in refusal
+    assert database_url.read(database_url.address(real)).num_rows == 200
+    for _ in range(2):
+        run(*words, f"out=postgresql://postgres@/sharing?host={server}#spelled")
+    told = clinic / "one/internal/config.yaml"  # as if their server had gone, or let nobody in
+    told.write_text(told.read_text().replace(f"host={server}", "host=/nowhere"))
+    assert "may hold the records" in run(*words, f"out={real}", status=2)
+    assert "may hold the records" in run(*words, "out=postgresql:///?service=hospital#spelled", status=2)
+    run(*words, f"out=postgresql://postgres@/sharing?host={server}#spelled")
+    assert database_url.read(database_url.address(real)).num_rows == 200
+
+
+@pytest.mark.heavy
 def test_no_number_of_postgresql_keeps_others_from_being_read(server):
     import psycopg
 
