@@ -100,9 +100,10 @@ def are_one(out: Address, real: Address) -> bool:
     where one does not answer, unless the names of the databases tell."""
     if out.place == real.place or any(each.url.startswith("duckdb:") for each in (out, real)):
         return out.place == real.place
+    silent: tuple[type[BaseException], ...] = (BadInput, *_faults())
     try:
         return _server(out.url) == _server(real.url)
-    except (BadInput, *_faults()):
+    except silent:
         names = {urlsplit(each.url).path.strip("/") for each in (out, real)}
         if len(names) > 1 and "" not in names:
             return False
@@ -112,11 +113,12 @@ def are_one(out: Address, real: Address) -> bool:
         ) from None
 
 
-def _server(url: str) -> Any:
+def _server(url: str) -> tuple[int, int]:
     """What PostgreSQL says of itself: its cluster, and the number of the database there."""
     with snapshot(url) as connection:
         number = "SELECT oid FROM pg_database WHERE datname = current_database()"
-        return connection.execute(f"SELECT system_identifier, ({number}) FROM pg_control_system()").fetchone()
+        cluster, database = connection.execute(f"SELECT system_identifier, ({number}) FROM pg_control_system()").fetchone()
+        return int(cluster), int(database)
 
 
 def known_as(given: Address) -> source.Query:
