@@ -184,7 +184,12 @@ def _check_apart(address: database_url.Address, options: settings.Sample) -> Non
     real, _, named = str(told.get("path") or told.get("train")).partition("#")
     named = named or str(told.get("table") or address.table)  # a query may read any table
     same = named.rpartition(".")[2].casefold() == str(address.table).rpartition(".")[2].casefold()
-    if options.force and same and database_url.is_url(real) and database_url.are_one(address, database_url.Address(real)):
+    if (
+        options.force
+        and same
+        and database_url.is_url(real)
+        and database_url.are_one(address, database_url.Address(real))
+    ):
         raise BadInput(
             f"{address}: holds the records that were fitted, which force=true does not replace: they would be lost, and a DuckDB file "
             "would still hold some of their cells. Name another database"
@@ -199,7 +204,9 @@ def _check_no_records(out: Path, options: settings.Sample) -> None:
     given = [str(told[name]) for name in ("path", "train", "test") if told.get(name)]
     real = [name for each in given for name in (each, *glob.glob(each), *glob.glob(f"{glob.escape(each)}/*"))]
     if options.force and out.exists() and any(os.path.exists(each) and os.path.samefile(out, each) for each in real):
-        raise BadInput(f"out={out}: holds the records that were fitted, which force=true does not replace; choose another name")
+        raise BadInput(
+            f"out={out}: holds the records that were fitted, which force=true does not replace; choose another name"
+        )
 
 
 def _stream(release: "Release", options: settings.Sample) -> None:

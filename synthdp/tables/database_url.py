@@ -116,8 +116,9 @@ def are_one(out: Address, real: Address) -> bool:
 def _server(url: str) -> tuple[int, int]:
     """What PostgreSQL says of itself: its cluster, and the number of the database there."""
     with snapshot(url) as connection:
-        number = "SELECT oid FROM pg_database WHERE datname = current_database()"
-        cluster, database = connection.execute(f"SELECT system_identifier, ({number}) FROM pg_control_system()").fetchone()
+        cluster, database = connection.execute(
+            "SELECT system_identifier, oid FROM pg_control_system(), pg_database WHERE datname = current_database()"
+        ).fetchone()
         return int(cluster), int(database)
 
 

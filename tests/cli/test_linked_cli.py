@@ -21,7 +21,7 @@ from linked_clinic import DECLARED, LAB, clinic, declared, labs, schema, with_la
 from sweeps import heavy, sweep
 
 from synthdp import Budget, Schema, Synthesizer, load
-from synthdp.cli import run
+from synthdp.cli import fits, run
 from synthdp.errors import BadInput
 from synthdp.ledger.ledger import Ledger
 from synthdp.planning import planned
@@ -79,6 +79,24 @@ def test_a_plan_says_of_each_question_what_it_asks_for(place, capsys):
     assert all(" for " in line or " to learn " in line for line in asked)
     assert any(" of each person_id" in line for line in asked)
     assert any(" of rows of diagnosis" in line for line in asked)
+
+
+def test_a_fit_says_which_tables_noise_will_hide_before_it_is_charged(place, capsys, monkeypatch):
+    """Only `plan` said so, and a steward who skipped it learned it of no page. Made-up records show the tables, at no charge."""
+    words = [*DATA, "generator=histories", "budget.epsilon=3", "budget.delta=1e-5"]
+    assert run(["plan", *words, "account=none"]) == 0
+    planned_lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("drowned")]
+    assert planned_lines
+
+    def stopped(*_, **__):
+        raise BadInput("stopped before the first question")
+
+    monkeypatch.setattr(fits, "fitted", stopped)
+    assert run(["fit", *words, "account=new.account", "out=run"]) == 2
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("drowned")] == planned_lines
+    assert not Path("new.account").exists()
+    assert run(["fit", *words, "account=new.account", "out=run", "budget.epsilon=1e6"]) == 2
+    assert "drowned" not in capsys.readouterr().out
 
 
 def test_equal_questions_are_told_apart():

@@ -462,7 +462,7 @@ def test_text_columns_of_typed_files_have_the_missing_values_that_those_of_csv_h
 
 @pytest.mark.parametrize("ending", [".parquet", heavy(".dta"), heavy(".sav"), "database"])
 def test_padded_texts_of_typed_files_are_noticed_as_in_csv(tmp_path, ending):
-    """"M  " and "M" were two categories, where a CSV's draft has strip: true."""
+    """Padded and bare, "M  " and "M" were two categories, where a CSV's draft has strip: true."""
     rows = range(120)
     wards = pd.Categorical([(" A", "A", "B")[row % 3] for row in rows])
     frame = pd.DataFrame({"sex": [("M  ", "M", "F ")[row % 3] for row in rows], "ward": wards})
