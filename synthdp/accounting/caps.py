@@ -7,7 +7,7 @@ was spent: an adaptive ledger is never accounted below its cap.
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -78,6 +78,16 @@ class Filter:
         if math.isfinite(self._limit):
             self._spent += self._added(event, count) or 0
             self._delta += self._claimed(event, count)
+
+    def spend_all(self, events: Iterable[Event]) -> None:
+        """Add the events of one question, all or none. Raises as `spend` does."""
+        before = self._spent, self._delta
+        try:
+            for event in events:
+                self.spend(event)
+        except BadInput:  # the question is refused as a whole, so nothing of it will be answered
+            self._spent, self._delta = before
+            raise
 
     def _added(self, event: Event, count: int) -> Fraction | None:
         """None where it is infinite."""

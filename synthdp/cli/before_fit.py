@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 Config = Mapping[str, Any]
 KEY = "split.key"
-DROWNED = 3  # tables whose names a line has
 UNITS = re.compile(r"^units:[ \t]*[0-9]+(?=[ \t]*(#.*)?$)", re.MULTILINE)  # the line of a schema's file
 EPSILON = 1  # of the budget for which `check` shows the next command
 LIFTED = 0.05  # of the synthetic records, which noise may put where nobody is
@@ -405,18 +404,7 @@ def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]
         size = {"height": image.height, "width": image.width}
         told = drowned_pictures(found.drowned, units=units, unit=unit, epsilon=found.epsilon, **size)
         lines.append(f"drowned    {told}")
-    for name, tables in (("columns", singles), ("tables", larger)):
-        drowned = [table for table in tables if table.drowned]
-        if drowned:
-            worst = sorted(drowned, key=lambda table: (table.expected or 0.0) / table.noise)[:DROWNED]
-            shown = "; ".join(f"{' x '.join(table.columns)} ({table.cells} cells)" for table in worst)
-            more = f" and {len(drowned) - DROWNED} more" if len(drowned) > DROWNED else ""
-            distinct = len({table.columns for table in tables})
-            lines.append(
-                f"drowned    {len(drowned)} of {distinct} {name} have cells that hold, on average, fewer records than two "
-                f"standard deviations of the noise: "
-                f"{shown}{more}. Declare fewer categories or wider bins, or raise epsilon"
-            )
+    lines += fits.drowned(found.tables)
     lifted = [table for table in singles if not table.fine and not table.of and table.lifted > LIFTED]
     wide = [table for table in lifted if evenly(schema, table.columns[0])]
     if wide:

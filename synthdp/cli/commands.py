@@ -2,8 +2,10 @@
 
 import dataclasses
 import datetime
+import glob
 import itertools
 import json
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -62,6 +64,7 @@ def sample(config: Config) -> None:
         _stream(release, options) if options.out == STANDARD_OUTPUT else _into_database(release, options)
         return
     out = output_paths.records(options.out, release.schema, force=options.force)
+    _check_no_records(out, options)
     with output_paths.progress("sample") as step:
         record_files.write(_counted(release, options, step), out, release.schema, force=options.force)
     _say(release, f"{options.rows} synthetic records in {out}")
@@ -98,6 +101,7 @@ def _tables(release: "Release", options: settings.Sample) -> None:
         if ending not in record_files.WRITTEN:
             raise BadInput(f"out={options.out}: tables are written as {', '.join(record_files.WRITTEN)}")
         output_paths.folder(str(folder), force=options.force)
+        _check_no_records(folder, options)
     else:
         _check_apart(address, options)
     frames = release.sample_tables(options.rows, where=options.where, seed=options.seed)
@@ -180,10 +184,28 @@ def _check_apart(address: database_url.Address, options: settings.Sample) -> Non
     real, _, named = str(told.get("path") or told.get("train")).partition("#")
     named = named or str(told.get("table") or address.table)  # a query may read any table
     same = named.rpartition(".")[2].casefold() == str(address.table).rpartition(".")[2].casefold()
-    if options.force and same and database_url.is_url(real) and database_url.Address(real).place == address.place:
+    if (
+        options.force
+        and same
+        and database_url.is_url(real)
+        and database_url.are_one(address, database_url.Address(real))
+    ):
         raise BadInput(
             f"{address}: holds the records that were fitted, which force=true does not replace: they would be lost, and a DuckDB file "
             "would still hold some of their cells. Name another database"
+        )
+
+
+def _check_no_records(out: Path, options: settings.Sample) -> None:
+    """The same of a file or a folder: those that the fit was given, one by one or by a folder or a pattern of theirs."""
+    from synthdp.cli.compare import told_of_data
+
+    told = told_of_data(Path(options.release).parent / "internal") or {}
+    given = [str(told[name]) for name in ("path", "train", "test") if told.get(name)]
+    real = [name for each in given for name in (each, *glob.glob(each), *glob.glob(f"{glob.escape(each)}/*"))]
+    if options.force and out.exists() and any(os.path.exists(each) and os.path.samefile(out, each) for each in real):
+        raise BadInput(
+            f"out={out}: holds the records that were fitted, which force=true does not replace; choose another name"
         )
 
 

@@ -36,12 +36,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from synthdp.api import Release
+    from synthdp.planning import Table
     from synthdp.seal.processes import Ranks
 
 
 Config = Mapping[str, Any]
 LARGE = 10  # epsilon above which a guarantee says little
 MOST_BOUNDS = 40  # learned ones that a fit lists
+DROWNED = 3  # tables whose names a line has
 SOME_ROWS = 1000  # to sample, where nobody says how many units there are
 
 
@@ -114,6 +116,8 @@ def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
         account = account and dataclasses.replace(account, source=frame)
     warn_of_large(config["budget"])
     output_paths.say(foretold(schema, config["budget"]))
+    if not options.select and not options.resume:
+        output_paths.say(_drowned_histories(config, schema))
     if options.invalid == "clamp":
         print(f"clamped    {clamping(below=len(schema.tables) > 2)}; the statement says so")
     with database_url.closing(frame) if isinstance(frame, Query) else nullcontext():
@@ -196,6 +200,35 @@ def foretold(schema: Schema, budget: Budget) -> list[str]:
                 "take a larger epsilon, or leave columns out (kind: ignore)"
             )
     return [*lines, *constant(schema), *compared(schema)]
+
+
+def drowned(tables: "Sequence[Table]") -> list[str]:
+    """A line for the single columns that noise hides, and one for the tables of several."""
+    lines = []
+    for name, single in (("columns", True), ("tables", False)):
+        these = [table for table in tables if (len(table.columns) == 1) == single]
+        if hidden := [table for table in these if table.drowned]:
+            worst = sorted(hidden, key=lambda table: (table.expected or 0.0) / table.noise)[:DROWNED]
+            shown = "; ".join(f"{' x '.join(table.columns)} ({table.cells} cells)" for table in worst)
+            more = f" and {len(hidden) - DROWNED} more" if len(hidden) > DROWNED else ""
+            distinct = len({table.columns for table in these})
+            lines.append(
+                f"drowned    {len(hidden)} of {distinct} {name} have cells that hold, on average, fewer records than two standard "
+                f"deviations of the noise: {shown}{more}. Declare fewer categories or wider bins, or raise epsilon"
+            )
+    return lines
+
+
+def _drowned_histories(config: Config, schema: Schema) -> list[str]:
+    """The same of a fit of histories, as `plan` says it. The end of a fit tells what noise hid of tables of all records alone."""
+    from synthdp.api import Synthesizer
+    from synthdp.planning import planned
+
+    generator = config["generator"]
+    if generators.HISTORIES not in generator.traits.kinds or not isinstance(schema.units, int | float):
+        return []
+    made = Synthesizer(generator, schema=schema, budget=config["budget"], trust=config["options"].trust)
+    return drowned(planned(made).tables)
 
 
 def constant(schema: Schema) -> list[str]:

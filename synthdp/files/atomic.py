@@ -3,9 +3,12 @@
 A folder takes the place of an older one in two renames, which no system call makes one. Before them the new folder is named
 `.NAME.new`, which says that it is complete; `recover` makes the renames, now or, where the machine stopped in between, before
 the folder is written again.
+
+A folder may list the digests of its files. Then it can be told later whether it is still as it was written, and nobody's own.
 """
 
 import fcntl
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -95,6 +98,27 @@ def interrupted(path: Path) -> Path | None:
         return None
     new = _complete(path)
     return new if new.exists() else None
+
+
+def listed(folder: Path) -> str:
+    """The SHA-256 of each file in a folder, in lines as `sha256sum` writes them."""
+    return "".join(f"{_digest(path)}  {path.name}\n" for path in sorted(folder.iterdir()))
+
+
+def is_as_listed(folder: Path, name: str) -> bool:
+    """Whether a folder holds the files that the lines of `listed` in its file `name` say, byte for byte, and no other."""
+    paths = {path.name: path for path in folder.iterdir()}
+    told = paths.pop(name, None)
+    if told is None or not told.is_file():
+        return False
+    lines = (line.split("  ", 1) for line in told.read_text(encoding="utf-8", errors="replace").splitlines())
+    found = {line[1]: line[0] for line in lines if len(line) == 2}
+    return found == {name: _digest(path) for name, path in paths.items() if path.is_file()} and len(found) == len(paths)
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync(path: Path) -> None:

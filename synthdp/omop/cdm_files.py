@@ -1,7 +1,6 @@
 """Linked tables that were drawn, written as a CDM: fresh ids, the types of its DDL, periods made of the visits, and everywhere that it is
 synthetic: in `*_source_value`, in `cdm_source`, in the metadata of Parquet files and the comments of a database's tables."""
 
-import hashlib
 import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -300,8 +299,7 @@ def _writer(out: str, told: Told) -> Iterator[Any]:
         with ExitStack() as stack:
             opened = {name: stack.enter_context(_file(part / f"{name}{ending}", name, told)) for name in WRITTEN}
             yield lambda name, table: opened[name].write_table(_harmless(table) if ending == ".csv" else table)
-        listed = "".join(f"{_digest(path)}  {path.name}\n" for path in sorted(part.iterdir()))
-        text = f"This CDM is {told.sentence}.\n{cdm.NOTE}.\n\nSHA-256 of its files:\n{listed}"
+        text = f"This CDM is {told.sentence}.\n{cdm.NOTE}.\n\nSHA-256 of its files:\n{atomic.listed(part)}"
         (part / README).write_text(text, encoding="utf-8")
 
 
@@ -309,23 +307,10 @@ def _check_replaced(place: Path) -> None:
     """Refuse to write in the place of anything but a CDM that we wrote: it may be the hospital's own."""
     if not place.exists() or (place.is_dir() and not any(place.iterdir())):
         return
-    if not (_is_as_written(place) if place.is_dir() else _is_synthetic(place)):
+    if not (atomic.is_as_listed(place, README) if place.is_dir() else _is_synthetic(place)):
         raise BadInput(
             f"{place}: is not replaced, since it is not an unchanged synthetic CDM that synthdp wrote; choose another name"
         )
-
-
-def _is_as_written(folder: Path) -> bool:
-    """Whether a folder holds the files that its README.txt lists, byte for byte, and no other."""
-    paths = {path.name: path for path in folder.iterdir()}
-    told = paths.pop(README, None)
-    if told is None or not told.is_file():
-        return False
-    lines = (line.split("  ") for line in told.read_text(encoding="utf-8", errors="replace").splitlines())
-    listed = {line[1]: line[0] for line in lines if len(line) == 2}
-    return listed == {name: _digest(path) for name, path in paths.items() if path.is_file()} and len(listed) == len(
-        paths
-    )
 
 
 def _is_synthetic(path: Path) -> bool:
@@ -343,11 +328,6 @@ def _is_synthetic(path: Path) -> bool:
             connection.table(name).filter(f"{mark} IS DISTINCT FROM '{SYNTHETIC}'").shape[0] for name, mark in _marks()
         ]
         return not any(odd)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _file(path: Path, name: str, told: Told) -> Any:

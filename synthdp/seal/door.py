@@ -242,8 +242,7 @@ class Sensitive(AsksTables):
         """The same under a cap: nothing is charged, but what is asked is on disk before it is answered, and counts as spent."""
         self.spend_lost(filtered)
         events = [self.account.scoped_event(event) for event in question.events]
-        for event in events:
-            filtered.spend(event)
+        filtered.spend_all(events)
         if self._answers.waiting:
             answer = cast("Answer", self._answers.again(question, None, self._codec))
         else:

@@ -108,12 +108,19 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
     others: dict[str, tuple[str, ...]] = {}
     left: dict[str, dict[str, str]] = {}
     resolutions: dict[str, str] = {}
+    strip = False
     for name in frame.columns.difference(list(beyond), sort=False):
         series = frame[name]
         if series.dtype == object and any(
             isinstance(cell, Decimal) for cell in series
         ):  # numbers of a database or of Parquet
             series = series.astype("float64")
+            made = made.assign(**{name: series})
+        textual = pd.api.types.is_string_dtype(series.dtype) or isinstance(series.dtype, pd.CategoricalDtype)
+        array = _texts(series) if textual else None
+        if array is not None and _padded(array):  # as a char(n) is in some databases
+            strip, array = True, pc.utf8_trim(array, characters=SPACE)
+            series = pd.Series(array.to_pylist(), dtype="str", index=frame.index)
             made = made.assign(**{name: series})
         labels = foreign.labels(facts or {}, str(name))
         if labels:
@@ -135,7 +142,7 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
             or are_times(series)
         ):
             continue
-        array = pa.chunked_array([pa.array(cells.texts(series, math.inf), pa.string())])
+        array = _texts(series) if array is None else array
         look = ColumnFormat(path, Reading(), str(name), values_of(array, strip=False), typed=True, in_lines=False)
         _count_blank(look, array)
         boolean = isinstance(look.column, Boolean)
@@ -192,9 +199,9 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
     for name, kind in (facts or {}).get("stored", {}).items():
         codings[name] = replace(codings.get(name, Coding()), stored=kind)
     codings = {name: coding for name, coding in codings.items() if coding != Coding()}
-    if not codings and not left:
+    if not codings and not left and not strip:
         return Found(frame=made, reading=None, mind=tuple(mind), left_out=frozenset(beyond))
-    reading = Reading(columns=tuple(codings.items()), review=True)
+    reading = Reading(strip=strip, columns=tuple(codings.items()), review=True)
     codes = dict.fromkeys(code for coding in codings.values() for code in coding.missing if code)
     said = ["columns with types of their own"]
     said += [f"missing values as {', '.join(codes)} too"] if codes else []
@@ -202,6 +209,7 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
     titles = sum(coding.title is not None for coding in codings.values())
     said += [f"labels of {titles} column{'s' * (titles > 1)}"] if titles else []
     said += [f"value labels of {len(categories)} column{'s' * (len(categories) > 1)}"] if categories else []
+    said += ["space around cells"] if strip else []
     ordinal = {name for name, measure in (facts or {}).get("measures", {}).items() if measure == "ordinal"}
     return Found(
         frame=made,
@@ -215,6 +223,10 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
         others=others,
         left_out=frozenset(beyond),
     )
+
+
+def _texts(series: "pd.Series[Any]") -> pa.ChunkedArray:
+    return pa.chunked_array([pa.array(cells.texts(series, math.inf), pa.string())])
 
 
 def _count_blank(look: ColumnFormat, array: pa.ChunkedArray) -> None:

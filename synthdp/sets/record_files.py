@@ -39,6 +39,7 @@ from synthdp.tables.database_url import Address
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 ENDINGS = (*TEXT_ENDINGS, ".parquet", *foreign.ENDINGS)
 WRITTEN = tuple(ending for ending in ENDINGS if ending != ".sas7bdat")
+LISTED = ".written.sha256"  # in a folder of linked tables: what was written there
 NPZ = ".npz"
 DUCKDB = (".db", ".duckdb", ".ddb")
 TEXT = (".txt", ".dat", ".asc")  # names under which other programs write what is CSV here
@@ -153,10 +154,10 @@ def write_tables(
     *,
     force: bool = False,
 ) -> None:
-    """Write a file for each linked table into a folder, which appears when all are complete. Raises `BadInput` if the folder already
-    holds anything; with `force` it is replaced, if it holds such files alone."""
+    """Write a file for each linked table into a folder, which appears when all are complete, and the files' digests. Raises `BadInput` if
+    the folder already holds anything; with `force` it is replaced, if it is as it was written here."""
     folder = Path(folder)
-    known = {
+    known = {LISTED} | {
         f"{table.name}{each}"
         for table in schema.tables
         for each in (*ENDINGS, *(f"{e}.neutralised.json" for e in ENDINGS))
@@ -166,9 +167,14 @@ def write_tables(
             f"{folder}: holds {others[0]}, which is not a file of these tables, so the folder is not replaced; choose another"
         )
     _check_new(folder, force=force)
+    if folder.is_dir() and any(folder.iterdir()) and not atomic.is_as_listed(folder, LISTED):
+        raise BadInput(
+            f"{folder}: is not replaced, since its tables are not as synthdp wrote them; choose another folder, or remove them yourself"
+        )
     with atomic.folder(folder) as part:
         for table in schema.tables:
             write([frames[table.name]], part / f"{table.name}{ending}", of_table(schema, table))
+        (part / LISTED).write_text(atomic.listed(part), encoding="utf-8")
 
 
 def workbooks(where: Path) -> list[Path]:

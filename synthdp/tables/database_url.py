@@ -95,6 +95,33 @@ def address(url: str, table: str | None = None, query_file: str | None = None) -
     return Address(plain, query=query)
 
 
+def are_one(out: Address, real: Address) -> bool:
+    """Whether two addresses lead to one database. Servers are asked who they are, since URLs spell one in many ways. Raises `BadInput`
+    where one does not answer, unless the names of the databases tell."""
+    if out.place == real.place or any(each.url.startswith("duckdb:") for each in (out, real)):
+        return out.place == real.place
+    silent: tuple[type[BaseException], ...] = (BadInput, *_faults())
+    try:
+        return _server(out.url) == _server(real.url)
+    except silent:
+        names = {urlsplit(each.url).path.strip("/") for each in (out, real)}
+        if len(names) > 1 and "" not in names:
+            return False
+        raise BadInput(
+            f"{out}: may hold the records that were fitted, which force=true does not replace: their database cannot be asked whether it "
+            "is this one. Name another table, or leave force=true out"
+        ) from None
+
+
+def _server(url: str) -> tuple[int, int]:
+    """What PostgreSQL says of itself: its cluster, and the number of the database there."""
+    with snapshot(url) as connection:
+        cluster, database = connection.execute(
+            "SELECT system_identifier, oid FROM pg_control_system(), pg_database WHERE datname = current_database()"
+        ).fetchone()
+        return int(cluster), int(database)
+
+
 def known_as(given: Address) -> source.Query:
     """The table as its account knows it, without a connection."""
     return source.Query(expression=cast("ibis.Table", None), name=given.name)
@@ -113,9 +140,8 @@ def query(given: Address) -> source.Query:
         with suppress(*_faults()):
             connection.disconnect()
         what = "the query" if given.query is not None else f"table {given.table!r}"
-        raise BadInput(
-            f"{given.url}: {what} cannot be read ({type(error).__name__}); is it there, and may you read it?"
-        ) from None
+        why = _unnamed(str(given.table).rpartition(".")[0]) or "is it there, and may you read it?"
+        raise BadInput(f"{given.url}: {what} cannot be read ({type(error).__name__}); {why}") from None
 
 
 def linked(given: Address, names: "Iterable[str]", memory: str | None = None) -> source.Query:
@@ -140,10 +166,18 @@ def _table(given: Address, connection: Any, name: str) -> "ibis.Table":
     try:
         return connection.table(name, database=given.table)
     except _faults() as error:
-        raise BadInput(
-            f"{given}: has no table {name!r} that can be read ({type(error).__name__}); name the schema of the tables after #, "
-            "such as #main or #public"
-        ) from None
+        why = _unnamed(given.table) or "name the schema of the tables after #, such as #main or #public"
+        raise BadInput(f"{given}: has no table {name!r} that can be read ({type(error).__name__}); {why}") from None
+
+
+def _unnamed(schema: str | None) -> str:
+    """What to do about a schema of which Ibis cannot be told: it takes `a.b` for the schema b of another database. Empty for others."""
+    if re.search(r'^[0-9]|[."]', schema or "") is None:
+        return ""
+    return (
+        f"a schema whose name has a dot or a quotation mark, or begins with a digit, such as {schema!r}, cannot be used: name another one "
+        "(to read, one that has views of these tables)"
+    )
 
 
 def read(given: Address) -> "pa.Table":
@@ -261,6 +295,8 @@ def tables_in(given: Address) -> "dict[str, pa.Table]":
     with source.quiet(), _snapshot(given.url) as connection:
         if given.table in connection.list_tables() or given.table not in connection.list_databases():
             return {}
+        if why := _unnamed(given.table):
+            raise BadInput(f"{given}: {why}")
         names = sorted(connection.list_tables(database=given.table))
         return {name: _fetched(connection.table(name, database=given.table)) for name in names}
 
@@ -291,9 +327,10 @@ def write_tables(
         with _at_once(connection.con):
             return {name: _made(connection, given, name, *each, replace=replace) for name, each in tables.items()}
     except _faults() as error:
-        raise BadInput(
-            f"{given}: cannot be written ({type(error).__name__}); check that you may write there, and that no view has a table's name"
-        ) from None
+        why = _unnamed(given.table) or (
+            "check that the schema is there, that you may write there, and that no view has a table's name"
+        )
+        raise BadInput(f"{given}: cannot be written ({type(error).__name__}); {why}") from None
     finally:
         connection.disconnect()
 

@@ -364,6 +364,26 @@ def test_an_existing_out_is_refused_and_force_keeps_the_old_ledger(files, tmp_pa
     assert sorted(path.name for path in (out / "internal").glob("ledger*")) == ["ledger.1.jsonl", "ledger.jsonl"]
 
 
+def test_force_replaces_samples_and_never_the_records_that_were_fitted(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    make_schema().save("schema.yaml")
+    make_frame(300).to_csv("real.csv", index=False)
+    (tmp_path / "parts").mkdir()
+    make_frame(300).to_parquet("parts/1.parquet")
+    os.symlink("real.csv", "link.csv")
+    for path, places in (("real.csv", ("real.csv", "link.csv")), ("parts", ("parts/1.parquet",))):
+        fit = ["fit", f"data.path={path}", "data.schema=schema.yaml", "generator=independent", "account=none"]
+        assert run([*fit, "out=run", "force=true"]) == 0
+        for place in places:
+            before = Path(place).read_bytes()
+            told = refused(capsys, "sample", "release=run/release", "rows=5", f"out={place}", "force=true")
+            assert "holds the records that were fitted" in told
+            assert Path(place).read_bytes() == before
+        for rows in (5, 6):
+            assert run(["sample", "release=run/release", f"rows={rows}", "out=made.csv", "force=true"]) == 0
+            assert len(pd.read_csv("made.csv")) == rows
+
+
 def test_records_that_break_the_schema_are_refused_by_rule_and_never_shown(files, tmp_path, capsys):
     frame = make_frame(50)
     frame["sex"] = frame["sex"].astype(object)

@@ -223,6 +223,40 @@ def test_postgresql(server, clinic, run, monkeypatch):
 
 
 @pytest.mark.heavy
+def test_records_in_postgresql_are_not_replaced_by_another_spelling_of_their_address(server, clinic, run, monkeypatch):
+    """The guard compared URLs, so a port or a user in one of them was enough to lose the records."""
+    import psycopg
+
+    monkeypatch.setenv("PGSERVICEFILE", str(clinic / "services"))
+    (clinic / "services").write_text(f"[hospital]\nhost={server}\nuser={databases.USER}\ndbname=postgres\n")
+    real = f"postgresql://postgres@/postgres?host={server}#spelled"
+    record_files.write_to_database([make_frame(200)], database_url.address(real), make_schema(), replace=False)
+    with psycopg.connect(host=str(server), user=databases.USER, dbname="postgres", autocommit=True) as connection:
+        connection.execute("create database sharing")
+    run(*FIT, f"data.path={real}", "account=none", "out=one")
+    words = ("sample", "release=one/release", "rows=5", "force=true")
+    for spelled in (
+        f"postgres://postgres@/postgres?host={server}",
+        f"postgresql:///postgres?host={server}&user=postgres",
+        f"postgresql://postgres@/postgres?host={server}&port=5432",
+        f"postgresql://postgres@/postgres?host={server}/",
+        "postgresql:///?service=hospital",
+    ):
+        for table in ("spelled", "public.Spelled"):
+            refusal = run(*words, f"out={spelled}#{table}", status=2)
+            assert "holds the records that were fitted" in refusal
+    assert database_url.read(database_url.address(real)).num_rows == 200
+    for _ in range(2):
+        run(*words, f"out=postgresql://postgres@/sharing?host={server}#spelled")
+    told = clinic / "one/internal/config.yaml"  # as if their server had gone, or let nobody in
+    told.write_text(told.read_text().replace(f"host={server}", "host=/nowhere"))
+    assert "may hold the records" in run(*words, f"out={real}", status=2)
+    assert "may hold the records" in run(*words, "out=postgresql:///?service=hospital#spelled", status=2)
+    run(*words, f"out=postgresql://postgres@/sharing?host={server}#spelled")
+    assert database_url.read(database_url.address(real)).num_rows == 200
+
+
+@pytest.mark.heavy
 def test_no_number_of_postgresql_keeps_others_from_being_read(server):
     import psycopg
 
@@ -320,6 +354,39 @@ def test_columns_of_odd_names_are_written_and_read(server, tmp_path):
         record_files.write_to_database([frame], database_url.address(url), schema, replace=False)
         found = record_files.from_database(database_url.address(url), schema)
         pd.testing.assert_frame_equal(found.astype("Int64"), frame)
+
+
+@pytest.mark.parametrize("kind", ["duckdb", pytest.param("postgresql", marks=pytest.mark.heavy)])
+def test_a_schema_that_cannot_be_named_is_refused_by_its_name(request, tmp_path, kind):
+    """What was said was to look for a view with a table's name, or whether the table is there."""
+    types, names, part = pa.schema([("a", pa.int64())]), ["a.b", "50%", 'q"q'], pa.table({"a": [1]})
+    url = f"duckdb:///{tmp_path}/odd.duckdb"
+    if kind == "duckdb":
+        with duckdb.connect(tmp_path / "odd.duckdb") as connection:
+            for name in (*names, "per%s"):
+                connection.execute(f"create schema {database_url.quoted(name)}")
+    else:
+        psycopg, server = pytest.importorskip("psycopg"), request.getfixturevalue("server")
+        url = f"postgresql://postgres@/postgres?host={server}"
+        with psycopg.connect(host=str(server), user=databases.USER, dbname="postgres") as connection:
+            for name in (*names, "per%s"):
+                connection.execute(f"create schema {database_url.quoted(name)}")
+    for name in names:
+        one, all_of_it = (database_url.address(url, table) for table in (f"{name}.t", name))
+        for refused in (
+            lambda: database_url.write([part], types, one, replace=False),  # noqa: B023 - called at once
+            lambda: database_url.write_tables({"t": ([part], types)}, all_of_it, replace=False),  # noqa: B023
+            lambda: database_url.read(one),  # noqa: B023
+            lambda: database_url.read_tables(all_of_it, ["t"]),  # noqa: B023
+            lambda: database_url.tables_in(all_of_it),  # noqa: B023
+        ):
+            with pytest.raises(BadInput, match="a dot or a quotation mark, or begins with a digit") as refusal:
+                refused()
+            assert repr(name) in str(refusal.value)
+            assert "view has a table's name" not in str(refusal.value)
+    assert database_url.write([part], types, database_url.address(url, "per%s.t"), replace=False) == 1
+    with pytest.raises(BadInput, match="check that the schema is there"):
+        database_url.write([], types, database_url.address(url, "nowhere.t"), replace=False)
 
 
 @pytest.mark.heavy

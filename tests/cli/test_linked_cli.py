@@ -21,7 +21,7 @@ from linked_clinic import DECLARED, LAB, clinic, declared, labs, schema, with_la
 from sweeps import heavy, sweep
 
 from synthdp import Budget, Schema, Synthesizer, load
-from synthdp.cli import run
+from synthdp.cli import fits, run
 from synthdp.errors import BadInput
 from synthdp.ledger.ledger import Ledger
 from synthdp.planning import planned
@@ -79,6 +79,24 @@ def test_a_plan_says_of_each_question_what_it_asks_for(place, capsys):
     assert all(" for " in line or " to learn " in line for line in asked)
     assert any(" of each person_id" in line for line in asked)
     assert any(" of rows of diagnosis" in line for line in asked)
+
+
+def test_a_fit_says_which_tables_noise_will_hide_before_it_is_charged(place, capsys, monkeypatch):
+    """Only `plan` said so, and a steward who skipped it learned it of no page. Made-up records show the tables, at no charge."""
+    words = [*DATA, "generator=histories", "budget.epsilon=3", "budget.delta=1e-5"]
+    assert run(["plan", *words, "account=none"]) == 0
+    planned_lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("drowned")]
+    assert planned_lines
+
+    def stopped(*_, **__):
+        raise BadInput("stopped before the first question")
+
+    monkeypatch.setattr(fits, "fitted", stopped)
+    assert run(["fit", *words, "account=new.account", "out=run"]) == 2
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("drowned")] == planned_lines
+    assert not Path("new.account").exists()
+    assert run(["fit", *words, "account=new.account", "out=run", "budget.epsilon=1e6"]) == 2
+    assert "drowned" not in capsys.readouterr().out
 
 
 def test_equal_questions_are_told_apart():
@@ -482,16 +500,42 @@ def test_a_release_of_linked_tables_is_written_to_a_folder_of_its_own(place, cap
         (("out=x/*.zip",), "tables are written as"),
         (("out=new", "where={visit.ward: a}"), "is not a column of people"),
         (("out=women", "where={person.sex: F}"), None),
-        (("out=tables", "force=true"), None),
+        (("out=women", "where={person.sex: F}", "force=true"), None),
+        (("out=women/*.parquet", "where={person.sex: F}", "force=true"), None),
+        (("out=women", "where={person.sex: F}", "force=true"), None),
+        (("out=tables", "force=true"), "holds the records that were fitted"),
     ):
         status = run(["sample", "release=run/release", "rows=5", *words])
         assert (status == 0) == (said is None)
         assert said is None or said in capsys.readouterr().err
-    assert len(read("tables")["person"]) == 5
+    assert len(read("tables")["person"]) == 120
     assert set(read("women")["person"]["sex"]) == {"F"}
-    (place / "tables" / "notes.txt").write_text("x")
-    assert run(["sample", "release=run/release", "rows=5", "out=tables", "force=true"]) != 0
+    assert sorted(path.name for path in (place / "women").glob("[!.]*")) == ["diagnosis.csv", "person.csv", "visit.csv"]
+    (place / "women" / "notes.txt").write_text("x")
+    assert run(["sample", "release=run/release", "rows=5", "out=women", "force=true"]) != 0
     assert "notes.txt" in capsys.readouterr().err
+
+
+def test_force_replaces_no_linked_tables_but_those_that_were_written(tmp_path):
+    """Whatever files had the tables' names were replaced, such as a later export of the hospital."""
+    own, made = schema(units=20), tmp_path / "made"
+    record_files.write_tables(clinic(20), made, own)
+    record_files.write_tables(clinic(30), made, own, ".parquet", force=True)
+    record_files.write_tables(clinic(40), made, own, force=True)
+    assert len(read(made)["person"]) == 40
+    for change in ("changed", "more", "fewer", "unlisted"):
+        theirs = tmp_path / change
+        shutil.copytree(made, theirs)
+        if change == "changed":
+            (theirs / "visit.csv").write_text((theirs / "visit.csv").read_text().replace("a", "b", 1))
+        elif change == "more":
+            (theirs / "visit.csv.gz").write_bytes(b"x")
+        else:
+            (theirs / {"fewer": "visit.csv", "unlisted": ".written.sha256"}[change]).unlink()
+        before = {path.name: path.read_bytes() for path in theirs.iterdir()}
+        with pytest.raises(BadInput, match="not as synthdp wrote them; choose another folder, or remove them"):
+            record_files.write_tables(clinic(20), theirs, own, force=True)
+        assert {path.name: path.read_bytes() for path in theirs.iterdir()} == before
 
 
 @pytest.mark.heavy

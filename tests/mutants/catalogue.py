@@ -1191,8 +1191,8 @@ ONCE_UNNOTICED = (  # by the quick tests and the long ones, until a reviewer mad
     Mutant(
         "under a cap a question of several events spends the first alone",
         "synthdp.seal.door:Sensitive._capped",
-        "for event in events:\n    filtered.spend(event)",
-        "for event in events[:1]:\n    filtered.spend(event)",
+        "filtered.spend_all(events)",
+        "filtered.spend_all(events[:1])",
         ("tests/seal/test_cap.py::test_every_event_of_a_question_is_spent",),
     ),
     Mutant(

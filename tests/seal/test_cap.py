@@ -88,6 +88,24 @@ def test_a_refused_question_reads_nothing_and_leaves_the_rest():
         safe.marginals([("sex",)], 20.0)
 
 
+@pytest.mark.parametrize("filter", ["gaussian", "zcdp", "renyi"])
+def test_a_refused_question_of_several_events_spends_none_of_them(filter):
+    """The events before the one that did not fit stayed spent, though the question was not answered."""
+    data, cap = opened(filter)
+
+    def ones(codes):
+        return np.ones((len(codes), 1))
+
+    recorder = data._recorder = Recorder()
+    with data.cap(cap) as safe:
+        before, lines = safe.left, data.account.ledger.lines
+        with pytest.raises(BadInput, match="would exceed"):
+            safe.sums([Group(ones, 1, 1.0, 20.0), Group(ones, 1, 1.0, 0.1)])
+        with pytest.raises(BadInput, match="would exceed"):
+            safe.sums([Group(ones, 1, 1.0, 20.0)] * 40)
+        assert (safe.left, data.account.ledger.lines, recorder.asked) == (before, lines, [])
+
+
 def test_the_analyst_branches_on_noisy_answers_only():
     """Replay under a cap: given the answers, a neighbour is asked the very same, and every table moves by its bound."""
     frame = make_frame(301)

@@ -13,7 +13,7 @@ from synthdp.schema.schema import Schema
 from synthdp.sets import record_files
 from synthdp.sets.column_format import REMEDY
 from synthdp.sets.draft import draft
-from synthdp.tables import csv_lines, source, table_check
+from synthdp.tables import csv_lines, database_url, source, table_check
 
 WARDS = ("Gyn\u00e4kologie", "Innere", "Chirurgie")
 
@@ -458,6 +458,42 @@ def test_text_columns_of_typed_files_have_the_missing_values_that_those_of_csv_h
     lacking = {"decile": 14, "egfr": 28, "group": 60, "smoker": 40, "ward": 40}
     assert read[list(lacking)].isna().sum().to_dict() == lacking
     assert not any("'code'" in text for text in found.mind)
+
+
+@pytest.mark.parametrize("ending", [".parquet", heavy(".dta"), heavy(".sav"), "database"])
+def test_padded_texts_of_typed_files_are_noticed_as_in_csv(tmp_path, ending):
+    """Padded and bare, "M  " and "M" were two categories, where a CSV's draft has strip: true."""
+    rows = range(120)
+    wards = pd.Categorical([(" A", "A", "B")[row % 3] for row in rows])
+    frame = pd.DataFrame({"sex": [("M  ", "M", "F ")[row % 3] for row in rows], "ward": wards})
+    frame["egfr"] = [(" 40,5", "41,5 ", "  ")[row % 3] for row in rows]
+    frame["age"] = list(rows)
+    path = tmp_path / f"t{ending}"
+    if ending == ".parquet":
+        frame.to_parquet(path)
+    elif ending == ".sav":
+        pytest.importorskip("pyreadstat").write_sav(frame.astype({"ward": "str"}), path)
+    elif ending == ".dta":
+        frame.astype({"ward": "str"}).to_stata(path, write_index=False)
+    else:
+        path = f"duckdb:///{tmp_path / 't.db'}#visits"
+        with pytest.importorskip("duckdb").connect(str(tmp_path / "t.db")) as connection:
+            connection.execute("CREATE TABLE visits AS SELECT * FROM frame")
+    address = database_url.address(path) if ending == "database" else None
+    found = record_files.look(path) if address is None else record_files.look_into(address)
+    assert found.said.endswith("; space around cells")
+    assert not any("other spellings" in text for text in found.mind)
+    values = yamlfile.parse(draft(found.frame, tmp_path / "t", found=found).schema, "draft")
+    values["columns"]["egfr"]["bounds"], values["columns"]["age"] = [0, 99], {"kind": "integer", "bounds": [0, 120]}
+    values["columns"]["sex"]["categories"], values["columns"]["ward"]["categories"] = ["F", "M"], ["A", "B"]
+    schema = Schema.from_dict(values)
+    assert schema.reading.strip
+    assert [column.kind for column in schema.columns] == ["categorical", "categorical", "continuous", "integer"]
+    read = record_files.read(path, schema) if address is None else record_files.from_database(address, schema)
+    read = schema.validate(read)
+    assert read["sex"].value_counts().to_dict() == {"M": 80, "F": 40}
+    assert read["ward"].value_counts().to_dict() == {"A": 80, "B": 40}
+    assert read["egfr"].isna().sum() == 40
 
 
 def test_telephone_numbers_are_no_numbers(tmp_path):
