@@ -522,9 +522,9 @@ def _demo_of_tables(config: Config, out: Path) -> Demonstrated:
 
 def _answers(statement: "Statement", result: Mapping[str, Any], out: Path) -> list[str]:
     """The steward's two questions as the pages answer them, and how to open the pages."""
-    from synthdp.evaluate.evaluation_page import answers
+    from synthdp.evaluate.evaluation_page import first_screen
 
-    share, (use, *_) = sharing(statement), answers(result)
+    share, (use, *_) = sharing(statement), first_screen(result)
     pages = [(out / name).resolve().as_uri() for name in ("report/statement.html", "evaluation/evaluation.html")]
     return [
         f"Can I share it?     {share.short} {share.text}",

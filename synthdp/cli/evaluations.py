@@ -165,8 +165,8 @@ def headline(result: Mapping[str, Any]) -> list[str]:
         from synthdp.evaluate.images.image_page import headline as told
 
         return told(result)
+    from synthdp.evaluate.answers import brief
     from synthdp.evaluate.figures import lacked
-    from synthdp.evaluate.findings import brief
 
     lines = []
     for target, scores in result["targets"].items():

@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from synthdp import pages
-from synthdp.evaluate import figures, findings
+from synthdp.evaluate import answers, figures, findings
 from synthdp.evaluate.evaluation_plots import WORST_HEAT, calibration_plot, heat_map, marginal_plot, utility_plot
 from synthdp.evaluate.fidelity import REST, UNKNOWN, clock, plain
 from synthdp.evaluate.images.image_page import STAMP as IMAGE_STAMP
@@ -139,7 +139,7 @@ def subgroups(result: Mapping[str, Any]) -> list[dict[str, Any]]:
             "title": f"{target} by {column}",
             "column": column,
             "metric": METRIC_LABELS[group["metric"]],
-            "text": findings.group_text(target, column, group),
+            "text": answers.group_text(target, column, group),
             "levels": [_level(level, group["worst"]) for level in group["levels"]],
         }
         for target, entry in result["targets"].items()
@@ -259,7 +259,7 @@ def write(
     The JSON is the result and "answers", what the page's first screen says. The page is one file: no network, one small
     script that sorts its tables. Each file appears whole or not at all.
     """
-    whole = {**result, "answers": answers(result)}
+    whole = {**result, "answers": first_screen(result)}
     texts = {
         "evaluation.json": json.dumps(whole, indent=2, allow_nan=False, ensure_ascii=False) + "\n",
         "evaluation.html": html(result, title=title),
@@ -267,11 +267,14 @@ def write(
     return pages.write(Path(out), texts, "evaluation.html" if pdf else None)
 
 
-def answers(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the first screen says: the questions, verdicts, figures and sentences of `words.asks`."""
-    if result.get("kind") == "images":
-        return image_asks(result)
-    return findings.asks(result)
+def first_screen(result: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The two questions of a steward, "Can I use it?" and "Can I share it?", each {"question", "verdict", "bad", "good",
+    "answers": [{"question", "verdict", "figures": [{"label", "value", "interval"?}], "text"}]}."""
+    return [ask.to_json() for ask in _asks(result)]
+
+
+def _asks(result: Mapping[str, Any]) -> list[answers.Ask]:
+    return image_asks(result) if result.get("kind") == "images" else answers.asks(result)
 
 
 def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
@@ -282,7 +285,7 @@ def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
     else:
         default, template, stamp, found = "data", "evaluation.html", STAMP, _context(result)
     filters = {each: getattr(figures, each) for each in ("figure", "small", "percent", "exact", "lacked")}
-    filters |= {"decides": findings.decides, "poor": findings.poor, "far_off": findings.far_off}
+    filters |= {"decides": findings.decides, "far_off": findings.far_off}
     if template == "images.html":
         filters["cloud"] = cloud
     environment = pages.environment(HOME / "templates", HOME / "images" / "templates", filters=filters)
@@ -290,8 +293,8 @@ def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
         stamp=stamp,
         title=title or f"Evaluation of synthetic {f'{name} {default}' if name else default}",
         about=result["about"],
-        overlapping=findings.overlapping(result),
-        asks=answers(result),
+        overlapping=answers.overlapping(result),
+        asks=_asks(result),
         not_computed=result["not_computed"],
         script=pages.SORT,
         policy=pages.policy(pages.SORT) + ("; img-src data:" if template == "images.html" else ""),
@@ -332,7 +335,7 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
             if note
         ],
         "attack_plot": evaluation_plots.attack_plot(leading, "attacks-plot"),
-        "sentence": findings.in_a_sentence(result),
+        "sentence": answers.in_a_sentence(result),
         "lost_associations": findings.lost_associations(found, result.get("histories")),
         "manifold": evaluation_plots.manifold_plot(found, "manifold") if lines else None,
         "columns": _columns(result),

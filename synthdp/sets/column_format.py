@@ -350,7 +350,7 @@ class ColumnFormat:
             numeric = POINT.fullmatch(text) or COMMA.fullmatch(text)
             return (2 if numeric else 1 if not text or text in KNOWN else 0), -there[text]
 
-        first = min(there.keys() & {"", *codes}, key=rank)
+        first = min((text for text in ("", *codes) if text in there), key=rank)
         self.coding = replace(self.coding, missing=tuple(dict.fromkeys([first, *sorted(codes, key=rank)])))
 
     def _note(self, values: Values, fits: Any, what: str) -> None:

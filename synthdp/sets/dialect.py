@@ -96,109 +96,30 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
     """The same of a table whose columns have types: whole numbers and texts that say true and false, and codes for missing values.
     `facts`: what a file of Stata or SPSS says of its columns (`foreign_parser.statistics`), or how those of a Parquet file or a database
     are `stored`."""
-    codings, made, mind = {}, frame, []
-    beyond = (facts or {}).get("left_out", {})
-    for name, kind in beyond.items():
-        mind.append(
-            f"column {name!r}: left out, since no kind of column can hold its type ({kind}); if it is needed, store it as numbers or text"
-        )
-    for name, kind in (facts or {}).get("lost", {}).items():
-        mind.append(f"column {name!r}: is stored as {kind}")
-    categories: dict[str, tuple[str, ...]] = {}
-    others: dict[str, tuple[str, ...]] = {}
-    left: dict[str, dict[str, str]] = {}
-    resolutions: dict[str, str] = {}
-    strip = False
-    for name in frame.columns.difference(list(beyond), sort=False):
-        series = frame[name]
-        if series.dtype == object and any(
-            isinstance(cell, Decimal) for cell in series
-        ):  # numbers of a database or of Parquet
-            series = series.astype("float64")
-            made = made.assign(**{name: series})
-        textual = pd.api.types.is_string_dtype(series.dtype) or isinstance(series.dtype, pd.CategoricalDtype)
-        array = _texts(series) if textual else None
-        if array is not None and _padded(array):  # as a char(n) is in some databases
-            strip, array = True, pc.utf8_trim(array, characters=SPACE)
-            series = pd.Series(array.to_pylist(), dtype="str", index=frame.index)
-            made = made.assign(**{name: series})
-        labels = foreign.labels(facts or {}, str(name))
-        if labels:
-            unlabelled = {text for text in cells.texts(series) if text is not None} - set(labels)
-            if not unlabelled:
-                codings[str(name)] = Coding(labels=tuple(labels.items()))
-                categories[str(name)] = tuple(dict.fromkeys(labels.values()))
-                texts = [None if text is None else labels[text] for text in cells.texts(series)]
-                made = made.assign(**{name: pd.Series(texts, dtype="str", index=frame.index)})
-                continue
-            listed = ", ".join([*labels][:8])
-            mind.append(
-                f"column {name!r}: the file has labels for {listed}, and not for all of its values; where such a code says that a value "
-                "is missing, list it under missing"
-            )
-        if pd.api.types.is_bool_dtype(series.dtype) or not (
-            pd.api.types.is_numeric_dtype(series.dtype)
-            or pd.api.types.is_string_dtype(series.dtype)
-            or are_times(series)
-        ):
-            continue
-        array = _texts(series) if array is None else array
-        look = ColumnFormat(path, Reading(), str(name), values_of(array, strip=False), typed=True, in_lines=False)
-        _count_blank(look, array)
-        boolean = isinstance(look.column, Boolean)
-        if not boolean and not look.limits and not pd.api.types.is_numeric_dtype(series.dtype):
-            values = values_of(array, strip=False)
-            signs = Reading(decimal=decimal_sign([values]))
-            full = ColumnFormat(path, signs, str(name), values, in_lines=False)
-            _count_blank(full, array)
-            coding = replace(
-                full.coding,
-                decimal="," if signs.decimal == "," and full.coding.decimal is None else full.coding.decimal,
-            )
-            if coding.time is not None:
-                coding = replace(coding, decimal=None)
-            odd = coding.time or coding.date or coding.decimal == "," or coding.thousands or coding.suffix
-            # Whole numbers alone may be codes; with points, or texts for a missing value among them, they are numbers.
-            pointed = isinstance(full.column, Continuous) and (
-                full.coding.missing or pc.any(pc.match_substring(array, ".")).as_py()
-            )
-            if pointed or (odd and isinstance(full.column, Continuous | Integer | Datetime)):
-                codings[str(name)] = coding
-                if full.open:
-                    left[str(name)] = full.open
-                if full.resolution:
-                    resolutions[str(name)] = full.resolution
-                if full.limits or full.others:
-                    others[str(name)] = full.limits + full.others
-                if coding.time is None and not full.limits:
-                    what = "dates" if coding.date else "numbers"
-                    mind.append(f"column {name!r}: holds {what} as text; synthetic files of this kind hold {what}")
-                mind += [full.mind] if full.mind else []
-                plain = csvfile.plain_texts(array, Reading(columns=((str(name), coding),)).of(full.column))
-                made = made.assign(**{name: _read(plain, full).set_axis(frame.index)})
-                continue
-            if full.coding.missing and isinstance(full.column, Categorical):
-                look = full
-        if look.limits:
-            others[str(name)], left[str(name)] = look.limits + look.others, look.open
-            codings[str(name)] = look.coding
-            plain = csvfile.plain_texts(array, Reading(columns=((str(name), look.coding),)).of(look.column))
-            made = made.assign(**{name: _read(plain, look).set_axis(frame.index)})
-            continue
-        number = pd.api.types.is_numeric_dtype(series.dtype)
-        if not boolean and not (look.coding.missing and (number or isinstance(look.column, Categorical))):
-            continue
-        coding = Coding(missing=look.coding.missing, words=look.coding.words)
-        codings[str(name)] = coding
-        plain = csvfile.plain_texts(array, Reading(columns=((str(name), coding),)).of(look.column))
-        made = made.assign(**{name: csvfile.guessed(plain, text=boolean or not number).set_axis(frame.index)})
-    for name, title in (facts or {}).get("titles", {}).items():
+    facts = facts or {}
+    beyond = facts.get("left_out", {})
+    mind = [
+        f"column {name!r}: left out, since no kind of column can hold its type ({kind}); if it is needed, store it as numbers or text"
+        for name, kind in beyond.items()
+    ]
+    mind += [f"column {name!r}: is stored as {kind}" for name, kind in facts.get("lost", {}).items()]
+    looks = {
+        str(name): _of_type(path, str(name), frame[name], foreign.labels(facts, str(name)))
+        for name in frame.columns.difference(list(beyond), sort=False)
+    }
+    mind += [text for look in looks.values() for text in look.mind]
+    made = frame.assign(**{name: look.cells for name, look in looks.items() if look.cells is not None})
+    codings = {name: look.coding for name, look in looks.items() if look.coding is not None}
+    categories = {name: look.categories for name, look in looks.items() if look.categories is not None}
+    left = {name: look.open for name, look in looks.items() if look.open is not None}
+    for name, title in facts.get("titles", {}).items():
         plain = "".join(each if each.isprintable() else " " for each in title).strip()[:MOST_TITLE]
         if plain and name in made:
             codings[name] = replace(codings.get(name, Coding()), title=plain)
-    for name, kind in (facts or {}).get("stored", {}).items():
+    for name, kind in facts.get("stored", {}).items():
         codings[name] = replace(codings.get(name, Coding()), stored=kind)
     codings = {name: coding for name, coding in codings.items() if coding != Coding()}
+    strip = any(look.padded for look in looks.values())
     if not codings and not left and not strip:
         return Found(frame=made, reading=None, mind=tuple(mind), left_out=frozenset(beyond))
     reading = Reading(strip=strip, columns=tuple(codings.items()), review=True)
@@ -210,7 +131,7 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
     said += [f"labels of {titles} column{'s' * (titles > 1)}"] if titles else []
     said += [f"value labels of {len(categories)} column{'s' * (len(categories) > 1)}"] if categories else []
     said += ["space around cells"] if strip else []
-    ordinal = {name for name, measure in (facts or {}).get("measures", {}).items() if measure == "ordinal"}
+    ordinal = {name for name, measure in facts.get("measures", {}).items() if measure == "ordinal"}
     return Found(
         frame=made,
         reading=reading,
@@ -219,14 +140,102 @@ def typed(path: Path, frame: "pd.DataFrame", facts: Mapping[str, Any] | None = N
         categories=categories,
         ordered=frozenset(ordinal & categories.keys()),
         open=left,
-        resolutions=resolutions,
-        others=others,
+        resolutions={name: look.resolution for name, look in looks.items() if look.resolution},
+        others={name: look.others for name, look in looks.items() if look.others is not None},
         left_out=frozenset(beyond),
     )
 
 
+@dataclass(kw_only=True)
+class _Typed:
+    """What is found of a column with a type, as in `Found`; None where nothing is."""
+
+    cells: "pd.Series[Any] | None" = None
+    coding: Coding | None = None
+    mind: list[str] = field(default_factory=list)
+    categories: tuple[str, ...] | None = None
+    others: tuple[str, ...] | None = None
+    open: dict[str, str] | None = None
+    resolution: str = ""
+    padded: bool = False
+
+
+def _of_type(path: Path, name: str, series: "pd.Series[Any]", labels: Mapping[str, str]) -> _Typed:
+    found = _Typed()
+    if series.dtype == object and any(isinstance(cell, Decimal) for cell in series):  # of a database or of Parquet
+        found.cells = series = series.astype("float64")
+    textual = pd.api.types.is_string_dtype(series.dtype) or isinstance(series.dtype, pd.CategoricalDtype)
+    array = _texts(series) if textual else None
+    if array is not None and _padded(array):  # as a char(n) is in some databases
+        found.padded, array = True, pc.utf8_trim(array, characters=SPACE)
+        found.cells = series = pd.Series(array.to_pylist(), dtype="str", index=series.index)
+    if labels:
+        texts = cells.texts(series)
+        if {text for text in texts if text is not None} <= set(labels):
+            found.coding, found.categories = Coding(labels=tuple(labels.items())), tuple(dict.fromkeys(labels.values()))
+            named = [None if text is None else labels[text] for text in texts]
+            found.cells = pd.Series(named, dtype="str", index=series.index)
+            return found
+        listed = ", ".join([*labels][:8])
+        found.mind.append(
+            f"column {name!r}: the file has labels for {listed}, and not for all of its values; where such a code says that a value "
+            "is missing, list it under missing"
+        )
+    number = pd.api.types.is_numeric_dtype(series.dtype)
+    if pd.api.types.is_bool_dtype(series.dtype) or not (
+        number or pd.api.types.is_string_dtype(series.dtype) or are_times(series)
+    ):
+        return found
+    array = _texts(series) if array is None else array
+    look = ColumnFormat(path, Reading(), name, values_of(array, strip=False), typed=True, in_lines=False)
+    _count_blank(look, array)
+    boolean = isinstance(look.column, Boolean)
+    if not boolean and not look.limits and not number:
+        full, coding = _in_text(path, name, array)
+        # Whole numbers alone may be codes; with points, or texts for a missing value among them, they are numbers.
+        pointed = isinstance(full.column, Continuous) and (
+            full.coding.missing or pc.any(pc.match_substring(array, ".")).as_py()
+        )
+        odd = coding.time or coding.date or coding.decimal == "," or coding.thousands or coding.suffix
+        if pointed or (odd and isinstance(full.column, Continuous | Integer | Datetime)):
+            found.coding, found.open, found.resolution = coding, full.open or None, full.resolution
+            found.others = full.limits + full.others or None
+            if coding.time is None and not full.limits:
+                what = "dates" if coding.date else "numbers"
+                found.mind.append(f"column {name!r}: holds {what} as text; synthetic files of this kind hold {what}")
+            found.mind += [full.mind] if full.mind else []
+            found.cells = _read(_plain(array, full, coding), full).set_axis(series.index)
+            return found
+        if full.coding.missing and isinstance(full.column, Categorical):
+            look = full
+    if look.limits:
+        found.coding, found.others, found.open = look.coding, look.limits + look.others, look.open
+        found.cells = _read(_plain(array, look, look.coding), look).set_axis(series.index)
+    elif boolean or (look.coding.missing and (number or isinstance(look.column, Categorical))):
+        found.coding = Coding(missing=look.coding.missing, words=look.coding.words)
+        plain = _plain(array, look, found.coding)
+        found.cells = csvfile.guessed(plain, text=boolean or not number).set_axis(series.index)
+    return found
+
+
 def _texts(series: "pd.Series[Any]") -> pa.ChunkedArray:
     return pa.chunked_array([pa.array(cells.texts(series, math.inf), pa.string())])
+
+
+def _in_text(path: Path, name: str, array: pa.ChunkedArray) -> tuple[ColumnFormat, Coding]:
+    """How a column of texts would be read if they stood in a CSV file."""
+    values = values_of(array, strip=False)
+    decimal = decimal_sign([values])
+    full = ColumnFormat(path, Reading(decimal=decimal), name, values, in_lines=False)
+    _count_blank(full, array)
+    coding = full.coding
+    if coding.time is not None:
+        return full, replace(coding, decimal=None)
+    return full, replace(coding, decimal="," if decimal == "," and coding.decimal is None else coding.decimal)
+
+
+def _plain(array: pa.ChunkedArray, look: ColumnFormat, coding: Coding) -> pa.ChunkedArray:
+    return csvfile.plain_texts(array, Reading(columns=((look.name, coding),)).of(look.column))
 
 
 def _count_blank(look: ColumnFormat, array: pa.ChunkedArray) -> None:

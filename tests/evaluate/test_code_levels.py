@@ -6,8 +6,8 @@ import pytest
 
 from synthdp import Schema
 from synthdp.evaluate import evaluate
+from synthdp.evaluate.answers import brief
 from synthdp.evaluate.faithfulness import as_kept, by_level
-from synthdp.evaluate.findings import brief
 
 CODES = ["A00.0", "A00.1", "A01.0", "B20.9", "V45"]
 REAL = ["A00.0"] * 4 + ["A00.1"] * 2 + ["A01.0"] + ["B20.9"] * 2 + ["V45"]

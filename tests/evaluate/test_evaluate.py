@@ -12,7 +12,7 @@ from patients import make_frame
 from sweeps import heavy
 
 from synthdp.errors import BadInput
-from synthdp.evaluate import evaluate, findings, reading, write
+from synthdp.evaluate import answers, evaluate, evaluation_page, reading, write
 from synthdp.evaluate.evaluation_page import STAMP
 from synthdp.evaluate.figures import figure
 from synthdp.schema.schema import Schema
@@ -273,10 +273,10 @@ def test_held_out_records_that_were_fitted_are_told(schema, train, test):
     units = reading.parts_of([train], first, second, schema)
     assert same.overlap == {"of": "rows", "shared": len(train), "all": len(train)}
     assert units.overlap == {"of": "units", "shared": 5, "all": len(test)}
-    told = findings.overlapping({"about": {"overlap": units.overlap}})
+    told = answers.overlapping({"about": {"overlap": units.overlap}})
     assert told.startswith("5 of the ")
     assert "patients" in told
-    assert findings.overlapping({"about": {}}) == ""
+    assert answers.overlapping({"about": {}}) == ""
 
 
 @pytest.mark.heavy
@@ -300,8 +300,12 @@ def test_a_column_that_the_fit_destroyed_is_judged_and_wrong(train, test, schema
     assert not {"columns.stage", "columns.site"} & set(reasons(found))
     assert found["fidelity"]["tvd_1way"]["columns"]["site"] == 1.0
     assert found["columns"]["site"]["synthetic"][found["columns"]["site"]["labels"].index("(undeclared)")] == 1.0
-    answers = {answer["question"]: answer["verdict"] for ask in findings.asks(found) for answer in ask["answers"]}
-    assert answers["Is it useful for predicting stage?"] == "Not useful: this column was lost"
+    told = {
+        answer["question"]: answer["verdict"]
+        for ask in evaluation_page.first_screen(found)
+        for answer in ask["answers"]
+    }
+    assert told["Is it useful for predicting stage?"] == "Not useful: this column was lost"
     assert found["targets"]["ill"]["tstr"]["lr"]
 
 
@@ -310,14 +314,14 @@ def test_whoever_judges_few_synthetic_rows_hears_that_more_cost_nothing(result):
     for made, few in ((rows["train"], False), (rows["train"] // 2 + 1, False), (rows["train"] // 2 - 1, True)):
         found = {**result, "about": {**result["about"], "rows": {**rows, "synthetic": made}}}
         told = f"{made:,} synthetic rows are few for {rows['train']:,} training rows"
-        assert (told in findings.asks(found)[0]["answers"][0]["text"]) is few
-        assert ("rows" in dict(findings.brief(found))) is few
+        assert (told in evaluation_page.first_screen(found)[0]["answers"][0]["text"]) is few
+        assert ("rows" in dict(answers.brief(found))) is few
 
 
 def test_a_target_that_is_never_missed_is_told_to_have_been_given_away():
     def text(real):
         scores = {"trtr": real, "tstr": 0.99, "independent": 0.5}
-        return findings.useful("ill", {"average": {arm: {"auroc": {"mean": at}} for arm, at in scores.items()}})["text"]
+        return answers.useful("ill", {"average": {arm: {"auroc": {"mean": at}} for arm, at in scores.items()}}).text
 
     assert "another column may give this one away" in text(1.0)
     assert "give this one away" not in text(0.999)
@@ -329,9 +333,9 @@ def test_a_target_that_is_never_missed_is_told_to_have_been_given_away():
 def test_what_real_rows_hardly_predict_judges_nothing(interval, verdict):
     """With 18 positives, real rows at 0.56 are no better than chance for all that is known, and luck would rank releases."""
     figures = {"trtr": {"mean": 0.562, "interval": interval}, "tstr": {"mean": 0.592}, "independent": {"mean": 0.5}}
-    told = findings.useful("dead", {"average": {arm: {"auroc": figure} for arm, figure in figures.items()}})
-    assert told["verdict"] == verdict
-    assert ("not clearly better than chance" in told["text"]) == (verdict == "Cannot be told")
+    told = answers.useful("dead", {"average": {arm: {"auroc": figure} for arm, figure in figures.items()}})
+    assert told.verdict.words == verdict
+    assert ("not clearly better than chance" in told.text) == (verdict == "Cannot be told")
 
 
 @pytest.mark.heavy

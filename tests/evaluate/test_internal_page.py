@@ -15,8 +15,8 @@ from linked_clinic import schema as clinic_schema
 from synthdp import Schema
 from synthdp.cli.evaluations import headline
 from synthdp.errors import BadInput
+from synthdp.evaluate import answers, faithfulness, figures, findings
 from synthdp.evaluate import evaluation_page as pages
-from synthdp.evaluate import faithfulness, figures, findings
 from synthdp.evaluate.evaluation_page import STAMP, html, write
 from synthdp.evaluate.figures import exact, figure, number, percent
 
@@ -62,6 +62,11 @@ def nodes(document):
             yield from nodes(item)
     elif isinstance(document, int | float):
         yield document
+
+
+def faithful(*parts):
+    """The answer on likeness to parts of a result: fidelity, histories and linked tables."""
+    return answers.faithful(parts[0], findings.worst(*parts))
 
 
 def with_intervals(document):
@@ -292,7 +297,7 @@ def test_what_sorts_a_cell_is_its_full_value(result, text):
 
 
 def test_the_first_screen_names_who_loses_most(result):
-    use, share = findings.asks(result)
+    use, share = pages.first_screen(result)
     whom = next(answer for answer in use["answers"] if answer["question"] == "For whom does it fail?")
     target, column, group, level = findings.worst_group(result["targets"])
     assert level["level"] == group["worst"]
@@ -305,26 +310,28 @@ def test_the_first_screen_names_who_loses_most(result):
         for found in entry["subgroups"].values():
             for each in found["levels"]:
                 each["gap_interval"] = [-0.01, 0.2]
-    (whom,) = [a for a in findings.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
+    (whom,) = [a for a in pages.first_screen(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
     assert whom["verdict"].startswith("No group loses more than chance could explain; the largest gap is for ")
     small = min(unsure["targets"]["stage"]["subgroups"]["age"]["levels"][:2], key=lambda level: level["gap"])
     small["gap_interval"] = [0.001, 0.02]
-    (whom,) = [a for a in findings.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
+    (whom,) = [a for a in pages.first_screen(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
     assert whom["verdict"].startswith("The largest gap is for ")
     assert whom["verdict"].endswith(f"; chance does not explain the gap for age = {small['level']}")
     for entry in unsure["targets"].values():
         entry["subgroups"] = {}
-    (whom,) = [a for a in findings.asks(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
+    (whom,) = [a for a in pages.first_screen(unsure)[0]["answers"] if a["question"] == "For whom does it fail?"]
     assert whom["verdict"] == "Not asked"
 
 
 def test_one_attack_is_spoken_of_as_one(result):
     """As of images."""
     alone = {**result, "attacks": copy.deepcopy(result["attacks"][:1])}
-    verdict = findings.asks(alone)[1]["answers"][0]["verdict"]
+    verdict = pages.first_screen(alone)[1]["answers"][0]["verdict"]
     assert verdict == "The one attack did no better than its baseline"
     alone["attacks"][0]["verdict"] = "concern"
-    assert findings.asks(alone)[1]["answers"][0]["verdict"].startswith("The one attack found something, within what")
+    assert pages.first_screen(alone)[1]["answers"][0]["verdict"].startswith(
+        "The one attack found something, within what"
+    )
 
 
 @pytest.mark.parametrize(
@@ -351,7 +358,7 @@ def test_sharing_follows_the_attacks_and_their_bounds(result, no_plots, change, 
     attack = found["attacks"][0]
     for key, value in change.items():
         (attack if key in ("verdict", "figures") else attack["figures"][0])[key] = value
-    share = findings.asks(found)[1]
+    share = pages.first_screen(found)[1]
     assert share["answers"][0]["verdict"].startswith(verdict)
     assert share["verdict"].startswith(sharing)
     assert share["bad"] is bad
@@ -371,7 +378,7 @@ def test_the_figure_that_decided_is_shown_and_marked(result, no_plots):
     }
     copies = {**row, "label": "exact copies", "value": 0.031, "baseline": 0.01, "interval": [0.02, 0.04]}
     found["attacks"][0] |= {"verdict": "concern", "figures": [row, copies]}
-    text = findings.asks(found)[1]["answers"][0]["text"]
+    text = pages.first_screen(found)[1]["answers"][0]["text"]
     assert "exact copies" in text
     assert "0.559" not in text
     page = html(found)
@@ -395,10 +402,10 @@ def test_an_infinite_epsilon_and_the_relation_are_said_in_words(result, no_plots
 def test_the_json_holds_what_the_first_screen_says(result, no_plots, tmp_path):
     data, _ = write(result, tmp_path)
     document = json.loads(data.read_text(encoding="utf-8"))
-    answers = document.pop("answers")
+    told = document.pop("answers")
     assert document == result
-    assert answers == pages.answers(result)
-    assert [answer["question"] for answer in answers] == ["Can I use it?", "Can I share it?"]
+    assert told == pages.first_screen(result)
+    assert [ask["question"] for ask in told] == ["Can I use it?", "Can I share it?"]
 
 
 @pytest.mark.parametrize("most", [1, 4])
@@ -407,9 +414,9 @@ def test_with_many_targets_the_worst_is_told(result, most):
     entry = found["targets"]["income"]
     found["targets"] = {f"t{i}": copy.deepcopy(entry) for i in range(most)}
     found["targets"][f"t{most - 1}"]["average"]["tstr"]["auroc"]["mean"] = 0.51
-    first = findings.asks(found)[0]["answers"][0]
+    first = pages.first_screen(found)[0]["answers"][0]
     assert first["verdict"] == "Not useful: no better than chance"
-    assert findings.asks(found)[0]["bad"]
+    assert pages.first_screen(found)[0]["bad"]
     assert first["target"] == f"t{most - 1}"
 
 
@@ -418,14 +425,16 @@ def test_histories_are_judged_with_their_past_where_it_tells_more(result):
     found["targets"] = {"income": found["targets"]["income"]}
     told = {arm: {"all": value, "later": 1.0} for arm, value in (("tstr", 0.77), ("trtr", 0.95), ("without", 0.6))}
     found["histories"] = {"told": {"income": told}}
-    first = findings.asks(found)[0]["answers"][0]
+    first = pages.first_screen(found)[0]["answers"][0]
     assert [(each["label"], each["value"]) for each in first["figures"]] == [
         ("synthetic", 0.77), ("real", 0.95), ("real, no past", 0.6)
     ]  # fmt: skip
     assert first["verdict"] == "Partly useful: much of the signal is lost"
     assert "60 % of what real rows offer" in first["text"]
     told["trtr"]["all"] = 0.51
-    assert findings.asks(found)[0]["answers"][0] == findings.asks({**found, "histories": None})[0]["answers"][0]
+    assert (
+        pages.first_screen(found)[0]["answers"][0] == pages.first_screen({**found, "histories": None})[0]["answers"][0]
+    )
 
 
 def test_the_first_screen_names_what_of_histories_is_farthest_apart(result):
@@ -435,7 +444,7 @@ def test_the_first_screen_names_what_of_histories_is_farthest_apart(result):
         "transitions": {"seen": None},
         "survival": [{"event": "death", "distance": 0.08, "real": 0.042}],
     }
-    told = findings.faithful(result["fidelity"], histories)["text"]
+    told = faithful(result["fidelity"], histories).text
     assert (
         "Among the histories, the largest difference is in gaps between records: 0.279 (0.037 in held-out ones)."
         in told
@@ -443,25 +452,25 @@ def test_the_first_screen_names_what_of_histories_is_farthest_apart(result):
     del histories["gaps"]
     assert (
         "the largest difference is in times until death: 0.080 (0.042 in held-out ones)"
-        in findings.faithful(result["fidelity"], histories)["text"]
+        in faithful(result["fidelity"], histories).text
     )
-    histories["apart"] = {"lab.code": {"tvd": 0.05, "real": 0.04}, "lab.code, result": {"tvd": 0.76, "real": 0.08}}
-    answer = findings.faithful(result["fidelity"], histories)
+    linked = {"apart": {"lab.code": {"tvd": 0.05, "real": 0.04}, "lab.code, result": {"tvd": 0.76, "real": 0.08}}}
+    answer = faithful(result["fidelity"], histories, linked)
     assert (
         "Among the histories, the largest difference is in rows by lab.code and result: 0.760 (0.080 in held-out ones)."
-        in answer["text"]
+        in answer.text
     )
-    assert "distorts the histories" in answer["verdict"]
-    assert "Below the visits" not in answer["text"], "it is told once"
+    assert "distorts the histories" in answer.verdict.words
+    assert "Below the visits" not in answer.text, "it is told once"
     histories["gaps"] = {"tvd": 0.9, "real": 0.037}
-    text = findings.faithful(result["fidelity"], histories)["text"]
+    text = faithful(result["fidelity"], histories, linked).text
     below = "rows by lab.code and result"
     assert "the largest difference is in gaps between records: 0.900 (0.037 in held-out ones)." in text
     assert f"Below the visits, the largest difference is in {below}: 0.760 (0.080 in held-out ones)." in text
-    told = dict(findings.brief({**result, "linked": {"apart": histories["apart"]}}))
+    told = dict(answers.brief({**result, "linked": linked}))
     assert told["below visits"] == f"{below} total variation distance 0.760; of held-out people 0.080"
-    del histories["survival"], histories["gaps"], histories["apart"]
-    assert "Among the histories" not in findings.faithful(result["fidelity"], histories)["text"]
+    del histories["survival"], histories["gaps"]
+    assert "Among the histories" not in faithful(result["fidelity"], histories).text
 
 
 @pytest.mark.heavy
@@ -481,11 +490,13 @@ def test_a_code_whose_numbers_lie_elsewhere_is_on_the_first_screen_and_in_the_te
     linked = {"apart": {}, "links": [], "numbers": [column]}
     wrong = {**result, "linked": linked}
     said = "lab.value of lab.test = crea is farthest off: 10 %, 50 % and 90 % of synthetic ones lie below 18 / 20.5 / 22, of real ones "
-    close = next(answer for answer in findings.asks(wrong)[0]["answers"] if answer["question"] == "Is it faithful?")
+    close = next(
+        answer for answer in pages.first_screen(wrong)[0]["answers"] if answer["question"] == "Is it faithful?"
+    )
     assert f"Among the numbers below the visits, {said}below 0.6 / 1 / 1.4." in close["text"]
     assert close["verdict"].endswith("misplaces numbers below visits")
-    assert findings.poor(close["verdict"])
-    assert dict(findings.brief(wrong))["numbers"].startswith(said)
+    assert pages.first_screen(wrong)[0]["bad"]
+    assert dict(answers.brief(wrong))["numbers"].startswith(said)
     told = Page(html(wrong))
     cells = [cell for cell in told.cells if " / " in cell[1]]
     assert [text for _, text in cells[:5]] == ["1,200 / 90", "0.6 / 18", "1 / 20.5", "1.4 / 22", "25.0 % / 0.0 %"], (
@@ -495,7 +506,7 @@ def test_a_code_whose_numbers_lie_elsewhere_is_on_the_first_screen_and_in_the_te
     assert ("0.25", "25.0 % / no rows") in told.cells
     assert "K<sup>+" in told.text, "codes are escaped"
     right = {**wrong, "linked": {**linked, "numbers": [{**column, "codes": codes[::2]}]}}
-    assert "numbers" not in dict(findings.brief(right))
+    assert "numbers" not in dict(answers.brief(right))
     del linked["numbers"]
     assert "Each cell shows" not in html({**wrong, "linked": linked}), "a result of before opens"
 
@@ -511,12 +522,12 @@ def test_a_group_is_marked_as_the_worst_only_if_chance_cannot_explain_it(result)
 
 
 def test_the_terminal_is_told_of_subgroups_and_attacks(result):
-    lines = dict(findings.brief(result))
+    lines = dict(answers.brief(result))
     _, column, _, level = findings.worst_group(result["targets"])
     assert lines["subgroups"].startswith(f"The largest loss is for {column} = {level['level']} when predicting ")
     assert f"{level['tstr']['mean']:.3f} [" in lines["subgroups"]
     assert lines["attacks"] == "None of 3 attacks did better than its baseline"
-    (told,) = findings.brief(first_version())
+    (told,) = answers.brief(first_version())
     assert told[1].startswith("lost most: age and income 0.28 among real rows, -0.38 among synthetic ones; ")
 
 
@@ -524,12 +535,12 @@ def test_the_terminal_is_told_of_a_broken_rule_and_of_numbers(result):
     rule = {"rule": "admitted <= discharged", "synthetic": 0.515, "train": 0.0, "test": 0.0}
     found = {**result, "fidelity": {**result["fidelity"], "rules": [rule]}}
     assert (
-        dict(findings.brief(found))["rules"]
+        dict(answers.brief(found))["rules"]
         == "51.5 % of synthetic rows and 0.0 % of real rows break admitted <= discharged"
     )
-    assert findings.faithful(found["fidelity"])["verdict"].endswith(", and breaks a declared rule")
+    assert faithful(found["fidelity"]).verdict.words.endswith(", and breaks a declared rule")
     kept = {**found, "fidelity": {**found["fidelity"], "rules": [{**rule, "train": 0.6}]}}
-    assert "rules" not in dict(findings.brief(kept))
+    assert "rules" not in dict(answers.brief(kept))
     (number,) = [name for name, entry in result["targets"].items() if entry["kind"] == "number"]
     r2 = result["targets"][number]["average"]["tstr"]["r2"]["mean"]
     assert f"R2                  {r2:.3f} on {number}, trained on synthetic records; on real ones " in "\n".join(
@@ -546,23 +557,15 @@ def test_no_pdf_without_a_browser_and_nothing_is_written(result, tmp_path, monke
 
 def test_bad_news_is_never_in_the_colour_of_good_news(result, no_plots):
     found = copy.deepcopy(result)
-    use, share = findings.asks(found)
+    use, share = pages.first_screen(found)
     assert not (use["good"] and use["bad"])
     assert share["good"]
-    for verdict in (
-        "Partly useful: much of the signal is lost",
-        "Far from the real rows",
-        "Not useful: this column was lost",
-        "As close as real rows, and loses a strong association",
-        "As close as real rows, and loses a strong association, and breaks a declared rule",
-    ):
-        assert findings.poor(verdict)
     for entry in found["targets"].values():
         for arm in ("tstr",):
             for metric, value in entry["average"][arm].items():
                 real = entry["average"]["trtr"][metric]["mean"]
                 entry["average"][arm][metric] = {**value, "mean": 0.5 + 0.6 * (real - 0.5)}
-    use = findings.asks(found)[0]
+    use = pages.first_screen(found)[0]
     assert use["bad"]
     assert not use["good"]
     assert 'class="verdict bad"' in html(found)
@@ -574,17 +577,17 @@ def test_a_release_far_from_the_real_rows_is_no_use_even_if_the_target_cannot_be
         for scores in entry["average"].values():
             for value in scores.values():
                 value["mean"] = 0.0 if entry.get("kind") == "number" else 0.5
-    assert findings.asks(found)[0]["verdict"] == "Cannot be told"
+    assert pages.first_screen(found)[0]["verdict"] == "Cannot be told"
     for name in ("tvd_1way", "tvd_2way"):
         found["fidelity"][name]["mean"] = 0.7
-    use = findings.asks(found)[0]
+    use = pages.first_screen(found)[0]
     assert use["verdict"].startswith("No: far from the real rows")
     assert use["bad"]
     assert use["answers"][0]["verdict"] == "Cannot be told"
 
 
 def test_the_page_begins_with_a_sentence(result, page):
-    sentence = findings.in_a_sentence(result)
+    sentence = answers.in_a_sentence(result)
     assert sentence in page.text
     assert sentence.endswith("attacks: none of 3 attacks did better than its baseline.")
     assert page.text.index(sentence) < page.text.index("Is it useful for predicting")
@@ -596,16 +599,17 @@ def test_a_verdict_says_that_a_strong_association_is_lost(result):
     first = len(entry["names"]) - 1
     for arm, value in (("train", 1.0), ("synthetic", 0.9)):
         entry[arm][first][0] = value
-    assert "loses a strong association" not in findings.faithful(found)["verdict"]
+    assert "loses a strong association" not in faithful(found).verdict.words
     for value, made, told in ((0.36, 0.1, True), (0.36, 0.2, False), (0.29, 0.0, False)):
         entry["train"][first][0], entry["synthetic"][first][0] = value, made
-        assert ("loses a strong association" in findings.faithful(found)["verdict"]) == told, (value, made)
+        assert ("loses a strong association" in faithful(found).verdict.words) == told, (value, made)
     entry["train"][first][0], entry["synthetic"][first][0] = 1.0, -0.04
-    answer = findings.faithful(found)
-    assert ", and loses a strong association" in answer["verdict"]
+    answer = faithful(found)
+    assert ", and loses a strong association" in answer.verdict.words
+    assert answer.verdict.bad
+    assert not answer.verdict.good
     assert (
-        f"{entry['names'][0]} and {entry['names'][first]} loses most: 1.00 among real rows, -0.04 among"
-        in answer["text"]
+        f"{entry['names'][0]} and {entry['names'][first]} loses most: 1.00 among real rows, -0.04 among" in answer.text
     )
 
 
@@ -616,9 +620,8 @@ def test_the_heading_of_useful_records_says_what_is_lost_all_the_same(result, mo
     entry = found["fidelity"]["correlation_difference"]
     first = len(entry["names"]) - 1
     entry["train"][first][0], entry["synthetic"][first][0] = 1.0, made
-    useful = [{"question": "", "verdict": "Nearly as useful as real rows", "figures": [], "text": ""}]
-    monkeypatch.setattr(findings, "_uses", lambda *_: useful)
-    assert findings.asks(found)[0]["verdict"] == "Nearly as useful as real rows" + heading
+    monkeypatch.setattr(answers, "_uses", lambda *_: [answers.Answer("", findings.GRADES[0][1])])
+    assert pages.first_screen(found)[0]["verdict"] == "Nearly as useful as real rows" + heading
 
 
 def test_what_is_lost_from_record_to_record_is_named_with_the_rest(result):
@@ -628,10 +631,10 @@ def test_what_is_lost_from_record_to_record_is_named_with_the_rest(result):
     ]
     histories = {"onward": {"mean": 0.3, "real": 0.02, "pairs": pairs}}
     lost = findings.lost_associations(result["fidelity"], histories)
-    assert lost[0] == {"columns": "urea and the last urea", "train": 0.62, "synthetic": -0.12}
-    assert not any("ward" in each["columns"] and "the last" in each["columns"] for each in lost), "0.05 is not much"
-    assert "loses a strong association" in findings.faithful(result["fidelity"], histories)["verdict"]
-    (told,) = (words for label, words in findings.brief({**result, "histories": histories}) if label == "associations")
+    assert lost[0] == findings.Finding("association", "urea and the last urea", -0.12, 0.62)
+    assert not any("ward" in each.what and "the last" in each.what for each in lost), "0.05 is not much"
+    assert "loses a strong association" in faithful(result["fidelity"], histories).verdict.words
+    (told,) = (words for label, words in answers.brief({**result, "histories": histories}) if label == "associations")
     assert told.startswith("lost most: urea and the last urea 0.62 among real rows, -0.12 among synthetic ones")
     assert findings.lost_associations({}, {"onward": None}) == []
 
@@ -645,7 +648,7 @@ def test_a_lost_association_is_lost_whatever_its_sign(result, page):
     entry = {"names": ["a", "b", "c"], "train": [[1, -0.6, 0.1], [-0.6, 1, 0.05], [0.1, 0.05, 1]]}
     entry["synthetic"] = [[1, 0.1, 0.5], [0.1, 1, -0.2], [0.5, -0.2, 1]]
     assert findings.lost_associations({"correlation_difference": entry}) == [
-        {"columns": "a and b", "train": -0.6, "synthetic": 0.1}
+        findings.Finding("association", "a and b", 0.1, -0.6)
     ]
 
 
@@ -657,7 +660,7 @@ def test_distances_to_records_come_last_and_decide_only_where_they_alarm(result,
     distance = next(attack for attack in found["attacks"] if attack["id"] == "closeness")
     distance["verdict"] = "concern"
     distance["figures"][0] |= {"value": 0.9, "interval": [0.85, 0.95], "baseline": 0.5, "bound": None}
-    assert findings.asks(found)[1]["answers"][0]["verdict"].startswith("1 of 4 attacks found something")
+    assert pages.first_screen(found)[1]["answers"][0]["verdict"].startswith("1 of 4 attacks found something")
 
 
 def test_bounds_and_verdicts_have_labels_of_their_own_on_a_narrow_screen(text):

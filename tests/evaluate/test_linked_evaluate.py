@@ -8,7 +8,7 @@ import pytest
 from linked_clinic import clinic, finer, labs, schema, with_labs, with_tree
 
 from synthdp.errors import BadInput
-from synthdp.evaluate import evaluate, evaluate_tables, findings, write
+from synthdp.evaluate import answers, evaluate, evaluate_tables, findings, write
 from synthdp.evaluate.codes_together import codes_together
 from synthdp.evaluate.linked import _come_again, _onward, _rows_apart
 from synthdp.evaluate.numbers_by_code import numbers_by_code
@@ -167,7 +167,7 @@ def test_laboratory_values_are_followed_from_visit_to_visit_within_a_test():
         pairs += [*pairwise(first)]
     assert np.corrcoef(np.array(pairs).T)[0, 1] == pytest.approx(pair["train"], abs=0.06), "by a loop, over all visits"
     lost = findings.lost_associations({}, {"onward": {"pairs": found}})
-    assert [each["columns"] for each in lost] == ["lab.value and the last lab.value of the same test"]
+    assert [each.what for each in lost] == ["lab.value and the last lab.value of the same test"]
 
 
 def test_codes_that_come_again_are_told_from_those_that_do_not():
@@ -222,7 +222,12 @@ def test_numbers_lie_where_they_should_for_each_code():
         assert code["distance"] == pytest.approx(far / (high - low))
         assert code["distance"] < 0.2 > code["real"]
     assert column["distance"] == pytest.approx(np.mean([code["distance"] for code in column["codes"]]))
-    assert findings.worst_numbers([column]) is None
+    assert not findings.worst({}, linked={"numbers": [column]})
+
+
+def told(column):
+    """What a terminal is told of its numbers."""
+    return dict(answers.brief({"about": {}, "fidelity": {}, "targets": {}, "linked": {"numbers": [column]}}))["numbers"]
 
 
 def test_a_code_whose_numbers_are_wrong_is_named():
@@ -230,13 +235,13 @@ def test_a_code_whose_numbers_are_wrong_is_named():
     (column,), _, _ = by_code(of_test("K", 50.0))
     wrong = {code["code"]: code["distance"] for code in column["codes"]}
     assert wrong["K"] > 2 > 0.2 > max(wrong["CRP"], wrong["Hb"])
-    said = findings.worst_numbers([column])
+    said = told(column)
     assert said.startswith(
         "lab.value of lab.test = K is farthest off: 10 %, 50 % and 90 % of synthetic ones lie below 50 / 50 / 50, of real ones below "
     )
     assert "more code" not in said
     (column,), _, _ = by_code(lambda rows: rows.assign(value=100.0 - rows["value"]))
-    assert findings.worst_numbers([column]).endswith(", and one more code is far off"), "Hb lies in the middle"
+    assert told(column).endswith(", and one more code is far off"), "Hb lies in the middle"
 
 
 @pytest.mark.heavy
@@ -320,13 +325,12 @@ def test_a_drug_that_is_lost_beside_its_diagnosis_is_named():
     own = by_columns.get(("diagnosis.code", "diagnosis.code"), [])
     assert len({frozenset((pair["code"], pair["other"])) for pair in own}) == len(own), "each pair once"
     assert all(pair["code"] != pair["other"] for pair in own)
-    said = findings.lost_pairs(found)
+    close = {"tvd_1way": {"mean": 0, "floor": {"mean": 0}}}
+    lost = findings.worst(close, linked={"together": found})
+    said = answers.faithful(close, lost).text
     assert " % of synthetic visits with diagnosis.code = E11 have drug.name = metformin; 9" in said
     assert " % of real ones do" in said
-    assert (
-        f" {said}." in findings.faithful({"tvd_1way": {"mean": 0, "floor": {"mean": 0}}}, {"together": found})["text"]
-    )
-    assert findings.lost_pairs(together(0.9)[0]) is None
+    assert not findings.worst({}, linked={"together": together(0.9)[0]})
 
 
 def test_pairs_of_codes_with_few_visits_are_not_judged():
@@ -340,4 +344,4 @@ def test_pairs_of_codes_with_few_visits_are_not_judged():
     whole = [joined(schema().validate_tables(each, "clamp"), schema()) for each in sets]
     assert not list(codes_together([each.frame[each.there] for each in whole], schema())), "no codes at all"
     few = [{**each, "pairs": [{**pair, "synthetic": None} for pair in each["pairs"]]} for each in found]
-    assert findings.lost_pairs(few) is None
+    assert not findings.worst({}, linked={"together": few})

@@ -1,14 +1,15 @@
 """The internal page on images: every figure of evaluation.json in words, plots, tables and pictures."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from synthdp.evaluate import evaluation_plots, figures
-from synthdp.evaluate.findings import NOTHING
-from synthdp.evaluate.findings import found as found_of
+from synthdp.evaluate.answers import Answer, Ask, shareable
+from synthdp.evaluate.findings import NOT_COMPUTED, UNTOLD, Verdict, graded
 from synthdp.evaluate.images.image_utility import METRIC_LABELS, METRICS
 
 # ---- Figures of the page on images, drawn in the manner of the tables' page.
@@ -68,7 +69,7 @@ def nearness_plot(found: Mapping[str, Any], label: str, key: str) -> str:
 STAMP = "Internal: shows real pictures and contains statistics of real records. Do not release"
 PLOTTED = ("accuracy", "balanced_accuracy")
 PAGE = "This page must not be shared: it shows real pictures and exact statistics of real records."
-TELLING = ("Training records", "Nearer")  # how the verdicts on nearness begin that are no chance
+COPIED, NEARER = Verdict("Training records are copied"), Verdict("Nearer to training than to held-out records")
 FIDELITY = {
     "fid": "Fréchet distance, FID (0 is best)",
     "kid": "Kernel distance, KID (0 is best; ± is the standard deviation over subsets)",
@@ -113,32 +114,19 @@ def context(result: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def asks(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The two questions of a steward with their answers, in the form of `synthdp.evaluate.findings.asks`."""
+def asks(result: Mapping[str, Any]) -> list[Ask]:
+    """The two questions of a steward with their answers. Attacks and nearest neighbours together: the worse of the two leads."""
     names = result["about"]["models"]
     uses = [useful(target, entry, names) for target, entry in result["targets"].items()]
-    close, beside = faithful(result["fidelity"]), near(result["neighbours"])
-    lead = (uses or [close])[0]["verdict"]
+    answers, beside, share = [*uses, faithful(result["fidelity"])], near(result["neighbours"]), shareable(result)
+    if not share.bad and beside.verdict in (COPIED, NEARER):
+        verdict = Verdict("Not before you understand the nearest pictures below")
+        share = replace(share, verdict=verdict, bad=True, good=False)
+    found, page = share.answers
     return [
-        {"question": "Can I use it?", "verdict": lead, "bad": False, "answers": [*uses, close]},
-        _share(result, beside),
+        Ask("Can I use it?", answers[0].verdict, bad=False, good=None, answers=answers),
+        replace(share, answers=[found, beside, replace(page, text=PAGE)]),
     ]
-
-
-def _share(result: Mapping[str, Any], beside: Mapping[str, Any]) -> dict[str, Any]:
-    """Attacks and nearest neighbours together: the worse of the two leads."""
-    ask = found_of(result)
-    verdict, bad = ask["verdict"], ask["bad"]
-    if not bad and beside["verdict"].startswith(TELLING):
-        verdict, bad = "Not before you understand the nearest pictures below", True
-    page = {"question": "And this page?", "verdict": "Never", "figures": [], "text": PAGE}
-    return {
-        **ask,
-        "verdict": verdict,
-        "bad": bad,
-        "good": ask["good"] and not bad,
-        "answers": [ask["answers"][0], beside, page],
-    }
 
 
 def _items(**figures: float) -> list[dict[str, Any]]:
@@ -224,55 +212,54 @@ def cloud(entry: Mapping[str, Any]) -> str:
 # A ceiling closer to the majority class than this says nothing about the synthetic pictures.
 LEAST_SIGNAL = 0.02
 GRADES = (  # the least share that synthetic pictures keep of what real ones offer, and the verdict
-    (0.98, "Nearly as useful as real pictures"),
-    (0.9, "Useful, with a visible loss"),
-    (0.6, "Partly useful: much of the signal is lost"),
-    (0.1, "Hardly useful"),
-    (float("-inf"), "Not useful: no better than always predicting the majority class"),
+    (0.98, Verdict("Nearly as useful as real pictures", good=True)),
+    (0.9, Verdict("Useful, with a visible loss", good=True)),
+    (0.6, Verdict("Partly useful: much of the signal is lost", bad=True)),
+    (0.1, Verdict("Hardly useful", bad=True)),
+    (float("-inf"), Verdict("Not useful: no better than always predicting the majority class", bad=True)),
 )
 STANDARD_ERRORS = 3.0  # from 0.5: beyond, the share of pictures that are nearer to training records is no accident
 
 
-def useful(target: str, entry: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """{"question", "verdict", "figures", "text"} by balanced accuracy of the best model on real records (the CNN, as a
+def useful(target: str, entry: Mapping[str, Any], names: Mapping[str, str]) -> Answer:
+    """By balanced accuracy of the best model on real records (the CNN, as a
     rule), which a rare class cannot flatter."""
-    answer: dict[str, Any] = {"question": f"Is it useful for predicting {target}?", "figures": []}
+    question = f"Is it useful for predicting {target}?"
     metric = "balanced_accuracy"
     shared = [model for model in entry["trtr"] if model in entry["tstr"]]
     if not shared:
-        return {**answer, **NOTHING}
+        return Answer(question, NOT_COMPUTED)
     best = max(shared, key=lambda model: entry["trtr"][model][metric]["mean"])
     made, ceiling = (entry[arm][best][metric]["mean"] for arm in ("tstr", "trtr"))
     floor = entry["floors"]["majority"][metric]["mean"]
-    answer["figures"] = _items(synthetic=made, real=ceiling, **{"majority class": floor})
+    figures = _items(synthetic=made, real=ceiling, **{"majority class": floor})
     text = (
         f"The {_inside(names[best])}, the best model here on real records, reaches a balanced accuracy of {made:.3f} on real held-out "
         f"pictures when trained on synthetic ones, and {ceiling:.3f} when trained on real ones (the ceiling)."
     )
     if ceiling - floor < LEAST_SIGNAL:
         text += " Real pictures hardly predict this label either, so it does not test the synthetic ones."
-        return {**answer, "verdict": "Cannot be told", "text": text}
+        return Answer(question, UNTOLD, text, figures)
     kept = (made - floor) / (ceiling - floor)
     text += f" That keeps {100 * max(kept, 0):.0f} % of what real pictures offer above the majority class."
-    return {**answer, "verdict": next(words for least, words in GRADES if kept >= least), "text": text}
+    return Answer(question, graded(kept, GRADES), text, figures)
 
 
-def faithful(found: Mapping[str, Any]) -> dict[str, Any]:
+def faithful(found: Mapping[str, Any]) -> Answer:
     """The same on how far the synthetic pictures cover the real ones, and lie among them."""
-    answer: dict[str, Any] = {"question": "Do they look like the real ones?", "figures": []}
+    question = "Do they look like the real ones?"
     if "fid" not in found and "coverage" not in found:
-        return {**answer, **NOTHING}
-    parts = []
+        return Answer(question, NOT_COMPUTED)
+    figures, parts, verdict = [], [], Verdict("See the figures below")
     if "fid" in found:
-        answer["figures"] += _items(**{"FID (features below)": found["fid"]["mean"]})
+        figures += _items(**{"FID (features below)": found["fid"]["mean"]})
         parts.append(
             f"The Fréchet distance to the real training pictures is {found['fid']['mean']:.2f}; real held-out pictures "
             f"are {found['fid']['floor']['mean']:.2f} away (the floor)."
         )
-    verdict = "See the figures below"
     if "coverage" in found:
         inside, covered = found["precision"], found["coverage"]
-        answer["figures"] += _items(precision=inside["mean"], coverage=covered["mean"])
+        figures += _items(precision=inside["mean"], coverage=covered["mean"])
         parts.append(
             f"{100 * inside['mean']:.0f} % of the synthetic pictures lie among the real ones "
             f"({100 * inside['floor']['mean']:.0f} % of held-out real pictures do), and "
@@ -282,30 +269,30 @@ def faithful(found: Mapping[str, Any]) -> dict[str, Any]:
         verdict = _closeness(
             inside["mean"] / max(inside["floor"]["mean"], 1e-9), covered["mean"] / max(covered["floor"]["mean"], 1e-9)
         )
-    return {**answer, "verdict": verdict, "text": " ".join(parts)}
+    return Answer(question, verdict, " ".join(parts), figures)
 
 
-def _closeness(inside: float, covered: float) -> str:
+def _closeness(inside: float, covered: float) -> Verdict:
     """inside, covered: precision and coverage as parts of what held-out real pictures reach."""
     if min(inside, covered) >= 0.95:
-        return "As close as real pictures are to each other"
+        return Verdict("As close as real pictures are to each other", good=True)
     if min(inside, covered) >= 0.75:
-        return "Close to the real pictures"
+        return Verdict("Close to the real pictures", good=True)
     if inside >= 0.75:
-        return "Plausible, but part of the variety is missing"
+        return Verdict("Plausible, but part of the variety is missing")
     if min(inside, covered) >= 0.3:
-        return "Recognisable, with visible differences"
-    return "Far from the real pictures"
+        return Verdict("Recognisable, with visible differences", bad=True)
+    return Verdict("Far from the real pictures", bad=True)
 
 
-def near(found: Mapping[str, Any]) -> dict[str, Any]:
+def near(found: Mapping[str, Any]) -> Answer:
     """The same on nearness to the training records."""
-    answer: dict[str, Any] = {"question": "Do they lie too near the training records?", "figures": []}
+    question = "Do they lie too near the training records?"
     if "pixels" not in found:
-        return {**answer, **NOTHING}
+        return Answer(question, NOT_COMPUTED)
     share = found["pixels"]["closer_to_train"]
     copied, rows = found["copies"]["synthetic"], found["pixels"]["rows"]
-    answer["figures"] = _items(**{"nearer to training": share["mean"]})
+    figures = _items(**{"nearer to training": share["mean"]})
     text = (
         f"{100 * share['mean']:.0f} % of {rows['synthetic']:,} synthetic pictures are nearer to a training record than to a "
         f"held-out one (without copying, 50 % would be; ± {100 * share['standard_error']:.1f} % is one standard error). Exact "
@@ -313,12 +300,12 @@ def near(found: Mapping[str, Any]) -> dict[str, Any]:
         "inspection, not a proof: the guarantee is in the statement of the release."
     )
     if copied > found["copies"]["test"]:
-        return {**answer, "verdict": "Training records are copied", "text": text}
+        return Answer(question, COPIED, text, figures)
     if share["mean"] - 0.5 > STANDARD_ERRORS * max(share["standard_error"], 1e-9):
         # Real MNIST digits of the training writers are at 0.57: its test writers are others.
         text += " More than 50 % is a sign of copying, or of training and held-out records that come from different populations."
-        return {**answer, "verdict": "Nearer to training than to held-out records", "text": text}
-    return {**answer, "verdict": "No nearer than chance", "text": text}
+        return Answer(question, NEARER, text, figures)
+    return Answer(question, Verdict("No nearer than chance"), text, figures)
 
 
 def headline(result: Mapping[str, Any]) -> list[str]:
@@ -344,7 +331,7 @@ def headline(result: Mapping[str, Any]) -> list[str]:
     if copied:
         lines.append(f"copies              {copied} synthetic pictures equal a training record")
     if result.get("attacks"):
-        lines.append(f"attacks             {found_of(result)['answers'][0]['verdict']}")
+        lines.append(f"attacks             {shareable(result).answers[0].verdict.words}")
     return lines
 
 
