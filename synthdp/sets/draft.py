@@ -546,6 +546,8 @@ def _line(indent: int, key: str, value: Any, why: str) -> str:
 
 def _scalar(value: Any) -> str:
     """A value as YAML on one line."""
+    if value in ("\u00a0", "\u202f"):  # spaces that nobody would see
+        return f'"\\u{ord(value):04x}"'
     text = yamlfile.dump([value], width=math.inf).strip()
     if isinstance(value, dict) and not text.removeprefix("- ").startswith("{"):
         return f"{{{text.removeprefix('- ')}}}"
