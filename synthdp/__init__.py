@@ -51,15 +51,21 @@ _HOMES = {
 }
 
 
+# Rooms with functions of their own, which docs/api.md lists: `synthdp.evaluate.evaluate` needs no import but that of synthdp.
+_ROOMS = ("evaluate", "pate", "testing", "trainer")
+
+
 def __dir__() -> list[str]:
     # What a notebook completes after `synthdp.`: lazy names are not among the module's own.
-    return sorted({*globals(), *_HOMES})
+    return sorted({*globals(), *_HOMES, *_ROOMS})
 
 
 def __getattr__(name: str) -> Any:
     # Lazy, so that `import synthdp` and `synthdp --help` do not wait for pandas and torch.
-    if name not in _HOMES:
+    if name not in _HOMES and name not in _ROOMS:
         raise AttributeError(f"module 'synthdp' has no attribute {name!r}")
     import importlib
 
+    if name in _ROOMS:
+        return importlib.import_module(f"synthdp.{name}")
     return getattr(importlib.import_module(_HOMES[name]), name)

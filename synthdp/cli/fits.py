@@ -186,16 +186,17 @@ def warn_of_large(budget: Budget) -> None:
 def foretold(schema: Schema, budget: Budget) -> list[str]:
     """What public facts say of a fit before it is charged."""
     lines = []
+    those = "records" if schema.unit is None else f"units of {schema.unit!r}"
     found = generators.findable(schema, budget)
     found = {name: least for name, least in found.items() if not has_declared_tree(column_of(schema, name))}
     if found:
         lines.append(
             f"learned    {listed([*found])}: noise hides a category or a range of numbers that fewer than about {max(found.values()):,.0f} "
-            f"{schema.unit or 'record'}s share; numbers beyond the learned bounds count as the nearest bound. Declare what is public"
+            f"{those} share; numbers beyond the learned bounds count as the nearest bound. Declare what is public"
         )
         if not isinstance(schema.units, int):  # else `afford` refuses such a fit
             lines.append(
-                f"needs      more than about {generators.needed(found):,.0f} {schema.unit or 'record'}s: with fewer, noise hides nearly "
+                f"needs      more than about {generators.needed(found):,.0f} {those}: with fewer, noise hides nearly "
                 f"all that is learned about {len(found)} column{'s' * (len(found) > 1)} at this budget. Declare bounds and categories, "
                 "take a larger epsilon, or leave columns out (kind: ignore)"
             )

@@ -31,6 +31,7 @@ AGES, YEAR = (18, 40, 60, 80), 365.25  # years at which another band of ages beg
 MOST_LOST = 5  # associations of two columns from visit to visit that are listed
 LEAST_PEOPLE = 20  # of a band of ages, in each set: with fewer it is left out
 MISSING = "missing"
+GAP = Axis(name="gap", kind="number")  # how long after the last visit this one is
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -194,7 +195,8 @@ def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) ->
 def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any] | None:
     """How each column of a visit is associated with each column of the next one (see `association`): mean distances from the training
     people over all pairs, and `pairs` {"last", "present", "synthetic", "train", "test"}: each column with itself, then at most five others
-    that lost 0.1 or more. Columns that are constant among training people are left out, and pairs that are not `enough` have 0. None where
+    that lost 0.1 or more, among them those of a column with the `GAP` to the next visit. Columns that are constant among training people
+    are left out, and pairs that are not `enough` have 0. None where
     none is left, or where a set has no visit that follows another."""
     from synthdp.evaluate.figures import is_lost, kept
 
@@ -205,21 +207,23 @@ def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any
         if not len(later) or not varied:
             return None
         own = np.stack([each.table.column(axis.name) for axis in varied], 1)
-        tables[name] = Table(axes=(*varied, *varied), values=np.hstack([own[later - 1], own[later]]))
+        gaps = (each.when[later] - each.when[later - 1])[:, None]
+        tables[name] = Table(axes=(*varied, *varied, GAP), values=np.hstack([own[later - 1], own[later], gaps]))
     known = enough(tables["train"])
     held = {name: (associations(both) * known)[: len(varied), len(varied) :] for name, both in tables.items()}
     names = [axis.name for axis in varied]
+    columns = {name: each[:, :-1] for name, each in held.items()}
     pairs: list[dict[str, Any]] = [
         {"last": last, "present": present, **{name: float(each[row, column]) for name, each in held.items()}}
         for row, last in enumerate(names)
-        for column, present in enumerate(names)
+        for column, present in enumerate([*names, GAP.name])
     ]
     same, others = ([pair for pair in pairs if (pair["last"] == pair["present"]) is of] for of in (True, False))
     lost = [pair for pair in others if is_lost(pair["train"], pair["synthetic"])]
     lost = sorted(lost, key=lambda pair: kept(pair["train"], pair["synthetic"]))[:MOST_LOST]
     return {
-        "mean": float(np.abs(held["synthetic"] - held["train"]).mean()),
-        "real": float(np.abs(held["test"] - held["train"]).mean()),
+        "mean": float(np.abs(columns["synthetic"] - columns["train"]).mean()),
+        "real": float(np.abs(columns["test"] - columns["train"]).mean()),
         "pairs": [*same, *lost],
     }
 

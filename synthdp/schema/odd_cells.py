@@ -4,6 +4,7 @@ total.
 For the steward's eyes: findings give places, and no cell. Nothing is changed, and nothing here reaches a fit.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -16,9 +17,18 @@ from synthdp.schema import cells
 
 MOST = 200  # different values of a column whose spellings are compared
 WORD = 3  # letters of a word that its first letter may stand for
+# What spreadsheets and their pivot tables write there, language by language.
 TOTALS = frozenset(
-    {"sum", "total", "totals", "grand total", "summe", "gesamt", "gesamtsumme", "insgesamt", "somme", "suma", "totale"}
-)
+    {
+        "sum", "total", "totals", "grand total",
+        "summe", "gesamt", "gesamtsumme", "insgesamt", "endsumme", "gesamtergebnis",
+        "somme", "total g\u00e9n\u00e9ral", "totale", "totale complessivo", "suma", "total general", "total geral",
+        "totaal", "eindtotaal", "summa", "totalt", "i alt", "yhteens\u00e4",
+        "razem", "og\u00f3\u0142em", "\u0142\u0105cznie", "suma ko\u0144cowa", "celkem", "celkov\u00fd sou\u010det", "spolu",
+        "\u00f6sszesen", "ukupno",
+    }
+)  # fmt: skip
+RENAMED = "some values differ from a more frequent one only in capitals, leading zeros, a final .0, or signs between letters and digits"
 RESPELLED = "some values seem to be other spellings of the same category: other capitals or spaces, or the first letter in place of a word"
 TOTAL = "seems to be a total: one of its cells is a word such as Total or Summe, which its column has nowhere else"
 ENDS_IN_TOTAL = f"the last row {TOTAL}; take it out and draft again, or it counts as a record"
@@ -42,6 +52,32 @@ def respelled(series: "pd.Series[Any]") -> NDArray[np.int64]:
     shares = {form: sum(counts[text] for text in held) for form, held in forms.items()}
     odd |= {text for letter in _letters(shares) for text in forms[letter]}
     return np.array([place for place, text in enumerate(texts) if text in odd], np.int64)
+
+
+def renamed(series: "pd.Series[Any]") -> NDArray[np.int64]:
+    """Places of names, such as patient numbers, that seem to be other spellings of a name in more cells (or, of as many, an earlier one):
+    `p00127` beside `P-127`, `943 476` beside `943476`."""
+    texts = cells.texts(series)
+    counts = Counter(text for text in texts if text)
+    runs = {text: _runs(text) for text in counts}
+    whole = set(runs.values())
+    forms: dict[tuple[str, ...], list[str]] = {}
+    for text, held in runs.items():
+        joined = (re.sub("^0+(?=.)", "", "".join(held)),)
+        forms.setdefault(joined if joined in whole and "".join(held).isdecimal() else held, []).append(text)
+    odd = {
+        text for each in forms.values() if len(each) > 1 for text in each if text != max(each, key=lambda t: counts[t])
+    }
+    return np.array([place for place, text in enumerate(texts) if text in odd], np.int64)
+
+
+def _runs(text: str) -> tuple[str, ...]:
+    """The letters and the digits of a name, apart, without leading zeros of the first digits; a name that has neither, whole."""
+    held = re.findall(r"[^\W\d_]+|[0-9]+", re.sub(r"(?<=[0-9])\.0+$", "", text.casefold()))
+    first = next((place for place, run in enumerate(held) if run.isdecimal()), None)
+    if first is not None:
+        held[first] = held[first].lstrip("0") or "0"
+    return tuple(held) or (text,)
 
 
 def recased(series: "pd.Series[Any]", categories: Any) -> bool:

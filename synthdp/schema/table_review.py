@@ -156,6 +156,8 @@ def review_tables(
         several += _bins(own, frame, below=table.below)
         found += [replace(each, column=f"{table.name}.{each.column}") for each in several]
         found += [] if len(frame) else [replace(EMPTY, what=f"the table {table.name} has no rows")]
+        if table.parent is None and schema.unit is not None:
+            found += _names(f"{table.name}.{schema.unit}", frame, schema.unit)
         found += _links(schema, table, frames, told)
     whole = joined(frames, schema)
     visits = whole.frame[whole.there].reset_index(drop=True)
@@ -493,6 +495,20 @@ def _rules(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
             yield _of_rows("", what, EITHER_WAY, wrong)
 
 
+def _names(column: str, frame: pd.DataFrame, unit: str) -> Iterator[Finding]:
+    """Units that seem to be written in two ways: each of them is bounded and protected by itself."""
+    places = odd_cells.renamed(frame[unit])
+    if len(places):
+        yield Finding(
+            column=column,
+            what=odd_cells.RENAMED,
+            remedy="if they name the same patient, write them alike: each spelling counts as a patient of its own, so that the guarantee "
+            "protects such a patient less than it says",
+            count=len(places),
+            rows=tuple(int(place) + 1 for place in places[:ROWS]),
+        )
+
+
 def _units(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
     if schema.unit is None:
         for column in schema.columns:
@@ -505,6 +521,7 @@ def _units(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
                 )
         held = len(frame)
     else:
+        yield from _names(schema.unit, frame, schema.unit)
         names = pd.Series(cells.texts(frame[schema.unit]))
         sizes = names.value_counts(dropna=False)
         held = len(sizes)

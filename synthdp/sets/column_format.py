@@ -24,9 +24,17 @@ from synthdp.tables import csv_lines, csvfile
 TEXTS = (
     "NA", "N/A", "n/a", "na", "NaN", "nan", "NULL", "null", "(null)", "<NA>", "#N/A", "#NV", "\\N", ".", "-", "--", "?", "k. A.", "k.A.",
     "n. b.", "n.b.", "n. v.", "n.v.", "n. d.", "n.d.", "o. A.", "o.A.", "n. a.", "n.a.",
+    "nvt", "n.v.t.", "NVT", "n/d", "N/D", "s/d", "S/D", "brak danych", "nie dotyczy",
 )  # fmt: skip
 # Among numbers and dates.
-WORDS = frozenset({"unknown", "missing", "unbekannt", "fehlt", "keine Angabe", "inconnu", "ND", "nd", "NR", "nr"})
+WORDS = frozenset(
+    {
+        "unknown", "Unknown", "missing", "unbekannt", "Unbekannt", "fehlt", "keine Angabe", "inconnu", "ND", "nd", "NR",
+        "non renseign\u00e9",
+        "nr", "onbekend", "Onbekend", "niet bekend", "b.d.", "bd", "b/d", "brak", "nieznane", "desconocido", "sconosciuto",
+        "ok\u00e4nd", "ukendt",
+    }
+)  # fmt: skip
 NUMBERS = re.compile(r"-(9{1,4}|8{1,4}|7{1,4})([.,]0*)?")  # codes where nothing else is negative
 LONE = re.compile(r"(-1|9{2,6})([.,]0*)?")  # codes where all other values are far from them
 MAY_BE_CODE = re.compile(f"{NUMBERS.pattern}|{LONE.pattern}")
@@ -73,6 +81,8 @@ TIMES = ("", " HH:MM:SS", " HH:MM", "THH:MM:SS", "THH:MM", " HH", ":HH:MM:SS", "
 FORMATS = tuple(f"{day}{time}" for time in TIMES for day in (*YEAR_FIRST, *DAY_FIRST, *MONTH_FIRST, *NAMED))
 MOST = 0.95  # of a column's values are numbers, or dates: then the others are mistakes, and not the kind of the column
 FEW = 20  # values by which that can be told
+HALF = 0.5  # of them are enough where the others are dates too, or a few words
+FEW_WORDS = 3  # different ones
 CENTURY = 2026  # where years of two digits may end, as an example
 
 
@@ -228,19 +238,22 @@ class ColumnFormat:
         usual = self.reading.decimal
         decimal = usual if shares[usual] >= max(shares.values()) else max(shares, key=lambda sign: shares[sign])
         pattern = COMMA if decimal == "," else POINT
-        if shares[decimal] < 1 and (both < MOST or len(rest.texts) < FEW):
+        others = [text for text in rest.texts if not _is_number(text)]
+        worded = len(others) <= FEW_WORDS and not any(map(LIKE_A_DATE.fullmatch, others)) and shares[decimal] >= HALF
+        pointed = [text for text in rest.texts if pattern.fullmatch(text) and decimal in text]
+        least = HALF if worded and 2 * len(pointed) >= len(rest.texts) else MOST
+        if shares[decimal] < 1 and (both < least or len(rest.texts) < FEW):
             return False
         if both == 1 and shares[decimal] < 1:
             raise BadInput(
                 f"{self.path}: {self._place(rest, pattern.fullmatch)}: column {self.name!r}: expected {decimal!r} before "
                 "decimals, as in most of the column"
             )
-        if shares[decimal] < MOST:
+        if shares[decimal] < least:
             return False
         if shares[decimal] < 1:
             self._note(rest, pattern.fullmatch, "a number")
         numbers = [text for text in rest.texts if pattern.fullmatch(text)]
-        pointed = [text for text in numbers if decimal in text]
         # 950 beside 1.234, and semicolons, are signs of points between thousands.
         doubtful = decimal != usual or self.reading.separator == ";" or len(pointed) < len(numbers)
         if pointed and doubtful and all(THOUSAND.fullmatch(text) for text in pointed):
@@ -302,14 +315,19 @@ class ColumnFormat:
         least = MOST if len(values.texts) >= FEW else 1.0
         if values.matching(LIKE_A_DATE.fullmatch) < least:
             return False
-        shares = {}
+        shares, fitting = {}, set[str]()
         for text in FORMATS:
             form = DateFormat(text, None if "yyyy" in text else CENTURY)
-            shares[text] = values.matching(lambda cell, form=form: _is_day(form, cell))
+            fits = {cell for cell in values.texts if _is_day(form, cell)}
+            shares[text] = values.matching(fits.__contains__)
+            fitting |= fits
         best = max(shares.values())
-        if best >= least:
-            return self._dated([text for text, share in shares.items() if share == best], values)
-        return all(cells.instant(text) is not None for text in values.texts) and self._dated([], values)
+        mixed = best >= HALF and len(values.texts) >= FEW and values.matching(fitting.__contains__) >= MOST
+        if best < least and all(cells.instant(text) is not None for text in values.texts):
+            return self._dated([], values)
+        return (best >= least or mixed) and self._dated(
+            [text for text, share in shares.items() if share == best], values
+        )
 
     def _dated(self, forms: list[str], values: Values) -> bool:
         form = forms[0] if forms else None

@@ -13,6 +13,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -62,7 +63,7 @@ def look(path: Path) -> Found:
     """The records of a CSV file, and how it is written. Raises `BadInput` with the number of the line that tells why it cannot be read."""
     if path.name.lower().endswith(".gz"):
         limits.check_unpacked(path)
-    encoding = _encoding(path)
+    encoding, doubt = _encoding(path)
     separator = _separator(path, encoding)
     ends = csv_lines.ends(path, encoding)
     newline = max(NEWLINES, key=lambda name: ends[NEWLINES[name]])  # lf where there is neither
@@ -84,6 +85,8 @@ def look(path: Path) -> Found:
     whole = replace(reading, strip=strip, decimal=decimal, columns=codings)
     texts = [csvfile.plain_texts(table.column(place), whole.of(each.column)) for place, each in enumerate(looks)]
     found = _found(path, whole, looks, texts, _said(whole, looks))
+    if doubt:
+        found = replace(found, mind=(doubt, *found.mind))
     mixed = sum(count > 0 for count in ends.values()) > 1
     if mixed or ends["\r"]:
         how = "do not all end alike" if mixed else "end with a carriage return alone"
@@ -317,7 +320,8 @@ def _of_sheet(path: Path, reading: Reading, name: str, texts: Any, words: Any, k
     return look
 
 
-def _encoding(path: Path) -> str:
+def _encoding(path: Path) -> tuple[str, str]:
+    """The encoding, and what the steward must look at because of it."""
     with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
         start = file.read(4)
     byte_mark = start.startswith(b"\xef\xbb\xbf")
@@ -328,13 +332,45 @@ def _encoding(path: Path) -> str:
     except BadInput as refused:
         if chosen == "utf-16" or "expected" not in str(refused):
             raise
-        try:
-            for _ in csv_lines.lines(path, "cp1252"):
-                pass
-        except BadInput:
-            raise BadInput(f"{refused}; it is not Windows-1252 either") from None
-        return "cp1252"
-    return chosen
+        found = _one_byte(path)
+        if found is None:
+            raise BadInput(f"{refused}; it is not {', '.join(csv_lines.ONE_BYTE.values())} either") from None
+        return found
+    return chosen, ""
+
+
+def _one_byte(path: Path) -> tuple[str, str] | None:
+    """The encoding in which bytes within words are letters, and what to say where several do it and differ; None where none can be."""
+    there, within = np.zeros(256, np.int64), np.zeros(256, np.int64)
+    with csv_lines.opened(path) as file:
+        while block := file.read(csv_lines.BLOCK):
+            sign = np.frombuffer(block, np.uint8)
+            beyond = sign >= 128
+            letter = beyond | ((sign | 32) >= ord("a")) & ((sign | 32) <= ord("z"))
+            there += np.bincount(sign[beyond], minlength=256)
+            within += np.bincount(sign[1:-1][beyond[1:-1] & letter[:-2] & letter[2:]], minlength=256)
+    odd: dict[str, int] = {}
+    letters: dict[str, list[str]] = {}
+    for encoding in csv_lines.ONE_BYTE:
+        signs = [bytes([byte]).decode(encoding, "replace") for byte in np.flatnonzero(there)]
+        if not any(sign == "\ufffd" or "\x80" <= sign <= "\x9f" for sign in signs):
+            odd[encoding] = sum(
+                int(within[byte]) for byte, sign in zip(np.flatnonzero(there), signs, strict=True) if not sign.isalpha()
+            )
+            letters[encoding] = signs
+    if not odd:
+        return None
+    chosen = min(odd, key=lambda encoding: odd[encoding])  # the first of those that are as good
+    for other, signs in letters.items():
+        pairs = zip(letters[chosen], signs, strict=True)
+        unlike = [pair for pair in pairs if pair[0] != pair[1] and "".join(pair).isalpha()]
+        if odd[other] == odd[chosen] and unlike:
+            read, else_read = (" ".join(each) for each in zip(*unlike[:3], strict=True))
+            return chosen, (
+                f"letters read as {read} would be {else_read} in {csv_lines.NAMES[other]}; if that is right, save the file as UTF-8 and "
+                f"draft again, or write encoding: {other} under reading, and the names of columns in these letters"
+            )
+    return chosen, ""
 
 
 def _separator(path: Path, encoding: str) -> str:

@@ -210,6 +210,7 @@ def _choices(path: Path, field: Mapping[str, str]) -> dict[str, str]:
 # ---- JSON: Frictionless table schemas, and CSVW.
 
 NUMERIC = {"integer": "integer", "year": "integer", "number": "continuous"}
+ENCODED = {"windows-1252": "cp1252", "windows-1250": "cp1250", "iso-8859-2": "iso8859-2"}  # as CSVW names them
 CSVW = {
     **dict.fromkeys(
         ("integer", "int", "long", "short", "byte", "nonNegativeInteger", "positiveInteger", "gYear"), "integer"
@@ -313,7 +314,7 @@ def _csvw(path: Path, found: Mapping[str, Any]) -> tuple[list[Entry], dict[str, 
     if isinstance(dialect.get("delimiter"), str):
         reading["separator"] = dialect["delimiter"]
     if str(dialect.get("encoding", "utf-8")).lower() not in ("utf-8", "utf8"):
-        reading["encoding"] = {"windows-1252": "cp1252"}.get(str(dialect["encoding"]).lower(), str(dialect["encoding"]))
+        reading["encoding"] = ENCODED.get(str(dialect["encoding"]).lower(), str(dialect["encoding"]))
     missing = [code for code in _listed([usual] if isinstance(usual, str) else usual) if code]
     return entries, {**reading, **({"missing": missing} if missing else {})}
 

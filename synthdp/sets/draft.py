@@ -252,7 +252,11 @@ HEAD_OF_TABLES = """\
 # 3. Say in `declared_by` who vouches for this. Until all is done, `synthdp fit` refuses this file.
 """
 KEY = re.compile("(.+?)[_ .-]?(id|key|nr|no|num|number|nummer)", re.IGNORECASE)
-DEATH = re.compile("death|dead|died|deceas|sterbe|storben|exitus|(^|_)(tod|dod)", re.IGNORECASE)  # in names of dates
+DEATH = re.compile(  # in names of dates
+    "death|dead|died|deceas|sterbe|storben|exitus|overl[ei]|zgon|zmar|d[e\u00e9]c[e\u00e8]s|fallec|muert|mort[eo]|umrt|\u00famrt|avliden|"
+    "(^|_)(tod|d[o\u00f6\u00f8]d)",
+    re.IGNORECASE,
+)
 LEAST_STEM = 3  # letters by which a key is called after a table
 UMLAUTS = {"ä": "a", "ae": "a", "ö": "o", "oe": "o", "ü": "u", "ue": "u"}  # as in the key Fall of Fälle, or faelle
 MOST_VISITS, MOST_BELOW = 10, 3
@@ -408,7 +412,7 @@ def _table(
     ]
     first = labels[:1] if below else []  # says what a row is, and stands before all others but keys
     names = [c for c in guesses if c not in first]
-    at = next((at for at, c in enumerate(names) if c not in linking), 0)
+    at = next((at for at, c in enumerate(names) if c not in linking), len(names))
     names[at:at] = first
     kinds, columns = dict.fromkeys(linking & set(guesses), "identifier"), list[str]()
     for column, guess in ((column, guesses[column]) for column in names):
@@ -440,6 +444,8 @@ def _table(
             why["kind"] = _why_left_out(found.frame[column], found)
         if are_pairs(found.frame[column]):
             why["kind"] = PAIRS
+        if entry["kind"] == "categorical" and (column in first or parent == root) and names_codes(column):
+            why["kind"] = BY_NAME
         columns += [_line(8, key, value, why[key]) for key, value in entry.items()]
     counted = [key for key in (keys[name],) if key is not None and _pattern(found.frame[key]) == "#"]
     if found.reading is not None or counted:
@@ -546,6 +552,8 @@ def _line(indent: int, key: str, value: Any, why: str) -> str:
 
 def _scalar(value: Any) -> str:
     """A value as YAML on one line."""
+    if value in ("\u00a0", "\u202f"):  # spaces that nobody would see
+        return f'"\\u{ord(value):04x}"'
     text = yamlfile.dump([value], width=math.inf).strip()
     if isinstance(value, dict) and not text.removeprefix("- ").startswith("{"):
         return f"{{{text.removeprefix('- ')}}}"

@@ -13,7 +13,8 @@ from synthdp.files import limits
 
 BLOCK = 1 << 20
 MOST_LINE = 1 << 20  # characters of a line, or of a record of several lines
-NAMES = {"utf-8": "UTF-8", "utf-8-sig": "UTF-8", "cp1252": "Windows-1252", "utf-16": "UTF-16"}
+ONE_BYTE = {"cp1252": "Windows-1252", "cp1250": "Windows-1250", "iso8859-2": "ISO 8859-2"}  # a byte for each letter
+NAMES = {"utf-8": "UTF-8", "utf-8-sig": "UTF-8", **ONE_BYTE, "utf-16": "UTF-16"}
 
 
 def opened(path: Path) -> Any:

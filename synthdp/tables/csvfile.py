@@ -246,9 +246,10 @@ def header(path: Path, reading: Reading | None = None) -> tuple[list[str], str]:
             read = file.read(HEADER_BYTES)
     except limits.BROKEN:
         raise BadInput(f"{path}: is not a complete gzip file") from None
-    if encoding == "cp1252" and read.startswith(codecs.BOM_UTF8):
+    if encoding in csv_lines.ONE_BYTE and read.startswith(codecs.BOM_UTF8):
         raise BadInput(
-            f"{path}: line 1: expected Windows-1252 text, found the byte order mark of UTF-8; write encoding: utf-8-sig under reading"
+            f"{path}: line 1: expected {csv_lines.NAMES[encoding]} text, found the byte order mark of UTF-8; write "
+            "encoding: utf-8-sig under reading"
         )
     marked = read.startswith(UTF_16)
     if marked and encoding != "utf-16":

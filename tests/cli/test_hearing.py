@@ -200,3 +200,9 @@ def test_a_notebook_completes_the_names_that_are_offered():
     code = "import synthdp; print(set(synthdp.__all__) <= set(dir(synthdp)), 'pandas' in __import__('sys').modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout.split() == ["True", "False"]
+
+
+def test_rooms_with_functions_of_their_own_need_no_second_import():
+    code = "import synthdp as s; print(*(each.__name__ for each in (s.evaluate.evaluate, s.trainer.load, s.testing.check_generator)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert done.stdout.split() == ["evaluate", "load", "check_generator"]

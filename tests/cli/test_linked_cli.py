@@ -631,6 +631,27 @@ def test_a_draft_links_tables_by_the_names_of_their_keys(place, capsys):
     assert said["edited_after"] == ["a draft"]
 
 
+def test_a_draft_keeps_the_place_of_keys_and_says_what_names_of_columns_suggest(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("tables").mkdir()
+    files = {
+        "patient": "patientnr;geboren;overleden;zgon\n1;1950-01-01;2024-01-02;\n2;1960-01-01;;2024-01-02\n",
+        "opname": "opnamenr;patientnr;start\n7;1;2023-01-01\n8;2;2023-01-02\n",
+        "diagnose": "opnamenr;icd10\n7;I10\n8;E11.9\n",
+    }
+    for name, text in files.items():
+        Path("tables", f"{name}.csv").write_text(text, encoding="utf-8")
+    assert run(["schema", "path=tables", "out=draft.yaml"]) == 0
+    text = Path("draft.yaml").read_text(encoding="utf-8")
+    *_, codes = Schema.load("draft.yaml").tables
+    below = text.partition("  diagnose:\n")[2]
+    assert codes.parent == "opname"
+    assert below.index("opnamenr: {kind") < below.index("icd10:")  # as in the file
+    assert "tree: {prefix: [1, 3]}" in below
+    for rule in ("start <= patient.overleden", "start <= patient.zgon", "start >= patient.geboren"):
+        assert f"#   - opname.{rule}" in text
+
+
 PEOPLE, STAYS = ["PatNr", "Geburt"], ["FallNr", "PatNr", "Aufnahme", "StationNr"]
 NAMED = {  # columns of tables, and the parent and the key of each; none where names do not tell
     "the beginning of a plural": (

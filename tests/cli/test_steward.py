@@ -147,6 +147,21 @@ def test_how_many_records_learning_needs_is_told_by_plan_and_by_check(files, cap
         assert ("the table is too small" in capsys.readouterr().out) == told
 
 
+def test_what_learning_hides_is_told_in_units_by_the_name_of_their_column():
+    columns = {"Nr pacjenta": {"kind": "identifier"}, "code": {"kind": "categorical", "categories": "learn"}}
+    declared = {
+        "name": "t",
+        "declared_by": "us",
+        "unit": "Nr pacjenta",
+        "max_records_per_unit": 1,
+        "units": "learn",
+        "columns": columns,
+    }
+    said = fits.foretold(Schema.from_dict(declared), Budget(1.0, 1e-6))
+    assert "units of 'Nr pacjenta' share; numbers beyond" in said[0]
+    assert "units of 'Nr pacjenta': with fewer" in said[1]
+
+
 def test_what_learning_can_find_is_told_before_the_charge(files, capsys):
     declared = make_schema(columns={"sex": {"kind": "categorical", "categories": "learn"}}).to_dict()
     (files / "schema.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))

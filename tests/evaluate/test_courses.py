@@ -106,6 +106,35 @@ def test_values_that_follow_nothing_are_found():
     assert courses.onward(dict.fromkeys(("synthetic", "train", "test"), Histories(**single)), real.table.axes) is None
 
 
+def test_a_gap_that_no_longer_follows_from_the_visit_before_is_found():
+    """Readmissions within days of a bad stay, which synthetic patients lack: no figure showed it."""
+
+    def made(loose):
+        rng = np.random.default_rng(int(loose))
+        bad = rng.random((300, 4)) < 0.3
+        soon = rng.permuted(bad) if loose else bad
+        gaps = np.where(soon, rng.integers(2, 20, bad.shape), rng.integers(60, 300, bad.shape))
+        days = np.cumsum(np.hstack([np.zeros((300, 1), np.int64), gaps[:, :-1]]), axis=1).ravel()
+        start = pd.Timestamp("2020-01-01") + pd.to_timedelta(days, "D")
+        frame = pd.DataFrame({"who": np.repeat(np.arange(300), 4).astype(str), "day": start, "bad": bad.ravel()})
+        return Histories.of(frame, np.ones(1200, np.bool_), stays, axes_of(stays, frame), "real")
+
+    columns = {
+        "who": {"kind": "identifier"},
+        "day": {"kind": "datetime", "bounds": ["2020-01-01", "2023-01-01"], "resolution": "day"},
+        "bad": {"kind": "boolean"},
+    }
+    keys = {"name": "stays", "declared_by": "tests", "unit": "who", "order": "day", "max_records_per_unit": 4}
+    stays = Schema.from_dict({**keys, "units": 300, "columns": columns})
+    real, loose = made(loose=False), made(loose=True)
+    axes = [axis for axis in real.table.axes if axis.name == "bad"]
+    *_, found = courses.onward({"synthetic": loose, "train": real, "test": real}, axes)["pairs"]
+    assert (found["last"], found["present"]) == ("bad", "gap")
+    assert found["train"] == found["test"] > 0.7 > 0.1 > found["synthetic"]
+    same = courses.onward(dict.fromkeys(("synthetic", "train", "test"), real), axes)
+    assert [(each["last"], each["present"]) for each in same["pairs"]] == [("bad", "bad")]
+
+
 def test_the_type_of_a_visit_is_told_by_the_schema_alone(sets):
     axes = sets["train"].table.axes
     assert Types.of(schema(), axes).axis.name == "visit.ward"

@@ -1,5 +1,6 @@
 """Other spellings of a category, and a total as the last row: a draft and a check tell the steward, and show no cell."""
 
+import linked_clinic
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,7 +9,7 @@ from synthdp import BadInput, Budget, Schema, Synthesizer
 from synthdp.cli import run
 from synthdp.generators.independent import Independent
 from synthdp.schema import odd_cells
-from synthdp.schema.table_review import review
+from synthdp.schema.table_review import review, review_tables
 
 SEX = ["male"] * 5 + ["Male ", "M"] + ["female"] * 5 + ["f"]
 
@@ -37,7 +38,33 @@ def test_rarer_spellings_are_found(cells, odd):
 
 
 @pytest.mark.parametrize(
-    ("last", "found"), [("Summe", True), ("Total:", True), ("GESAMT", True), ("P3", False), (None, False)]
+    ("names", "odd"),
+    [
+        (["P-00127", "p127", "P-00127"], [1]),
+        (["943 476", "943476", "94-3476"], [1, 2]),
+        (["0127", "127", "127"], [0]),
+        ([127.0, "127.0", "127"], [1]),
+        (["12-3", "1-23", "1-230"], []),  # two numbers in one
+        (["a01b1", "a1b01", "P1", "Q1", "A.1.0"], []),
+        (["--", "-", "", None], []),
+        ([3, 30, 300], []),
+    ],
+)
+def test_rarer_spellings_of_a_name_are_found(names, odd):
+    assert odd_cells.renamed(pd.Series(names, dtype=object)).tolist() == odd
+
+
+@pytest.mark.parametrize(
+    ("last", "found"),
+    [
+        ("Summe", True),
+        ("Total:", True),
+        ("GESAMT", True),
+        ("Eindtotaal", True),
+        ("RAZEM", True),
+        ("P3", False),
+        (None, False),
+    ],
 )
 def test_a_total_is_found_at_the_end(last, found):
     assert odd_cells.ends_in_total(pd.DataFrame({"id": ["P1", "P2", last], "n": [1, 2, 3]})) == found
@@ -138,3 +165,34 @@ def test_a_missing_text_is_not_the_category_that_learned_ones_get():
     values = schema(categories="learn", missing=True).to_dict()
     with pytest.raises(BadInput, match="'other' is a value that the column may have and a code for missing values"):
         Schema.from_dict({**values, "reading": {"columns": {"sex": {"missing": ["other"]}}}}).check_reading()
+
+
+def test_a_check_finds_patients_in_two_spellings():
+    columns = {"patient": {"kind": "identifier"}, "age": {"kind": "integer", "bounds": [0, 99]}}
+    of = Schema.from_dict(
+        {
+            "name": "people",
+            "declared_by": "the tests",
+            "unit": "patient",
+            "units": 2,
+            "columns": columns,
+            "max_records_per_unit": 2,
+        }
+    )
+    frame = pd.DataFrame({"patient": ["P-01", "P-02", "p1", "P-01"], "age": range(4)})
+    (found,) = (each for each in review(of, frame, frame) if each.what == odd_cells.RENAMED)
+    assert (found.column, found.rows, found.count) == ("patient", (3,), 1)
+    assert "protects such a patient less" in found.remedy
+    right = frame.assign(patient=["P-01", "P-02", "P-01", "P-01"])
+    assert not [each for each in review(of, right, right) if each.what == odd_cells.RENAMED]
+
+
+def test_a_check_of_linked_tables_finds_people_in_two_spellings():
+    of = linked_clinic.schema()
+    frames = linked_clinic.clinic(8)
+    assert not [each for each in review_tables(of, frames, frames) if each.what == odd_cells.RENAMED]
+    people = frames["person"].copy()
+    people["person_id"] = ["A-7", "a7", *people["person_id"].iloc[2:]]
+    frames = {**frames, "person": people}
+    (found,) = (each for each in review_tables(of, frames, frames) if each.what == odd_cells.RENAMED)
+    assert found.column == "person.person_id"

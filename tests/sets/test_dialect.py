@@ -85,6 +85,48 @@ def test_an_export_is_read_as_it_is_meant(tmp_path, encoding):
     assert left == "open      column 'Monat': date is dd.mm.yyyy or mm.dd.yyyy: every day of the column is one in both"
 
 
+POLISH = "Oddzia\u0142;P\u0142e\u0107\nPo\u0142o\u017cnictwo, wst\u0119p \u2013 \u015bwie\u017cy b\u0105k;m\u0119\u017cczyzna\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "doubt"),
+    [
+        (POLISH, "cp1250", None),
+        (POLISH.replace("\u2013", "-"), "iso8859-2", None),
+        ("P\u0159\u00edjem;\u0165uk\n1;2\n", "cp1250", None),  # Windows-1252 has no letter there
+        ("Gr\u00f6\u00dfe;h\u00f6chste m\u00b3\n1;2\n", "cp1252", None),
+        ("entr\u00e9e;p\u00e8re\n1;2\n", "cp1252", "letters read as \u00e8 would be \u010d in Windows-1250"),
+        ("Z\u00e1znam;l\u00e9\u010dba\n1;2\n", "cp1252", "letters read as \u00e8 would be \u010d in Windows-1250"),
+    ],
+)
+def test_encodings_of_one_byte_are_told_apart_by_letters_within_words_or_the_draft_says_so(
+    tmp_path, text, encoding, doubt
+):
+    written = encoding if "\u010d" not in text else "cp1250"
+    (tmp_path / "t.csv").write_bytes(text.encode(written))
+    found = record_files.look(tmp_path / "t.csv")
+    assert found.reading.encoding == encoding
+    assert [*found.frame.columns] == text.encode(written).decode(encoding).split("\n")[0].split(";")
+    told = [each for each in found.mind if "letters read as" in each]
+    assert (doubt is None and not told) or told[0].startswith(doubt)
+
+
+@pytest.mark.parametrize("encoding", ["cp1250", "iso8859-2"])
+def test_synthetic_files_have_the_letters_of_central_europe(tmp_path, encoding):
+    columns = {"P\u0142e\u0107": {"kind": "categorical", "categories": ["m\u0119ska", "\u017ce\u0144ska"]}}
+    of = {
+        "name": "t",
+        "declared_by": "the tests",
+        "units": 2,
+        "columns": columns,
+        "reading": {"encoding": encoding, "separator": ";"},
+    }
+    schema, frame = Schema.from_dict(of), pd.DataFrame({"P\u0142e\u0107": ["m\u0119ska", "\u017ce\u0144ska"]})
+    record_files.write([schema.validate(frame)], tmp_path / "t.csv", schema)
+    assert (tmp_path / "t.csv").read_bytes() == "P\u0142e\u0107\nm\u0119ska\n\u017ce\u0144ska\n".encode(encoding)
+    assert record_files.read(tmp_path / "t.csv", schema).equals(schema.validate(frame))
+
+
 def test_a_draft_with_something_open_is_no_schema(tmp_path):
     path = export(tmp_path / "t.csv")
     found = record_files.look(path)
@@ -265,7 +307,10 @@ def test_a_plain_file_needs_no_reading(tmp_path):
     [
         ("a;b\n1;2\n3\n", "line 3: expected 2 cells, as many as in the header, found 1"),
         ('a;b\n"1\n2";2\n3;"CANARY\n', "line 4: a quote is opened and not closed"),
-        (b"a;b\n1;2\n3;\x81\n", "line 3: expected UTF-8 text; .*; it is not Windows-1252 either"),
+        (
+            b"a;b\n1;2\n3;\x81\n",
+            "line 3: expected UTF-8 text; .*; it is not Windows-1252, Windows-1250, ISO 8859-2 either",
+        ),
         ("a,b;c\n1,2;3\n", "line 1: ',' and ';' both cut every line into 2 cells"),
         (
             "n;m\n" + "".join(f"{row},5;1\n" for row in range(30)) + "7.5;1\n",
@@ -306,6 +351,44 @@ def test_mistakes_in_a_column_of_numbers_or_dates_are_told_by_their_line(tmp_pat
         BadInput, match=r"'Geburt': some values are not dates.*'Kreatinin': some values are not numbers"
     ):
         schema.validate(record_files.read(tmp_path / "t.csv", schema))
+
+
+def test_numbers_with_a_few_words_among_them_and_dates_in_several_forms_are_numbers_and_dates(tmp_path):
+    """The draft proposed a category for each, and said nothing."""
+    numbers = [f"{10 + row / 10:.1f}".replace(".", ",") if row % 5 else "nie dot." for row in range(120)]
+    dates = [
+        f"{row % 28 + 1:02d}-0{row % 9 + 1}-2024" if row % 3 else f"{row % 28 + 1}.{row % 9 + 1}.24"
+        for row in range(120)
+    ]
+    found, schema = drafted(export(tmp_path / "t.csv", Kreatinin=numbers, Geburt=dates, Notiz=None))
+    assert schema.column("Kreatinin").kind == "continuous"
+    assert schema.column("Geburt").kind == "datetime"
+    assert dict(schema.reading.columns)["Geburt"] == Coding(date="dd-mm-yyyy")
+    assert found.mind == (
+        f"column 'Geburt': line 2 (record 1): expected a date such as dd-mm-yyyy, as in most of the column{REMEDY}",
+        f"column 'Kreatinin': line 2 (record 1): expected a number, as in most of the column{REMEDY}",
+    )
+    assert found.others["Kreatinin"] == ("nie dot.",)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [f"{row % 60}" if row % 5 else "ICU" for row in range(120)],  # may be codes
+        [f"{row % 60},5" if row % 5 else f"ward {row % 4}" for row in range(120)],  # more than a few words
+        [f"{row % 60},5" if row % 2 else "ICU" for row in range(120)] + ["ICU"] * 9,  # not even half
+        [f"{row % 28 + 1}.1.2024" if row % 3 else f"Q{row % 4 + 1}-2024" for row in range(120)],
+    ],
+)
+def test_a_column_with_many_other_texts_stays_one_of_categories(tmp_path, values):
+    (tmp_path / "t.csv").write_text("a;b\n" + "".join(f"{text};x\n" for text in values), encoding="utf-8")
+    found = record_files.look(tmp_path / "t.csv")
+    assert (
+        Schema.from_dict(yamlfile.parse(draft(found.frame, tmp_path / "t.csv", found=found).schema, "t"))
+        .column("a")
+        .kind
+        == "categorical"
+    )
 
 
 def test_numbers_without_the_unit_of_the_others_are_told_and_do_not_make_the_column_categories(tmp_path):
@@ -369,13 +452,15 @@ def test_thousands_and_what_follows_a_number_are_found_and_written_back(tmp_path
         tmp_path / "t.csv",
         Kosten=[f"{n % 7}.{100 + n}.{200 + n},{n % 90 + 10} \u20ac" if n % 7 else f"{n},25 \u20ac" for n in range(120)],
         Auslastung=[f"{n % 100},5 %" if n % 9 else "-" for n in range(120)],
-        Punkte=[f"{n % 3 + 1} {100 + n % 30}" for n in range(120)],
+        Punkte=[f"{n % 3 + 1}\u00a0{100 + n % 30}" for n in range(120)],
     )
     found, schema = drafted(path)
     codings = dict(found.reading.columns)
     assert codings["Kosten"] == Coding(thousands=".", places=2, suffix=" \u20ac")
     assert codings["Auslastung"] == Coding(missing=("-",), places=1, suffix=" %")
-    assert codings["Punkte"] == Coding(thousands=" ")
+    assert codings["Punkte"] == Coding(thousands="\u00a0")
+    text = draft(found.frame, path, found=found).schema
+    assert 'Punkte: {thousands: "\\u00a0"}' in text
     assert {schema.column(name).kind for name in ("Kosten", "Auslastung")} == {"continuous"}
     assert schema.column("Punkte").kind == "integer"
     assert found.frame["Kosten"].iloc[1] == 1101201.11
