@@ -412,7 +412,8 @@ def _table(
     ]
     first = labels[:1] if below else []  # says what a row is, and stands before all others but keys
     names = [c for c in guesses if c not in first]
-    at = next((at for at, c in enumerate(names) if c not in linking), len(names))
+    here = [*guesses].index(first[0]) if first else 0
+    at = next((at for at, c in enumerate(names) if c not in linking), here)
     names[at:at] = first
     kinds, columns = dict.fromkeys(linking & set(guesses), "identifier"), list[str]()
     for column, guess in ((column, guesses[column]) for column in names):

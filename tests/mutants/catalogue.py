@@ -986,9 +986,16 @@ HISTORIES = (
     Mutant(
         "in a database a person counts once for each row",
         f"{SEAL}.history_statements:Making._people",
-        'f"SELECT unit, {named} FROM (SELECT *, {ranked} FROM {label(people)} WHERE unit IS NOT NULL) AS s WHERE drawn = 1"',
-        'f"SELECT unit, {named} FROM (SELECT *, {ranked} FROM {label(people)} WHERE unit IS NOT NULL) AS s WHERE drawn > 0"',
+        'f"SELECT {kept} FROM (SELECT *, {ranked} FROM ({inner}) AS s) AS t WHERE drawn = 1"',
+        'f"SELECT {kept} FROM (SELECT *, {ranked} FROM ({inner}) AS s) AS t WHERE drawn > 0"',
         (f"{COUNTED_TESTS}::test_no_person_moves_the_tables_by_more_than_the_sensitivity",),
+    ),
+    Mutant(
+        "in a database rows of one person that differ in the day of death alone are alike",
+        f"{SEAL}.history_statements:Making._people",
+        "_text(list((codes | dates).values()))",
+        "_text(list(codes.values()))",
+        (f"{COUNTED_TESTS}::test_tables_of_nasty_people_are_those_in_memory[duckdb-1.0]",),
     ),
     Mutant(
         "in a database rows below a visit stand in the order of their codes",
