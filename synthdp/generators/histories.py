@@ -98,7 +98,7 @@ class HistoriesSettings:
         positive(100),
     )
     rounds: int = option(3, "how often histories are drawn and fitted", whole(1, 100))
-    iterations: int = option(120, "steps of L-BFGS in each fit; codes of rows below visits take half as many", whole())
+    iterations: int = option(120, "steps of L-BFGS in each fit; codes in groups take half as many", whole())
 
     def __post_init__(self) -> None:
         check(self)

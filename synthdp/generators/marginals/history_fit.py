@@ -217,8 +217,12 @@ class HistoryFit:
         return drawn + self._iterations(name) * rows * len(cliques) * sizes[name]
 
     def _iterations(self, name: str) -> int:
-        """Steps of a fit: half as many for codes of rows, which have by far the most parameters and gain nothing from the others."""
-        return -(-self.iterations // 2) if any(name == each.code for each in self.view.below) else self.iterations
+        """Steps of a fit: half as many for codes of rows in groups, which have by far the most parameters and gain nothing from more."""
+        return (
+            -(-self.iterations // 2)
+            if any(name == each.code and each.groups for each in self.view.below)
+            else self.iterations
+        )
 
     def _draw(self, rng: np.random.Generator) -> tuple[dict[str, Whole], Array]:
         """Draw histories from the model so far: their cells, and what each record weighs. The shares of days then move nearer to those of
