@@ -181,9 +181,10 @@ def main() -> None:
         f"{', '.join(map(str, given.seeds))}. The data set gives the order of admissions but no dates. Dates are made up, so figures "
         "over time show whether they are kept, and nothing about patients. *Half* is half of the patients, chosen at random. "
         "Synthetic answers: mean and standard deviation over the seeds. That the draft's first bin of births was too wide was seen here, "
-        "and that shares of diseases by age and sex did not move with epsilon, for which tables of numbers of rows were added. That people "
-        "died long after their last visit, and that the codes of a visit had nothing to do with one another, was seen here too; how many "
-        "groups of codes there are (40, 128 or none) and how relations are fitted was tried on one of these fits (epsilon 3, seed 1)."
+        "and that shares of diseases by age and sex did not move with epsilon, for which tables of numbers of rows were added. That "
+        "synthetic people died long after their last visit, and that the codes of a visit were unrelated, was seen here, too. How "
+        "many groups of codes there should be (40, 128 or none), and how relations are fitted, was tried on one of these fits "
+        "(epsilon 3, seed 1)."
     )
     write("diabetes130_omop", result, text(result, "A CDM of patients with diabetes, and synthetic ones", about))
 

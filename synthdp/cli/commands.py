@@ -188,7 +188,7 @@ def _check_apart(address: database_url.Address, options: settings.Sample) -> Non
         options.force
         and same
         and database_url.is_url(real)
-        and database_url.are_one(address, database_url.Address(real))
+        and database_url.same_database(address, database_url.Address(real))
     ):
         raise BadInput(
             f"{address}: holds the records that were fitted, which force=true does not replace: they would be lost, and a DuckDB file "
@@ -197,7 +197,7 @@ def _check_apart(address: database_url.Address, options: settings.Sample) -> Non
 
 
 def _check_no_records(out: Path, options: settings.Sample) -> None:
-    """The same of a file or a folder: those that the fit was given, one by one or by a folder or a pattern of theirs."""
+    """The same for files and folders: no records that the fit was given, by name, in a folder or by a pattern, are replaced."""
     from synthdp.cli.compare import told_of_data
 
     told = told_of_data(Path(options.release).parent / "internal") or {}

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Config = Mapping[str, Any]
 LARGE = 10  # epsilon above which a guarantee says little
 MOST_BOUNDS = 40  # learned ones that a fit lists
-DROWNED = 3  # tables whose names a line has
+DROWNED = 3  # tables that a line names, at most
 SOME_ROWS = 1000  # to sample, where nobody says how many units there are
 
 
@@ -221,7 +221,7 @@ def drowned(tables: "Sequence[Table]") -> list[str]:
 
 
 def _drowned_histories(config: Config, schema: Schema) -> list[str]:
-    """The same of a fit of histories, as `plan` says it. The end of a fit tells what noise hid of tables of all records alone."""
+    """The same for a fit of histories, as `plan` says it: the end of a fit judges tables of type `Marginals` alone."""
     from synthdp.api import Synthesizer
     from synthdp.planning import planned
 

@@ -31,7 +31,7 @@ AGES, YEAR = (18, 40, 60, 80), 365.25  # years at which another band of ages beg
 MOST_LOST = 5  # associations of two columns from visit to visit that are listed
 LEAST_PEOPLE = 20  # of a band of ages, in each set: with fewer it is left out
 MISSING = "missing"
-GAP = Axis(name="gap", kind="number")  # how long after the last visit this one is
+GAP = Axis(name="gap", kind="number")  # from a visit to the next one
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -196,8 +196,7 @@ def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any
     """How each column of a visit is associated with each column of the next one (see `association`): mean distances from the training
     people over all pairs, and `pairs` {"last", "present", "synthetic", "train", "test"}: each column with itself, then at most five others
     that lost 0.1 or more, among them those of a column with the `GAP` to the next visit. Columns that are constant among training people
-    are left out, and pairs that are not `enough` have 0. None where
-    none is left, or where a set has no visit that follows another."""
+    are left out, and pairs that are not `enough` have 0. None where none is left, or where a set has no visit that follows another."""
     from synthdp.evaluate.figures import is_lost, kept
 
     varied = [axis for axis in axes if len(np.unique(_present(sets["train"].table.column(axis.name)))) > 1]

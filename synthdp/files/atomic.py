@@ -4,7 +4,7 @@ A folder takes the place of an older one in two renames, which no system call ma
 `.NAME.new`, which says that it is complete; `recover` makes the renames, now or, where the machine stopped in between, before
 the folder is written again.
 
-A folder may list the digests of its files. Then it can be told later whether it is still as it was written, and nobody's own.
+A folder may list the digests of its files. They tell later whether it is still as it was written, so that nothing of a user's is replaced.
 """
 
 import fcntl
@@ -106,7 +106,7 @@ def listed(folder: Path) -> str:
 
 
 def is_as_listed(folder: Path, name: str) -> bool:
-    """Whether a folder holds the files that the lines of `listed` in its file `name` say, byte for byte, and no other."""
+    """Whether a folder holds, byte for byte, the files that its file `name` lists in the lines of `listed`, and no others."""
     paths = {path.name: path for path in folder.iterdir()}
     told = paths.pop(name, None)
     if told is None or not told.is_file():

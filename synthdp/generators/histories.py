@@ -306,9 +306,8 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
     shapes |= {f"levels.{place}": starts.shape for place, starts in enumerate(levels.values())}
     if not levels:  # older models
         drawn_of_record = tuple(name for name in view.drawn if not any(name in each.levels for each in view.below))
-    drawn_of_unit = view.of_unit + (
-        view.ending if f"unit.{len(view.of_unit)}" in tensors else ()
-    )  # older models have none
+    ended = f"unit.{len(view.of_unit)}" in tensors  # not in older models
+    drawn_of_unit = view.of_unit + (view.ending if ended else ())
     for kind, drawn_columns in (("unit", drawn_of_unit), ("record", drawn_of_record)):
         for place, name in enumerate(drawn_columns):
             key = f"{kind}.{place}"

@@ -140,7 +140,7 @@ class Coding:
 class Reading:
     """How a table's files are written. It is public, and synthetic records are written the same way.
 
-    `separator`, `encoding` (one of `ENCODINGS`) and `newline` (lf, crlf; either is read) are of CSV files, `sheet` is the
+    `separator`, `encoding` (one of `ENCODINGS`) and `newline` (lf, crlf; either is read) apply to CSV files, `sheet` is the
     sheet of an Excel workbook (the first one by default). `decimal` is the sign before decimals. With `strip` the space around cells is
     taken away. `missing`: texts that say in every column that a value is missing, where they are not one of its categories. `columns`:
     (name, `Coding`) of columns that are written otherwise. `review` as that of columns.

@@ -53,7 +53,8 @@ class View:
     bound; `weekday`; `previous c`, one more where there is none; `earlier c`, how many
     earlier records have a value of a target, from 0 to 3 or more; and `as before`, which of the columns `alike` are as they were in the
     record before (bits, one more where there is none); and `many or few`, the class of the unit's number of records. Where no record is
-    after a date of the unit, such as death, `after` is the time from its last record to the first such date, 0 where either is missing.
+    after a date of the unit, such as death, `after` is the time from its last record to that date (of several, the one in the first rule),
+    0 where either is missing.
     Of each table in `below`, `own` has the number of rows, `t rows`; its columns have as many codes of a record as it has rows, in an array
     (records, places) with -1 beyond them; a record without rows has one code, that of none. A row has its place, `t row`, the code of
     the row before it, `t last`, and `t again`: whether the unit's last record has the row's code, only earlier ones do, or a row before

@@ -110,16 +110,16 @@ def _texts_of(series: "pd.Series[Any]", column: Any) -> list[str]:
 
 
 def _one_each(
-    frame: pd.DataFrame, columns: Mapping[str, Any], names: Texts, looked_at: Sequence[str], key: bytes
+    frame: pd.DataFrame, columns: Mapping[str, Any], names: Texts, by_points: Sequence[str], key: bytes
 ) -> Whole:
-    """The row of each person, in the order of their first rows. Columns `looked_at` closely are told apart by their points."""
+    """The row of each person, in the order of their first rows. Values of columns `by_points` differ even within a bin."""
     places, index = cells.numbered(names)
     order = np.argsort(places, kind="stable")
     several = np.bincount(places, minlength=len(index))[places] > 1
     if several.any():
         lots, alike = np.full(len(names), "", object), np.zeros(len(names), np.int64)
         contents = [
-            _content(frame[name][several], each, points=each.name in looked_at)
+            _content(frame[name][several], each, points=each.name in by_points)
             for name, each in columns.items()
             if each.kind != "ignore"
         ]

@@ -17,7 +17,7 @@ from synthdp.schema import cells
 
 MOST = 200  # different values of a column whose spellings are compared
 WORD = 3  # letters of a word that its first letter may stand for
-# What spreadsheets and their pivot tables write there, language by language.
+# What spreadsheets and their pivot tables write in a row of totals, language by language.
 TOTALS = frozenset(
     {
         "sum", "total", "totals", "grand total",
@@ -28,7 +28,7 @@ TOTALS = frozenset(
         "\u00f6sszesen", "ukupno",
     }
 )  # fmt: skip
-RENAMED = "some values differ from a more frequent one only in capitals, leading zeros, a final .0, or signs between letters and digits"
+RENAMED = "some values differ from others only in capitals, leading zeros, a final .0, spaces or signs, and may name the same patient"
 RESPELLED = "some values seem to be other spellings of the same category: other capitals or spaces, or the first letter in place of a word"
 TOTAL = "seems to be a total: one of its cells is a word such as Total or Summe, which its column has nowhere else"
 ENDS_IN_TOTAL = f"the last row {TOTAL}; take it out and draft again, or it counts as a record"
@@ -55,8 +55,8 @@ def respelled(series: "pd.Series[Any]") -> NDArray[np.int64]:
 
 
 def renamed(series: "pd.Series[Any]") -> NDArray[np.int64]:
-    """Places of names, such as patient numbers, that seem to be other spellings of a name in more cells (or, of as many, an earlier one):
-    `p00127` beside `P-127`, `943 476` beside `943476`."""
+    """Places of names, such as patient numbers, that seem to be other spellings of a name that more cells have (or as many, and an
+    earlier one): `p00127` beside `P-127`, `943 476` beside `943476`."""
     texts = cells.texts(series)
     counts = Counter(text for text in texts if text)
     runs = {text: _runs(text) for text in counts}

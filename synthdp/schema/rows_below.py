@@ -52,7 +52,9 @@ class Below:
     periods: tuple[tuple[str, int], ...]
     orders: tuple[tuple[str, bool, str], ...]  # a date, whether it is not before (else not after) another, and that one
     leveled: tuple[tuple[str, int], ...]
-    groups: tuple[int, ...] = ()  # of each code and of none, where there are so many codes that they are grouped
+    groups: tuple[
+        int, ...
+    ] = ()  # of each code and of none; empty where codes are few enough to predict others themselves
 
     @classmethod
     def of(cls, codec: "Codec", table: linked_tables.Table) -> "Below":
@@ -134,12 +136,12 @@ class Below:
         return self.table + GROUP if self.groups else self.code
 
     def grouped(self, codes: Whole) -> Whole:
-        """What stands for codes where they predict others; -1 stays."""
+        """What stands for codes in the column `told`; -1 stays."""
         return np.where(codes < 0, -1, np.array(self.groups)[codes]) if self.groups else codes
 
     @property
     def nothing(self) -> int:
-        """What stands there for none."""
+        """What stands in the column `told` for none."""
         return self.groups[-1] if self.groups else self.none
 
     def gap(self, name: str, points: Whole, gone: NDArray[np.bool_], visits: Whole) -> Whole:

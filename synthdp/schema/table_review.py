@@ -502,8 +502,8 @@ def _names(column: str, frame: pd.DataFrame, unit: str) -> Iterator[Finding]:
         yield Finding(
             column=column,
             what=odd_cells.RENAMED,
-            remedy="if they name the same patient, write them alike: each spelling counts as a patient of its own, so that the guarantee "
-            "protects such a patient less than it says",
+            remedy="if they do, write them alike: each spelling counts as a patient of its own, so the guarantee protects such a patient "
+            "less than it says",
             count=len(places),
             rows=tuple(int(place) + 1 for place in places[:ROWS]),
         )

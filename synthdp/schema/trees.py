@@ -177,8 +177,8 @@ class Tree:
         return [tuple(codes) or (node,) for node, codes in found.items()]
 
     def groups(self, kept: Sequence[str], most: int) -> tuple[int, ...]:
-        """The group of each kept node, of at most `most` groups unless there are more nodes without anything above them. At first all nodes
-        below one coarsest node are a group; then the largest group that may be is divided by what lies below, over and over."""
+        """The group of each kept node, of at most `most` groups unless there are more coarsest nodes. At first all nodes below a coarsest
+        node are a group. Then, again and again, the largest group that the next finer nodes divide without exceeding `most` is divided."""
         chains = {node: self.chain(node)[::-1] for node in kept}
         found: dict[tuple[str, ...], list[str]] = {}
         for node, chain in chains.items():

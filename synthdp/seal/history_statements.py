@@ -119,7 +119,7 @@ class Making:
         return {f"{table.name}.{name}": name for name, column in held_there if not isinstance(column, Ignored)}
 
     def _coded(self, cells: "ibis.Table", names: Mapping[str, str], **keys: Any) -> Any:
-        """The codes of columns, their dates that are looked at closely, and the keys. The columns have short names meanwhile: PostgreSQL
+        """The codes of columns, the points of dates that count exactly, and the keys. The columns have short names meanwhile: PostgreSQL
         cuts long ones off."""
         schema, text = self.codec.schema, self.table.text
         columns = tuple(replace(schema.column(name), name=f"v{place}") for place, name in enumerate(names))

@@ -334,13 +334,14 @@ def _encoding(path: Path) -> tuple[str, str]:
             raise
         found = _one_byte(path)
         if found is None:
-            raise BadInput(f"{refused}; it is not {', '.join(csv_lines.ONE_BYTE.values())} either") from None
+            *others, last = csv_lines.ONE_BYTE.values()
+            raise BadInput(f"{refused}; nor is it {', '.join(others)} or {last}") from None
         return found
     return chosen, ""
 
 
 def _one_byte(path: Path) -> tuple[str, str] | None:
-    """The encoding in which bytes within words are letters, and what to say where several do it and differ; None where none can be."""
+    """The encoding in which bytes within words are letters, and what to say if several are as good but differ; None if none is possible."""
     there, within = np.zeros(256, np.int64), np.zeros(256, np.int64)
     with csv_lines.opened(path) as file:
         while block := file.read(csv_lines.BLOCK):
@@ -368,7 +369,7 @@ def _one_byte(path: Path) -> tuple[str, str] | None:
             read, else_read = (" ".join(each) for each in zip(*unlike[:3], strict=True))
             return chosen, (
                 f"letters read as {read} would be {else_read} in {csv_lines.NAMES[other]}; if that is right, save the file as UTF-8 and "
-                f"draft again, or write encoding: {other} under reading, and the names of columns in these letters"
+                f"draft again, or write encoding: {other} under reading and correct these letters in the draft"
             )
     return chosen, ""
 

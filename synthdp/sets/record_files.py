@@ -39,7 +39,7 @@ from synthdp.tables.database_url import Address
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 ENDINGS = (*TEXT_ENDINGS, ".parquet", *foreign.ENDINGS)
 WRITTEN = tuple(ending for ending in ENDINGS if ending != ".sas7bdat")
-LISTED = ".written.sha256"  # in a folder of linked tables: what was written there
+LISTED = ".written.sha256"  # in a folder of linked tables: the digests of what was written there
 NPZ = ".npz"
 DUCKDB = (".db", ".duckdb", ".ddb")
 TEXT = (".txt", ".dat", ".asc")  # names under which other programs write what is CSV here
@@ -169,7 +169,7 @@ def write_tables(
     _check_new(folder, force=force)
     if folder.is_dir() and any(folder.iterdir()) and not atomic.is_as_listed(folder, LISTED):
         raise BadInput(
-            f"{folder}: is not replaced, since its tables are not as synthdp wrote them; choose another folder, or remove them yourself"
+            f"{folder}: is not replaced, since {LISTED} is missing or does not fit its files; choose another folder, or remove it yourself"
         )
     with atomic.folder(folder) as part:
         for table in schema.tables:

@@ -95,9 +95,9 @@ def address(url: str, table: str | None = None, query_file: str | None = None) -
     return Address(plain, query=query)
 
 
-def are_one(out: Address, real: Address) -> bool:
-    """Whether two addresses lead to one database. Servers are asked who they are, since URLs spell one in many ways. Raises `BadInput`
-    where one does not answer, unless the names of the databases tell."""
+def same_database(out: Address, real: Address) -> bool:
+    """Whether two addresses lead to the same database. Servers are asked who they are, since many URLs may lead to one. Raises `BadInput`
+    if one does not answer, unless the names of the databases differ."""
     if out.place == real.place or any(each.url.startswith("duckdb:") for each in (out, real)):
         return out.place == real.place
     silent: tuple[type[BaseException], ...] = (BadInput, *_faults())
@@ -140,7 +140,7 @@ def query(given: Address) -> source.Query:
         with suppress(*_faults()):
             connection.disconnect()
         what = "the query" if given.query is not None else f"table {given.table!r}"
-        why = _unnamed(str(given.table).rpartition(".")[0]) or "is it there, and may you read it?"
+        why = _unusable(str(given.table).rpartition(".")[0]) or "is it there, and may you read it?"
         raise BadInput(f"{given.url}: {what} cannot be read ({type(error).__name__}); {why}") from None
 
 
@@ -166,12 +166,12 @@ def _table(given: Address, connection: Any, name: str) -> "ibis.Table":
     try:
         return connection.table(name, database=given.table)
     except _faults() as error:
-        why = _unnamed(given.table) or "name the schema of the tables after #, such as #main or #public"
+        why = _unusable(given.table) or "name the schema of the tables after #, such as #main or #public"
         raise BadInput(f"{given}: has no table {name!r} that can be read ({type(error).__name__}); {why}") from None
 
 
-def _unnamed(schema: str | None) -> str:
-    """What to do about a schema of which Ibis cannot be told: it takes `a.b` for the schema b of another database. Empty for others."""
+def _unusable(schema: str | None) -> str:
+    """Why a schema cannot be used, and the remedy; empty if it can. Ibis would take `a.b` for the schema b of a database a."""
     if re.search(r'^[0-9]|[."]', schema or "") is None:
         return ""
     return (
@@ -295,7 +295,7 @@ def tables_in(given: Address) -> "dict[str, pa.Table]":
     with source.quiet(), _snapshot(given.url) as connection:
         if given.table in connection.list_tables() or given.table not in connection.list_databases():
             return {}
-        if why := _unnamed(given.table):
+        if why := _unusable(given.table):
             raise BadInput(f"{given}: {why}")
         names = sorted(connection.list_tables(database=given.table))
         return {name: _fetched(connection.table(name, database=given.table)) for name in names}
@@ -327,7 +327,7 @@ def write_tables(
         with _at_once(connection.con):
             return {name: _made(connection, given, name, *each, replace=replace) for name, each in tables.items()}
     except _faults() as error:
-        why = _unnamed(given.table) or (
+        why = _unusable(given.table) or (
             "check that the schema is there, that you may write there, and that no view has a table's name"
         )
         raise BadInput(f"{given}: cannot be written ({type(error).__name__}); {why}") from None

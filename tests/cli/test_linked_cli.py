@@ -533,7 +533,7 @@ def test_force_replaces_no_linked_tables_but_those_that_were_written(tmp_path):
         else:
             (theirs / {"fewer": "visit.csv", "unlisted": ".written.sha256"}[change]).unlink()
         before = {path.name: path.read_bytes() for path in theirs.iterdir()}
-        with pytest.raises(BadInput, match="not as synthdp wrote them; choose another folder, or remove them"):
+        with pytest.raises(BadInput, match="does not fit its files; choose another folder, or remove it"):
             record_files.write_tables(clinic(20), theirs, own, force=True)
         assert {path.name: path.read_bytes() for path in theirs.iterdir()} == before
 

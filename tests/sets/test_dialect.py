@@ -309,7 +309,7 @@ def test_a_plain_file_needs_no_reading(tmp_path):
         ('a;b\n"1\n2";2\n3;"CANARY\n', "line 4: a quote is opened and not closed"),
         (
             b"a;b\n1;2\n3;\x81\n",
-            "line 3: expected UTF-8 text; .*; it is not Windows-1252, Windows-1250, ISO 8859-2 either",
+            "line 3: expected UTF-8 text; .*; nor is it Windows-1252, Windows-1250 or ISO 8859-2",
         ),
         ("a,b;c\n1,2;3\n", "line 1: ',' and ';' both cut every line into 2 cells"),
         (

@@ -222,8 +222,7 @@ STANDARD_ERRORS = 3.0  # from 0.5: beyond, the share of pictures that are nearer
 
 
 def useful(target: str, entry: Mapping[str, Any], names: Mapping[str, str]) -> Answer:
-    """By balanced accuracy of the best model on real records (the CNN, as a
-    rule), which a rare class cannot flatter."""
+    """By balanced accuracy of the best model on real records (the CNN, as a rule), which a rare class cannot flatter."""
     question = f"Is it useful for predicting {target}?"
     metric = "balanced_accuracy"
     shared = [model for model in entry["trtr"] if model in entry["tstr"]]

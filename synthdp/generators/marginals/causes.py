@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
 LEAST = 1e-12  # rows of a cell and a code: no share is taken of fewer
-LEAST_LACKING, MOST_LACKING = 0.01, 100.0  # times what a cell has: how many rows it may be short of, or have too many
+LEAST_LACKING, MOST_LACKING = 0.01, 100.0  # the rows that a cell should have, divided by those that it has
 FURTHER = 1.5  # power of that factor: above 1, fits settle sooner (Salakhutdinov & Roweis 2003)
 IN_RANGE = 600.0  # logarithms of numbers that float64 holds beside each other
 
@@ -103,8 +103,8 @@ class Mixture:
         self, table: Array, noise: Array, spread: Array, chances: Array, means: Sequence[tuple[Array, Array]]
     ) -> Array:
         """The table (cells, codes), in which these parts hold only what is owed to their cells. Each row owes its code once, so that rows
-        can have these counts: a fit to others would never end. How far a cell is from the table counts only as far as `noise` (cells, 1)
-        does not explain it, by the expected `spread` of parameters: noise in many rare codes would take rows from the frequent ones."""
+        can have these counts: a fit to others would never end. A cell's distance from the table counts only as far as `noise` (cells, 1)
+        does not explain it, given the expected `spread` of parameters: otherwise noise in rare codes would take rows from frequent ones."""
         found, whole = table.copy(), np.maximum(chances.sum(1, keepdims=True), LEAST)
         for (part, rows, columns, _), (powers, mean) in zip(self.parts, means, strict=True):
             there = np.maximum(columns @ chances, LEAST)

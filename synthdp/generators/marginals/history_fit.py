@@ -420,7 +420,7 @@ class HistoryFit:
             high = self.spans.high[self.owner[there]]
             offset = gap_offsets(self.model.point_shares(), self.view.gaps, self.before[there], high, self.left[there])
             told = self.spans.ended[self.owner[there]] & (self.left[there] == 0)
-        offset[told] = CLOSED  # of these the end of the history tells
+        offset[told] = CLOSED  # the end of the history leaves these one code
         offset[told, cells[name][there][told]] = 0.0
         tables = [np.where((offset <= CLOSED).all(0), 0.0, table) for table in tables]
         return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)

@@ -136,9 +136,8 @@ class HistoryModel:
         last = {name: Last() for name in self.levels}
         had = {each.table: Had.nothing(units) for each in view.below}
         points, on_points = np.zeros(units, np.int64), self.point_shares()
-        begun = np.maximum(
-            spans.low, spans.high - self._lengths(np.where(spans.ended, number - 1, 0), rng)
-        )  # of ended units
+        # The first points of units whose last one is known.
+        begun = np.maximum(spans.low, spans.high - self._lengths(np.where(spans.ended, number - 1, 0), rng))
         while len(alive) or not parts:
             cells = {name: values[alive] for name, values in (*people.items(), *past.items())}
             cells[PLACE] = np.full(len(alive), int(view.place(np.array([place]))[0]))
@@ -195,7 +194,7 @@ class HistoryModel:
         return {name: values[rank] for name, values in whole.items()}, owner[rank], np.concatenate(drawn_points)[rank]
 
     def _lengths(self, gaps: Whole, rng: np.random.Generator) -> Whole:
-        """(units,): how many steps so many gaps of each unit take, if they are like all others."""
+        """(units,): the steps that so many `gaps` of each unit take together, each drawn from the shares of all gaps."""
         starts, last = np.array(self.view.gaps), self.codec.numeric(self.view.order).span
         ends = np.array([*self.view.gaps[1:], max(last[1] - last[0], self.view.gaps[-1]) + 1])
         shares = softmax(self.of_record[GAP].margin[None, 1:])[0]

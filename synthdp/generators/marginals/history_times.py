@@ -27,8 +27,8 @@ MOST_CROWDED = -300.0  # logarithm of the least chance that records to come leav
 @dataclass(frozen=True)
 class Spans:
     """Between which points of the order column all records of a unit lie, (units,) each, and for the dates of units that say so their
-    points; `first` and `last` are the codes of the ends. The model keeps rules such as birth <= visit <= death by this. Of units that are
-    `ended` the last record lies at `high`, so that the time from it to death is what the model says."""
+    points; `first` and `last` are the codes of the ends. The model keeps rules such as birth <= visit <= death by this. The last record
+    of an `ended` unit lies at `high`, so that the time from it to death is the one that was drawn."""
 
     low: Whole
     high: Whole
@@ -274,7 +274,7 @@ def draw_date(
 
 
 def never_after(view: View, codec: Codec, people: Mapping[str, Whole]) -> NDArray[np.bool_]:
-    """(units,): who has no date that ends records, or no record."""
+    """(units,): whether a unit lacks the date that ends records, or has no record."""
     _, gone = codec.numeric(view.until[0]).known(people[view.until[0]].astype(np.int32))
     found: NDArray[np.bool_] = gone | (people[NUMBER] < view.numbers.index(1))
     return found
