@@ -136,6 +136,7 @@ def _visits() -> Iterator[str]:
     yield "      visit_concept_id:  # question: which kinds of visit are there?"
     yield "        kind: categorical"
     yield f"        categories: [{_listed(cdm.VISITS)}]"
+    yield "        # other: 0  # if 0 (no matching concept) is listed, every kind that is not listed becomes 0"
     yield "        review: true"
     yield f"      {cdm.DAYS}:  # no field of the CDM: whole days from visit_start_date to visit_end_date"
     yield "        kind: integer"
