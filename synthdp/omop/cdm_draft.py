@@ -108,7 +108,7 @@ def _person(*, dead: bool) -> Iterator[str]:
     yield f"      gender_concept_id: {{kind: categorical, categories: [{_listed(cdm.GENDERS)}, 0], other: 0}}  # 0: unknown"
     yield f"      {cdm.BIRTH}:  # of year, month and day of birth where it is empty"
     yield "        kind: datetime"
-    yield f"        bounds: [1900-01-01, {this}-12-31]"
+    yield f"        bounds: [1900-01-01, {this}-12-31]  # question: how old may anybody be? Noise puts a few people in every bin"
     yield f"        bins: [{decades}]"
     if dead:
         yield f"      {cdm.DEATH_DATE}:  # of the table death; missing: nobody knows that they died"

@@ -257,9 +257,10 @@ def test_a_concept_that_a_list_without_a_tree_lacks_becomes_no_matching_concept(
     assert [(each.count, "count as '0'" in each.what) for each in told] == [(2, True)]
 
 
-def test_the_draft_says_how_visits_of_unknown_kinds_become_no_matching_concept():
-    """Nearly every CDM has visits with the concept 0."""
+def test_the_draft_asks_how_old_anybody_may_be_and_says_how_unknown_kinds_of_visits_are_declared():
+    """Noise makes up people of 110 where nobody is so old, and nearly every CDM has visits with the concept 0."""
     drafted = cdm_draft.draft(None)
+    assert "# question: how old may anybody be?" in drafted.split("birth_datetime:")[1].split("bins:")[0]
     listed = "categories: [" + ", ".join(map(str, cdm.VISITS))
     assert listed in drafted
     kinds = drafted.split("      visit_concept_id:")[1].split("review: true")[0]
