@@ -96,6 +96,9 @@ def test_the_commands_run_in_order(page, tmp_path, monkeypatch, capsys):
             assert status == 0, f"{command}\n{capsys.readouterr().err}"
         if words[1] == "schema":
             declare(Path("schema.yaml"))
+            if page == "docs/omop.md":  # a public number of people, after which `split` writes schema_train.yaml
+                text = Path("schema.yaml").read_text(encoding="utf-8")
+                Path("schema.yaml").write_text(text.replace("units: learn", "units: 2000"), encoding="utf-8")
 
 
 def write_clinic():

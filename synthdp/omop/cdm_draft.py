@@ -108,7 +108,7 @@ def _person(*, dead: bool) -> Iterator[str]:
     yield f"      gender_concept_id: {{kind: categorical, categories: [{_listed(cdm.GENDERS)}, 0], other: 0}}  # 0: unknown"
     yield f"      {cdm.BIRTH}:  # of year, month and day of birth where it is empty"
     yield "        kind: datetime"
-    yield f"        bounds: [1900-01-01, {this}-12-31]"
+    yield f"        bounds: [1900-01-01, {this}-12-31]  # question: how old may anybody be? Noise puts a few people in every bin"
     yield f"        bins: [{decades}]"
     if dead:
         yield f"      {cdm.DEATH_DATE}:  # of the table death; missing: nobody knows that they died"
@@ -136,6 +136,7 @@ def _visits() -> Iterator[str]:
     yield "      visit_concept_id:  # question: which kinds of visit are there?"
     yield "        kind: categorical"
     yield f"        categories: [{_listed(cdm.VISITS)}]"
+    yield "        # other: 0  # if 0 (no matching concept) is listed, every kind that is not listed becomes 0"
     yield "        review: true"
     yield f"      {cdm.DAYS}:  # no field of the CDM: whole days from visit_start_date to visit_end_date"
     yield "        kind: integer"

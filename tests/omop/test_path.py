@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from sweeps import heavy
 
 from synthdp import Budget, Schema, Synthesizer
@@ -254,6 +255,18 @@ def test_a_concept_that_a_list_without_a_tree_lacks_becomes_no_matching_concept(
         each for each in review_tables(schema, frames, frames) if each.column == "measurement.measurement_concept_id"
     ]
     assert [(each.count, "count as '0'" in each.what) for each in told] == [(2, True)]
+
+
+def test_the_draft_asks_how_old_anybody_may_be_and_says_how_unknown_kinds_of_visits_are_declared():
+    """Noise makes up people of 110 where nobody is so old, and nearly every CDM has visits with the concept 0."""
+    drafted = cdm_draft.draft(None)
+    assert "# question: how old may anybody be?" in drafted.split("birth_datetime:")[1].split("bins:")[0]
+    listed = "categories: [" + ", ".join(map(str, cdm.VISITS))
+    assert listed in drafted
+    kinds = drafted.split("      visit_concept_id:")[1].split("review: true")[0]
+    answered = kinds.replace("42898160]", "42898160, 0]").replace("        # other: 0", "        other: 0")
+    declared = yaml.safe_load(f"visit_concept_id:{answered}")["visit_concept_id"]
+    assert (declared["categories"][-1], declared["other"]) == (0, 0)
 
 
 def test_without_a_vocabulary_source_codes_roll_up_as_the_page_says(place):
