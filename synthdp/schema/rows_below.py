@@ -88,8 +88,8 @@ class Below:
         kind = schema.column(f"{names[0]} 1")
         groups: tuple[int, ...] = ()
         if isinstance(kind, Categorical) and kind.tree is not None and len(kind.categories) > MOST_RELATED:
-            groups = kind.tree.groups(tuple(kind.categories), MOST_GROUPS)
-            groups += (max(groups) + 1,)
+            found = kind.tree.groups(tuple(kind.categories), MOST_GROUPS)
+            groups = (*found, max(found) + 1) if max(found) < MOST_GROUPS else ()
         return cls(
             table=table.name,
             code=names[0],
