@@ -320,7 +320,8 @@ def test_a_column_may_have_the_name_of_what_only_linked_tables_count(per_unit):
     columns = {
         "p": {"kind": "identifier"},
         "day": {"kind": "integer", "bounds": [0, 60], "bins": 4},
-        **dict.fromkeys(("after", "ill"), {"kind": "boolean"}),
+        "after": {"kind": "boolean"},
+        "ill": {"kind": "boolean"},
     }
     declared = {"declared_by": "tests", "unit": "p", "units": 20, "order": "day", "max_records_per_unit": 3}
     made = Synthesizer(
