@@ -39,7 +39,7 @@ from synthdp.options import check, fraction, number, option, positive, whole
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN, Categorical, Continuous, Ignored, Integer
-from synthdp.schema.history_view import AFTER, ALIKE, GAP, MANY, WEEK, WEEKDAY, View
+from synthdp.schema.history_view import ALIKE, GAP, MANY, WEEK, WEEKDAY, View
 from synthdp.schema.linked_tables import Table, held
 from synthdp.schema.number_levels import LEVEL, LEVELS, ascend, starts_of
 from synthdp.schema.rows_below import AGAIN, HAD, HAD_LAST, PREVIOUS, ROW, ROWS, SO_FAR, Below
@@ -317,7 +317,7 @@ def restored(schema: Schema, tensors: Tensors) -> HistoryModel:
             cliques = tuple(tuple(names[int(i)] for i in row if i >= 0) for row in by)
             cells = sum(math.prod(sizes[each] for each in clique) for clique in cliques) or 1
             allowed = view.of_unit[:place] if kind == "unit" else view.before(name, leveled=bool(levels))
-            allowed = view.before_end if name == AFTER else allowed
+            allowed = view.before_end if name in view.ending else allowed
             if kind == "record" and name == view.target:
                 allowed = (*allowed, MANY)
             of = view.of_row(name)

@@ -6,7 +6,7 @@ All of it follows from the schema, so it is public; the cells of one unit follow
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
@@ -77,7 +77,9 @@ class View:
     below: tuple[Below, ...] = ()
     aims: int = 0  # how many of `own` are targets
     ends: tuple[str, ...] = ()  # further dates of the unit that rows below visits are not before or not after
-    ending_period: int = 0  # microseconds per step of the first date in `until`
+    ending_period: int = field(
+        default=0, metadata={"later": True}
+    )  # microseconds per step of the first date in `until`
 
     @classmethod
     def of(cls, codec: "Codec") -> "View":

@@ -4,7 +4,7 @@ All of this follows from the schema, so it is public; the cells of one unit foll
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,9 +52,8 @@ class Below:
     periods: tuple[tuple[str, int], ...]
     orders: tuple[tuple[str, bool, str], ...]  # a date, whether it is not before (else not after) another, and that one
     leveled: tuple[tuple[str, int], ...]
-    groups: tuple[
-        int, ...
-    ] = ()  # of each code and of none; empty where codes are few enough to predict others themselves
+    # Of each code and of none; empty where codes are few enough to predict others themselves.
+    groups: tuple[int, ...] = field(default=(), metadata={"later": True})
 
     @classmethod
     def of(cls, codec: "Codec", table: linked_tables.Table) -> "Below":
@@ -90,8 +89,8 @@ class Below:
         kind = schema.column(f"{names[0]} 1")
         groups: tuple[int, ...] = ()
         if isinstance(kind, Categorical) and kind.tree is not None and len(kind.categories) > MOST_RELATED:
-            groups = kind.tree.groups(tuple(kind.categories), MOST_GROUPS)
-            groups += (max(groups) + 1,)
+            found = kind.tree.groups(tuple(kind.categories), MOST_GROUPS)
+            groups = (*found, max(found) + 1) if max(found) < MOST_GROUPS else ()
         return cls(
             table=table.name,
             code=names[0],

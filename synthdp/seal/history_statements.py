@@ -179,7 +179,8 @@ class Making:
         points, dates = [], {}
         for place, name in enumerate(name for name in self.view.unit if name in self._ends):
             moment, (first, _) = f"moment{place}", self.codec.numeric(name).span
-            points.append(f"{self._point(moment, name, people[moment].type(), first - 1)} AS d{place}")
+            absent = first - getattr(self.codec.schema.column(name), "missing", False)
+            points.append(f"{self._point(moment, name, people[moment].type(), absent)} AS d{place}")
             dates[name] = f"d{place}"
         drawn = f"md5({_hex('unit')} || '/' || {_text(list((codes | dates).values()))})"
         ending = [f"{dates[name]} AS ending" for name in self.view.until[:1]]

@@ -9,7 +9,7 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Event, Gaussian
-from synthdp.schema.history_view import AFTER, UNIT_WEIGHT, View
+from synthdp.schema.history_view import UNIT_WEIGHT, View
 from synthdp.schema.number_levels import LEVELS
 from synthdp.schema.rows_below import AGAIN, LAST, PREVIOUS, ROW
 from synthdp.seal.marginals import Table, noisy
@@ -52,7 +52,7 @@ class HistoryTables:
     def __post_init__(self) -> None:
         of_unit, of_records = (
             (*self.view.of_unit, *self.view.ending),
-            [name for name in self.view.sizes if name != AFTER],
+            [name for name in self.view.sizes if name not in self.view.ending],
         )
         known = of_unit if self.clip is None else tuple(of_records)
         every = {name for each in self.view.below for name in each.levels} - {name for name, _ in self.levels}
@@ -66,7 +66,7 @@ class HistoryTables:
             for each in self.view.below
             for name in (*each.columns, each.told)
             for start in ("", PREVIOUS)
-            if each.table != self.rows or start + name in (PREVIOUS + each.code, PREVIOUS + each.told)
+            if each.table != self.rows or name not in each.columns or start + name == PREVIOUS + each.code
         }
         if any(sum(name in several for name in clique) > 1 for clique in self.cliques):
             raise BadInput("one column of a table may have several codes of a record")

@@ -283,16 +283,22 @@ def remove(path: Path) -> None:
 def digest(question: Any, rate: float | None, codec: Codec | None) -> dict[str, str]:
     """What a question is, by name of what it is made of: equal digests are equal questions, bit for bit."""
     found = {"its type": _hashed(type(question).__qualname__), "rate": _hashed(rate)}
-    for field in fields(question):
-        if field.metadata.get("later") and getattr(question, field.name) == field.default:
-            continue  # a fit that a version without the field began asks the same question
-        found[field.name] = _hashed(getattr(question, field.name))
+    found |= {name: _hashed(value) for name, value in _given(question).items()}
     if meaning := getattr(question, "meaning", 0):  # answers that were kept under an earlier meaning are not reused
         found["what it counts"] = _hashed(meaning)
     rows = None if codec is None else made_up(codec)
     for name, _, answer in getattr(question, "by_row", ()):
         found[name] = _hashed(None if rows is None else np.asarray(answer(rows)))
     return found
+
+
+def _given(value: Any) -> dict[str, Any]:
+    """The fields of a question, or of what it holds, without later ones at their default: a fit that a version without them began asks the
+    same question."""
+    held = {field: getattr(value, field.name) for field in fields(value)}
+    return {
+        field.name: each for field, each in held.items() if not (field.metadata.get("later") and each == field.default)
+    }
 
 
 def _hashed(value: Any) -> str:
@@ -315,7 +321,7 @@ def _fed(found: Any, value: Any) -> None:
         for each in value:
             _fed(found, each)
     elif is_dataclass(value) and not isinstance(value, type):
-        _fed(found, (type(value).__qualname__, [getattr(value, field.name) for field in fields(value)]))
+        _fed(found, (type(value).__qualname__, [*_given(value).values()]))
     elif isinstance(value, float):
         found.update(f"float {value.hex()} ".encode())
     elif isinstance(value, bool | int | str | None):

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import check_grad
-from sweeps import sweep
+from sweeps import heavy, sweep
 
 from synthdp import Budget, Schema, Synthesizer, testing
 from synthdp.errors import BadInput
@@ -310,6 +310,26 @@ def test_a_column_may_have_any_name(name):
     sample = release.sample(100, seed=0)
     assert sample[name].between("2021-01-01", "2024-01-01").all()
     assert sample.groupby("patient")[name].is_monotonic_increasing.all()
+
+
+@pytest.mark.parametrize("per_unit", [[], heavy(["after"])], ids=str)
+def test_a_column_may_have_the_name_of_what_only_linked_tables_count(per_unit):
+    """A fit broke off after its first answers were paid for."""
+    patients = np.arange(60) // 3
+    frame = pd.DataFrame({"p": patients.astype(str), "day": np.arange(60), "after": patients % 2 == 0, "ill": True})
+    columns = {
+        "p": {"kind": "identifier"},
+        "day": {"kind": "integer", "bounds": [0, 60], "bins": 4},
+        "after": {"kind": "boolean"},
+        "ill": {"kind": "boolean"},
+    }
+    declared = {"declared_by": "tests", "unit": "p", "units": 20, "order": "day", "max_records_per_unit": 3}
+    made = Synthesizer(
+        HistoriesSettings(rounds=1, iterations=2),
+        schema=Schema.from_dict({**declared, "columns": columns, "per_unit": per_unit}),
+        budget=Budget(math.inf, 1e-6),
+    ).fit(frame, seed=0)
+    assert len(GENERATOR().restore(made.schema, made.model.tensors()).sample(20, seed=0)) == 20
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,19 @@
 
 import dataclasses
 
+import linked_clinic
 import numpy as np
 import pandas as pd
 import pytest
 
 from synthdp import BadInput
+from synthdp.schema import rows_below
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN, Categorical
+from synthdp.schema.history_view import View
 from synthdp.schema.schema import Schema
 from synthdp.schema.trees import Tree
+from synthdp.seal import HistoryTables
 
 CODES = ["A00.0", "A00.1", "A01.0", "B20.9", "V45"]
 PARENTS = {"A00": "gut", "A01": "gut", "B20": "virus", "V45": "status", "status": "rest"}
@@ -54,6 +58,22 @@ def test_kept_codes_are_grouped_by_what_lies_above_them(most, groups):
         for each in set(found)
     ]
     assert sorted(made) == groups
+
+
+@pytest.mark.parametrize(("most", "groups"), [(5, 5), (4, 0)])
+def test_codes_with_too_many_coarsest_ones_have_no_groups(monkeypatch, most, groups):
+    """Each coarsest code was a group, however many there were: under `prefix: [3]` as many as noise hides, and tables of millions of
+    cells."""
+    monkeypatch.setattr(rows_below, "MOST_RELATED", 8)
+    monkeypatch.setattr(rows_below, "MOST_GROUPS", most)
+    learned = tuple(linked_clinic.TREE["categories"])
+    view = View.of(Codec(linked_clinic.with_tree().with_learned("diagnosis.code", categories=learned)))
+    assert len({*view.below[0].groups[:-1]}) == groups
+    assert view.below[0].related == (groups > 0)
+    if groups:
+        wrong = (("diagnosis group", "previous diagnosis group"),)
+        with pytest.raises(BadInput, match="one column of a table may have several codes"):
+            HistoryTables(view, wrong, 1.0, 1.0, "diagnosis")
 
 
 def test_the_category_for_all_others_is_no_coarser_code():

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from clinic import make_frame, make_schema
-from linked_clinic import LAB, clinic, labs, schema, tangled, with_labs, without
+from linked_clinic import DECLARED, LAB, clinic, labs, schema, tangled, with_labs, without
 from sweeps import heavy, sweep
 
 from synthdp import Budget, Synthesizer
@@ -156,6 +156,17 @@ def nasty():
 @IN_DUCKDB
 def test_tables_of_nasty_people_are_those_in_memory(load, clip):
     compare(load, nasty(), with_labs().settled(), clip)
+
+
+@IN_DUCKDB
+def test_an_empty_cell_of_a_date_that_is_never_missing_is_its_lower_bound(load):
+    """As in memory: it took part in the choice of a person's row, and in the time from the last visit, as if it could be missing."""
+    columns = DECLARED["tables"]["person"]["columns"]
+    death = {**columns["death"], "missing": False, "resolution": "hour"}
+    of = with_labs(tables={"person": {"columns": {**columns, "death": death}}}).settled()
+    frames = nasty()
+    assert frames["person"]["death"].isna().any()
+    compare(load, frames, of)
 
 
 SINGLE = make_schema(**ORDERED).settled()

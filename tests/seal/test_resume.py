@@ -3,7 +3,7 @@
 import json
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,6 +20,7 @@ from synthdp.generators import Traits
 from synthdp.ledger.events import Capped, Choice, Entry, Gaussian, Revealed, Sampled, Threshold, Vote
 from synthdp.ledger.ledger import Ledger
 from synthdp.options import option
+from synthdp.seal.resume import digest
 
 STEPS, RATE = 64, 1.0  # with everyone in every sample, epsilon has a closed form: a fit takes a quarter of the time
 BUDGET = Budget(2.0, 1e-5)
@@ -336,3 +337,13 @@ def test_the_cap_of_a_plan_keeps_the_budget_and_admits_a_plan_with_more_noise(pl
     assert least_noise(lambda z: (*half, Entry(Gaussian(z))), cap) < 1e3
     if filter == "gaussian":  # the whole plan, to the last
         assert accounting.best((Entry(cap),), 1e-5)[1] == pytest.approx(accounting.best(plan, 1e-5)[1], rel=1e-9)
+
+
+def test_a_later_field_at_its_default_changes_no_question_whether_it_is_its_own_or_that_of_what_it_holds():
+    """Columns of histories gained fields, and fits that an earlier commit had begun were to be paid for again."""
+    later = field(default=(), metadata={"later": True})
+    held = [make_dataclass("View", [("order", str), *more]) for more in ((), [("groups", tuple, later)])]
+    asked = make_dataclass("Asked", [("view", object), ("noise", float)])
+    one, same = (digest(asked(each("day"), 1.0), None, None) for each in held)
+    assert one == same
+    assert digest(asked(held[1]("day", (0, 1)), 1.0), None, None)["view"] != one["view"]

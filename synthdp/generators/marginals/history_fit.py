@@ -31,7 +31,6 @@ from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.history_view import (
-    AFTER,
     ALIKE,
     EARLIER,
     FIRST,
@@ -578,7 +577,7 @@ class HistoryFit:
         ]
         before = "" if name in (FIRST, GAP, ALIKE, *self.view.alike) else PREVIOUS + name
         of_code = any(name == each.code for each in self.view.below)
-        likelihood = below or name in (FIRST, GAP, AFTER) or (before,) in cliques or not any(deviations)
+        likelihood = below or name in (FIRST, GAP, *self.view.ending) or (before,) in cliques or not any(deviations)
         return fit(
             cells,
             weights,
@@ -627,7 +626,7 @@ def _alone(
         counts[other] = 0.0
     codes, widths = in_order
     counts[codes] = number_shapes.smoothed(counts[codes], widths, deviation)
-    if name in (GAP, AFTER) or (below is not None and name in dict(below.starts)):
+    if name in (GAP, *view.ending) or (below is not None and name in dict(below.starts)):
         counts = nearest_counts(counts, max(float(counts.sum()), deviation))
     counts = np.clip(counts, 1.0, None)
     logs: Array = np.log(counts / counts.sum())

@@ -99,7 +99,7 @@ class HistoryModel:
         view, found = self.view, dict[str, Whole]()
         for name in view.of_unit:
             found[name] = draw(self.of_unit[name], found, view.sizes, units, rng)
-        if AFTER in self.of_unit:
+        if view.until and AFTER in self.of_unit:
             found[AFTER] = draw_after(self.of_unit[AFTER], view, self.codec, found, rng)
         return found
 

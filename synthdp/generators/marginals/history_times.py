@@ -57,7 +57,7 @@ class Spans:
             if name in view.until:
                 high = np.where(gone, high, np.minimum(high, points[name] * period // view.period))
         ended = np.zeros(units, np.bool_)
-        if AFTER in people:
+        if view.until and AFTER in people:
             ended = (people[AFTER] > 0) & (low <= high)
             at, ends = np.maximum(people[AFTER] - 1, 0), view.steps(points[view.until[0]])
             starts, after = np.array(view.gaps), np.array([*view.gaps[1:], LARGEST])
