@@ -52,7 +52,9 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Clique = tuple[str, ...]
 NUMBERS, OF_LEVELS = " numbers", " levels"  # of a table below visits
-HIDDEN = 20.0  # a table of codes by codes is left out if its noise is so many times the mean number of units in a cell
+# A table of codes by codes of the previous visit, or of other tables at the same one, is left out if its noise is so many times the mean
+# number of units in a cell. A drug that is given for one diagnosis has a cell far above the mean.
+HIDDEN, HIDDEN_AT_ONCE = 20.0, 200.0
 NUMBERS_SHARE, LEVELS_SHARE = 0.2, 0.35  # of what is spent on a table below visits, where it has numbers
 
 
@@ -247,8 +249,9 @@ def _hidden(
         return set()
     codes = {start + each.told for each in view.below for start in ("", PREVIOUS)}
     by_codes = [clique for clique in cliques if clique[0] in codes and clique[1:] == (below.code,)]
-    most = HIDDEN * units / max(deviation, 1.0)
-    return {clique for clique in by_codes if math.prod(view.sizes[each] for each in clique) > most}
+    most = {clique: HIDDEN if clique[0].startswith(PREVIOUS) else HIDDEN_AT_ONCE for clique in by_codes}
+    cells = {clique: math.prod(view.sizes[each] for each in clique) for clique in by_codes}
+    return {clique for clique in by_codes if cells[clique] * max(deviation, 1.0) > most[clique] * units}
 
 
 def _shares(asked: NoisyTables, below: Below, name: str, edges: Array) -> Array:
