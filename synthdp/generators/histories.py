@@ -247,7 +247,7 @@ def _hidden(
     the noise."""
     if not isinstance(units, int):
         return set()
-    codes = {start + each.told for each in view.below for start in ("", PREVIOUS)}
+    codes = {start + each.predictor for each in view.below for start in ("", PREVIOUS)}
     by_codes = [clique for clique in cliques if clique[0] in codes and clique[1:] == (below.code,)]
     most = {clique: HIDDEN if clique[0].startswith(PREVIOUS) else HIDDEN_AT_ONCE for clique in by_codes}
     cells = {clique: math.prod(view.sizes[each] for each in clique) for clique in by_codes}

@@ -77,9 +77,8 @@ class View:
     below: tuple[Below, ...] = ()
     aims: int = 0  # how many of `own` are targets
     ends: tuple[str, ...] = ()  # further dates of the unit that rows below visits are not before or not after
-    ending_period: int = field(
-        default=0, metadata={"later": True}
-    )  # microseconds per step of the first date in `until`
+    # Microseconds per step of the first date in `until`.
+    ending_period: int = field(default=0, metadata={"later": True})
 
     @classmethod
     def of(cls, codec: "Codec") -> "View":
@@ -146,7 +145,12 @@ class View:
         sizes |= {MANY: len(self.classes)}  # new columns stand last: models know columns by their places
         for name in (name for each in self.below for name in each.levels):
             sizes |= {name: LEVELS + 1, PREVIOUS + name: LEVELS + 2}
-        sizes |= {start + each.told: each.nothing + 1 for each in self.below for start in ("", PREVIOUS) if each.groups}
+        sizes |= {
+            start + each.predictor: each.no_predictor + 1
+            for each in self.below
+            for start in ("", PREVIOUS)
+            if each.groups
+        }
         sizes |= {each.table + AGAIN: HERE + 1 for each in self.below}
         return sizes | {name: len(self.gaps) + 1 for name in self.ending}
 
@@ -250,7 +254,7 @@ class View:
             held = [each for each in past if each not in self.unit]
             return tuple(dict.fromkeys((*held, GAP, *(PREVIOUS + each for each in self.alike))))
         here = [GAP, *([ALIKE] if self.alike else []), self.order, *([WEEKDAY] if self.period else [])]
-        here += [PREVIOUS + each.told for each in self.below if name == each.table + ROWS and each.related]
+        here += [PREVIOUS + each.predictor for each in self.below if name == each.table + ROWS and each.related]
         if name == self.target:
             here += [code for each in self.below for code in (each.code, PREVIOUS + each.code)]
         return (*past, *here, *self.own[: self.own.index(name)])
@@ -298,8 +302,8 @@ class View:
         place = (below.table + ROWS, *(each.table + ROWS for each in later))
         if not below.related:
             return (*self.of_unit, self.order, *record, *place)
-        others = [start + each.told for each in self.below[:at] if each.related for start in ("", PREVIOUS)]
-        return (*self.of_unit, self.order, *record, *place, below.table + LAST, PREVIOUS + below.told, *others)
+        others = [start + each.predictor for each in self.below[:at] if each.related for start in ("", PREVIOUS)]
+        return (*self.of_unit, self.order, *record, *place, below.table + LAST, PREVIOUS + below.predictor, *others)
 
     def apart(self, cliques: Iterable[Sequence[str]]) -> dict[tuple[str, ...], int]:
         """By which columns two records lie in different cells of tables, as far as a unit's weight may tell, and of how many tables; by
@@ -307,7 +311,7 @@ class View:
         otherwise units whose outcomes differ would weigh more than others, and a model that knows too little of what a unit's records have
         in common would not make up for it. Taking several cells for one only makes a norm larger."""
         several = {
-            start + name for each in self.below for name in (*each.columns, each.told) for start in ("", PREVIOUS)
+            start + name for each in self.below for name in (*each.columns, each.predictor) for start in ("", PREVIOUS)
         }
         told = {start + name for name in self.targets for start in ("", PREVIOUS)}
         told |= {f"{EARLIER}{name} {code}" for name, code in self.counted if name in self.targets}

@@ -130,17 +130,17 @@ class Below:
         return self.none <= MOST_RELATED or bool(self.groups)
 
     @property
-    def told(self) -> str:
+    def predictor(self) -> str:
         """The column of a record's codes by which others are predicted."""
         return self.table + GROUP if self.groups else self.code
 
     def grouped(self, codes: Whole) -> Whole:
-        """What stands for codes in the column `told`; -1 stays."""
+        """What stands for codes in the column `predictor`; -1 stays."""
         return np.where(codes < 0, -1, np.array(self.groups)[codes]) if self.groups else codes
 
     @property
-    def nothing(self) -> int:
-        """What stands in the column `told` for none."""
+    def no_predictor(self) -> int:
+        """What stands in the column `predictor` for none."""
         return self.groups[-1] if self.groups else self.none
 
     def gap(self, name: str, points: Whole, gone: NDArray[np.bool_], visits: Whole) -> Whole:
@@ -151,7 +151,11 @@ class Below:
 
     def sizes(self, codes: Mapping[str, int]) -> dict[str, int]:
         """How many codes each column of a row has; `codes` says how many the coded columns have."""
-        sizes = {self.code: self.none + 1, PREVIOUS + self.code: self.none + 1, self.table + LAST: self.nothing + 1}
+        sizes = {
+            self.code: self.none + 1,
+            PREVIOUS + self.code: self.none + 1,
+            self.table + LAST: self.no_predictor + 1,
+        }
         sizes |= {self.table + ROW: self.places}
         dates = {name: len(starts) + 1 for name, starts in self.starts}
         sizes |= {name: dates.get(name) or codes[f"{name} 1"] for name in self.further}
@@ -190,7 +194,7 @@ class Below:
             held = np.where(later[:, None], bags[name][previous], -1)
             held[:, 0] = np.where(later, held[:, 0], self.none if name == self.code else -1)
             found[PREVIOUS + name] = held
-        found[PREVIOUS + self.told], found[self.told] = (
+        found[PREVIOUS + self.predictor], found[self.predictor] = (
             self.grouped(each) for each in (found[PREVIOUS + self.code], bags[self.code])
         )
         return found

@@ -36,8 +36,8 @@ class HistoryTables:
     together have the bound C: a row weighs min(1, clip / n), rounded down in the same way. If the table holds the rows' code, n^2 is the
     sum over codes of the unit's squared number of rows, since rows of different codes lie in different cells. In any other table, where
     all may lie in one cell, n is the unit's number of rows (`history_view.row_squares`). Where `levels` says from which values of each code
-    on the parts of a number begin, (column, its starts), rows of these have a column more. Without `clip` a unit counts, once, as its first
-    record tells it: sqrt(m).
+    on the parts of a number begin, (column, its starts), rows of these have a column more. Without `clip` a unit counts, once: as its first
+    record tells it, with its number of records and the time from the last one to a date such as death: sqrt(m).
     """
 
     additive: ClassVar[bool] = True  # a sum over units
@@ -50,11 +50,9 @@ class HistoryTables:
     levels: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = field(default=(), metadata={"later": True})
 
     def __post_init__(self) -> None:
-        of_unit, of_records = (
-            (*self.view.of_unit, *self.view.ending),
-            [name for name in self.view.sizes if name not in self.view.ending],
-        )
-        known = of_unit if self.clip is None else tuple(of_records)
+        ending = self.view.ending  # known of a unit alone
+        of_records = tuple(name for name in self.view.sizes if name not in ending)
+        known = (*self.view.of_unit, *ending) if self.clip is None else of_records
         every = {name for each in self.view.below for name in each.levels} - {name for name, _ in self.levels}
         every |= {each.table + of for each in self.view.below if each.table != self.rows for of in (ROW, LAST, AGAIN)}
         known = tuple(name for name in known if name.removeprefix(PREVIOUS) not in every)
@@ -64,7 +62,7 @@ class HistoryTables:
         several = {
             start + name
             for each in self.view.below
-            for name in (*each.columns, each.told)
+            for name in (*each.columns, each.predictor)
             for start in ("", PREVIOUS)
             if each.table != self.rows or name not in each.columns or start + name == PREVIOUS + each.code
         }

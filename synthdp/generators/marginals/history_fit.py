@@ -530,9 +530,9 @@ class HistoryFit:
             for each in (below.table + HAD_LAST, below.table + HAD):
                 found[each] = besides(found[each], so_far)
             if below.table + LAST in found:  # rows have no order: what is known of the row before holds for all so far
-                first = found[below.table + LAST] == below.nothing
+                first = found[below.table + LAST] == below.no_predictor
                 found[below.table + LAST] = np.where(
-                    first[:, None] & (np.arange(below.places) == 0), below.nothing, below.grouped(so_far)
+                    first[:, None] & (np.arange(below.places) == 0), below.no_predictor, below.grouped(so_far)
                 )
         step = max(1, -(-len(record) * self.view.sizes[name] // CHANCES))
         scale = step * self.total / self.number
@@ -573,7 +573,7 @@ class HistoryFit:
         strong = [
             (each,)
             for below in self.view.below
-            for each in (below.code, below.told, below.table + ROWS, below.table + LAST)
+            for each in (below.code, below.predictor, below.table + ROWS, below.table + LAST)
         ]
         before = "" if name in (FIRST, GAP, ALIKE, *self.view.alike) else PREVIOUS + name
         of_code = any(name == each.code for each in self.view.below)

@@ -132,7 +132,7 @@ class HistoryModel:
             for name in below.columns:
                 past[PREVIOUS + name] = np.full((units, below.places), -1, np.int32)
             past[PREVIOUS + below.code][:, 0] = below.none
-            past[PREVIOUS + below.told] = below.grouped(past[PREVIOUS + below.code])
+            past[PREVIOUS + below.predictor] = below.grouped(past[PREVIOUS + below.code])
         last = {name: Last() for name in self.levels}
         had = {each.table: Had.nothing(units) for each in view.below}
         points, on_points = np.zeros(units, np.int64), self.point_shares()
@@ -181,7 +181,11 @@ class HistoryModel:
             parts.append(cells)
             owners.append(alive)
             drawn_points.append(points[alive])
-            for name in (*view.own, view.order, *(name for each in view.below for name in (*each.columns, each.told))):
+            for name in (
+                *view.own,
+                view.order,
+                *(name for each in view.below for name in (*each.columns, each.predictor)),
+            ):
                 past[PREVIOUS + name][alive] = cells[name]
             for name, code in view.counted:
                 held = past[f"{EARLIER}{name} {code}"]
@@ -232,7 +236,7 @@ class HistoryModel:
                 # Rows have no order, so all rows so far count as the row before; in older models, only that row itself.
                 first = 0 if self.of_record[below.code].by_cause else max(0, place - 1)
                 row[below.table + LAST] = (
-                    below.grouped(so_far[:, first:]) if place else np.full(len(chosen), below.nothing)
+                    below.grouped(so_far[:, first:]) if place else np.full(len(chosen), below.no_predictor)
                 )
                 row[below.table + HAD_LAST], row[below.table + HAD] = at_last[chosen], long_ago[chosen]
                 row[below.code] = draw(self.of_record[below.code], row, sizes, len(chosen), rng)
@@ -257,7 +261,7 @@ class HistoryModel:
                         row[name] = draw(self.of_record[name], given, sizes, len(chosen), rng)
                     cells[name][chosen, place] = row[name]
             self._packed(cells, below)
-            cells[below.told] = below.grouped(cells[below.code])
+            cells[below.predictor] = below.grouped(cells[below.code])
             had[below.table].keep(units, np.where(cells[below.code] < below.none, cells[below.code], -1))
             if any(name in self.levels for name in below.levels):
                 found, record = below.rows(cells, sizes, [below.code, *below.levels], self.levels)
