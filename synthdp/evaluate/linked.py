@@ -18,10 +18,9 @@ from synthdp.schema import cells
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Categorical, Continuous, Datetime, Integer
 from synthdp.schema.history_view import DAY
-from synthdp.schema.joined_tables import joined
-from synthdp.schema.linked_tables import Table, alone, held, keys_of, of_table, once
+from synthdp.schema.joined_tables import joined, rows_of
+from synthdp.schema.linked_tables import Table, alone, keys_of, of_rows, of_table, once
 from synthdp.schema.rule_rows import broken
-from synthdp.schema.rules import Order
 from synthdp.schema.schema import Schema
 
 Frames = Mapping[str, pd.DataFrame]
@@ -59,8 +58,8 @@ def evaluate_tables(
     how, three = JudgingOptions.of(options), (whole[0], *whole[-2:])
     result = judge(visits[:-2], visits[-2], visits[-1], one, how, progress, (schema, three))
     visits = [visits[0], *visits[-2:]]
-    if orders := _broken_orders(schema, visits):
-        result["fidelity"]["rules"] = [*result["fidelity"].get("rules", ()), *orders]
+    if below := _broken_by_rows(schema, visits):
+        result["fidelity"]["rules"] = [*result["fidelity"].get("rules", ()), *below]
     seen = history_fidelity.as_seen(one, visits[0], visits[1])
     people = [each.frame.drop_duplicates(schema.unit) for each in three]
     number = [
@@ -204,28 +203,19 @@ def _goes_on(frame: pd.DataFrame, table: Table, schema: Schema, code: str, name:
     return float(both["rank"].corr(both["last"]))
 
 
-def _broken_orders(schema: Schema, visits: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:
-    """For each rule on the order of dates below visits, the share of rows that break it, in the form of `faithfulness.violations`."""
+def _broken_by_rows(schema: Schema, visits: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:
+    """For each rule on rows below visits, the share of rows that break it, in the form of `faithfulness.violations`."""
     found = []
     for table in schema.tables[2:]:
-        names = [name for name, _ in held(schema, table)]
-        for rule in table.orders:
+        rules, of = (*table.orders, *table.rules), of_rows(schema, table)
+        names = dict.fromkeys(name for rule in rules for name in rule.columns)
+        rows = [rows_of(frame, schema, table, names) for frame in visits] if rules else []
+        for rule in rules:
             shares: dict[str, Any] = {"rule": rule.text}
-            for role, frame in zip(("synthetic", "train", "test"), visits, strict=True):
-                there = rows_below(frame, table)
-                broke = [
-                    broken(_at_place(rule, table, names, at), frame, schema) for at in range(1, there.shape[1] + 1)
-                ]
-                rows = int(there.to_numpy().sum())
-                shares[role] = float((np.stack(broke, 1) & there.to_numpy()).sum() / rows) if rows else None
+            for role, frame in zip(("synthetic", "train", "test"), rows, strict=True):
+                shares[role] = float(broken(rule, frame, of).mean()) if len(frame) else None
             found.append(shares)
     return found
-
-
-def _at_place(rule: Order, table: Table, names: Sequence[str], at: int) -> Order:
-    """The rule of one place of the rows below a visit."""
-    own = {f"{table.name}.{name}": f"{table.name}.{name} {at}" for name in names}
-    return Order(left=own.get(rule.left, rule.left), op=rule.op, right=own.get(rule.right, rule.right))
 
 
 def _owner(frame: pd.DataFrame, schema: Schema) -> np.ndarray[Any, np.dtype[np.int64]]:

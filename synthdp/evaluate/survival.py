@@ -105,12 +105,11 @@ def _event(item: Any, schema: Schema, dated: bool) -> Event:
 
 
 def _declared(column: Column) -> Sequence[str] | None:
-    """The values that cells of a categorical column may hold; None if they are not declared, or for a column of another kind."""
+    """The values that cells of a categorical column may hold; None if they are not declared, in a column with a tree, whose codes the rule
+    checks itself, and in one of another kind."""
     if not isinstance(column, Categorical):
         return None
-    if column.tree is not None and not isinstance(column.tree.codes, str):
-        return (*(column.tree.codes or ()), *(() if column.other is None else (column.other,)))
-    return None if column.categories == LEARN else column.categories
+    return None if column.categories == LEARN or column.tree is not None else column.categories
 
 
 def followed(people: Histories, event: Event, schema: Schema) -> tuple[Numbers, NDArray[np.bool_]]:

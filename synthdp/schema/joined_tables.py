@@ -6,7 +6,7 @@ each one's, and a row whose parent is not there is nobody's.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from synthdp.schema import cells
 from synthdp.schema.coders import NumericCoder, coder_of
 from synthdp.schema.columns import Datetime, Numeric
-from synthdp.schema.linked_tables import Table, ends, held
+from synthdp.schema.linked_tables import Table, ends, held, learned_of
 from synthdp.schema.schema import Schema
 
 Frames = Mapping[str, pd.DataFrame]
@@ -68,6 +68,17 @@ def joined(frames: Frames, schema: Schema, key: bytes = b"") -> Joined:
                     made[f"{table.name}.{name} {number + 1}"] = _taken(series, below)
     frame = pd.DataFrame({name: made[name] for name in schema.names})
     return Joined(frame, place >= 0)
+
+
+def rows_of(visits: pd.DataFrame, schema: Schema, table: Table, names: Iterable[str]) -> pd.DataFrame:
+    """The rows of a table below these visits of the joined one, with columns (`linked_tables.of_rows`) of theirs, of their visit and of
+    its person."""
+    code = f"{table.name}.{learned_of(schema, table)[0]}"
+    parts, own = [], set(visits.columns)
+    for at in range(1, (table.max_rows or 0) + 1):
+        there = visits[f"{code} {at}"].notna()
+        parts.append(pd.DataFrame({name: visits[name if name in own else f"{name} {at}"][there] for name in names}))
+    return pd.concat(parts, ignore_index=True)
 
 
 def _texts(series: "pd.Series[Any]") -> Texts:

@@ -47,9 +47,10 @@ REMEDY = (
 class Table:
     """One of several linked tables. `key` names its rows, `parent` the table whose rows hold them, `order` the column by which the visits
     of a person follow one another. At most `max_rows` rows of one parent count. `with_unit`: it has the column of people besides its
-    parent's key, and is joined by both. Of a table below visits, `optional` are the columns in which cells may be missing, and `orders` the
-    rules by which a date of its rows is not before another date, or not after it: all of these are kept by construction. `reading`: how
-    its files are written. `names`: the columns of a file in their order, if they were declared with keys among them."""
+    parent's key, and is joined by both. Of a table below visits, `optional` are the columns in which cells may be missing, `orders` the
+    rules by which a date of its rows is not before another date, or not after it, which are kept by construction, and `rules` all others
+    that name its columns (`structural_zeros`). `reading`: how its files are written. `names`: the columns of a file in their order, if they
+    were declared with keys among them."""
 
     name: str
     key: str | None = None
@@ -59,6 +60,7 @@ class Table:
     with_unit: bool = False
     optional: tuple[str, ...] = ()
     orders: tuple[Order, ...] = ()
+    rules: tuple[Rule, ...] = ()
     reading: "Reading | None" = None
     names: tuple[str, ...] = ()
 
@@ -98,11 +100,14 @@ def flattened(values: Mapping[Any, Any]) -> dict[str, Any]:
             facts = {**column, "missing": True}  # one for all places
             columns |= dict.fromkeys(places_of(table, name), facts)
     whole = (people, visits, *items)
-    rules, honoured, orders = _rules_apart(values, columns, whole)
+    rules, honoured, orders, others = _rules_apart(values, columns, whole)
     return {
         **values,
         "columns": columns,
-        "tables": tuple(replace(table, orders=orders.get(table.name, ())) for table in whole),
+        "tables": tuple(
+            replace(table, orders=tuple(orders.get(table.name, ())), rules=tuple(others.get(table.name, ())))
+            for table in whole
+        ),
         "rules": rules,
         "honoured": honoured,
         "order": f"{visits.name}.{visits.order}",
@@ -254,12 +259,12 @@ def _columns(given: Mapping[str, Any], table: Table, unit: str) -> dict[str, Any
 
 def _rules_apart(
     values: Mapping[Any, Any], columns: Mapping[str, Any], tables: tuple[Table, ...]
-) -> tuple[Any, Any, dict[str, tuple[Order, ...]]]:
+) -> tuple[Any, Any, dict[str, list[Order]], dict[str, list[Any]]]:
     """Of the rules those of one row for each visit; which of these are to be honoured; and for each table below visits the orders of its
-    dates, which its rows keep in any case."""
+    dates, which its rows keep in any case, and the other rules of its rows, as they were given."""
     given = values.get("rules")
     if not isinstance(given, list | tuple):
-        return given, values.get("honoured"), {}
+        return given, values.get("honoured"), {}, {}
     kinds = {name: column["kind"] for name, column in columns.items()}
     people, visits = tables[:2]
     dates: dict[str, str] = {
@@ -273,26 +278,35 @@ def _rules_apart(
         below |= {name.removesuffix(" 1"): table.name for name in names if name.endswith(" 1")}
         dates |= {name[:-2]: table.name for name in names if name.endswith(" 1") and kinds[name] == "datetime"}
     rest: list[Any] = []
-    orders, moved = dict[str, list[Order]](), dict[int, int]()
+    orders, others, moved = dict[str, list[Order]](), dict[str, list[Any]](), dict[int, int]()
     for place, rule in enumerate(given):
-        of = {below[name] for name in below if re.search(rf"(?<!\w){re.escape(name)}(?![\w.])", str(_plain(rule)))}
+        told = {name for name in below if re.search(rf"(?<!\w){re.escape(name)}(?![\w.])", str(_plain(rule)))}
+        of = {below[name] for name in told}
         if not of:
             moved[place] = len(rest)
             rest.append(rule)
             continue
-        order = _order(rule)
-        ends = () if order is None else (dates.get(order.left), dates.get(order.right))
-        if order is None or None in ends or order.left == order.right or len(of) > 1:
+        if len(of) > 1:
             raise BadInput(
-                f"schema: rule {_plain(rule)!r}: rules of a table below visits order two dates by >= or <=: a date of its rows, and the "
-                "visit's order, a date of the person, or another date of the same row. Leave other rules out"
+                f"schema: rule {_plain(rule)!r} names two tables below visits, {' and '.join(sorted(of))}: no row of one stands beside "
+                "a row of the other, so no rule between them can be kept or counted; leave it out"
             )
         (name,) = of
-        orders.setdefault(name, []).append(order)
+        order = _order(rule)
+        ends = () if order is None else (dates.get(order.left), dates.get(order.right))
+        if order is not None and None not in ends and order.left != order.right:
+            orders.setdefault(name, []).append(order)
+        elif told & set(dates):
+            raise BadInput(
+                f"schema: rule {_plain(rule)!r}: a date below visits is ordered by >= or <= and no more: against the visit's order, a date "
+                "of the person, or another date of the same row. Leave other rules about it out"
+            )
+        else:
+            others.setdefault(name, []).append(rule)
     honoured = values.get("honoured")
     if isinstance(honoured, list | tuple):
         honoured = [moved.get(place, place) for place in honoured if place in moved or place not in range(len(given))]
-    return rest, honoured, {name: tuple(each) for name, each in orders.items()}
+    return rest, honoured, orders, others
 
 
 def _plain(rule: Any) -> Any:
@@ -340,10 +354,31 @@ def check(schema: "Schema") -> None:
             raise BadInput(f"table {table.name!r}: {error}") from None
 
 
-def honoured(schema: "Schema") -> tuple[int, ...]:
-    """Places of the rules that are kept by construction: those that put all visits of a person after a date of that person, or before."""
-    found = [limit(schema, rule) for rule in schema.rules]
-    return tuple(place for place, each in enumerate(found) if each is not None)
+def parsed(schema: "Schema", table: Table) -> Table:
+    """The table with its rules as values. Raises `BadInput` that names the rule."""
+    from synthdp.schema.rule_text import parse
+
+    if not table.rules:
+        return table
+    of = of_rows(schema, table)
+    return replace(table, rules=parse(table.rules, of.columns, of.names))
+
+
+def of_rows(schema: "Schema", table: Table) -> "Schema":
+    """The columns of a table below visits by their own names, beside those of people and visits: what its rules are about."""
+    below = [(column, at) for column, at in once(schema) if column.name.startswith(f"{table.name}.")]
+    above = [schema.column(name) for name in (*schema.per_unit, *of_visits(schema))]
+    return type(schema)(columns=(*above, *(column for column, _ in below)))
+
+
+def of_visits(schema: "Schema") -> list[str]:
+    """The columns of the table of visits."""
+    return [name for name in schema.names if name.startswith(f"{schema.tables[1].name}.")]
+
+
+def learned_of(schema: "Schema", table: Table) -> list[str]:
+    """The columns of a table that a model learns, by the names that its file has."""
+    return [name for name, column in held(schema, table) if not isinstance(column, Ignored)]
 
 
 def limit(schema: "Schema", rule: Rule) -> tuple[str, bool] | None:

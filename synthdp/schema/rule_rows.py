@@ -10,6 +10,7 @@ from synthdp.errors import BadInput
 from synthdp.schema import cells
 from synthdp.schema.columns import Boolean, Categorical, Datetime, Ordinal, microseconds
 from synthdp.schema.rules import Implies, Never, Order, Rule, Term, Value
+from synthdp.schema.trees import Codes as CodesOfTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -87,8 +88,13 @@ class Rows:
         return known & too & ~COMPARE[rule.op](a, b)
 
     def places(self, name: str, values: Sequence[Value]) -> tuple[NDArray[np.int64], Mask]:
-        """(rows,) twice: the first place in values of each cell's value, -1 for none; whether the cell is known."""
+        """(rows,) twice: the first place in values of each cell's value, -1 for none; whether the cell is known. A code of a tree has the
+        place of the finest value at or above it."""
         column = self.schema.column(name)
+        if isinstance(column, Categorical) and column.tree is not None:
+            of_values = CodesOfTree(cells.table_of(tuple(map(str, values))), column.tree)
+            codes = cells.labels(self.frame[name], of_values, cells.spelling(column))
+            return np.maximum(codes, -1), codes != cells.MISSING
         if isinstance(column, Categorical | Ordinal):
             declared = () if column.categories == "learn" else column.categories
             words = tuple(dict.fromkeys([*map(str, values), *declared]))  # the first len(distinct) are of values

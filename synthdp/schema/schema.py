@@ -150,14 +150,15 @@ class Schema:
         self._check_history()
         if self.tables:
             linked_tables.check(self)
+            object.__setattr__(self, "tables", tuple(linked_tables.parsed(self, each) for each in self.tables))
         if self.rules != ():
             object.__setattr__(self, "rules", parse(self.rules, self.columns, linked_tables.named(self)))
         if self.honoured is not None:
             object.__setattr__(self, "honoured", _places(self.honoured, len(self.rules)))
-            if self.tables and not set(self.honoured) <= set(linked_tables.honoured(self)):
+            if self.tables and self._kept(self.honoured) != self.honoured:
                 raise BadInput(
-                    "schema: honoured: of the rules across tables, only those that put all visits after a date of the person, "
-                    "or before one, can be kept by construction, such as visit.start >= person.birth: name no others"
+                    "schema: honoured names a rule on people and visits that cannot be kept by construction: name those that put all visits "
+                    "after a date of the person, or before one, and those whose limits are edges of bins and which always leave a value"
                 )
         if self.reading is not None:
             if self.image is not None:
@@ -279,15 +280,31 @@ class Schema:
     def rules_apart(self) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
         """The rules that are honoured by construction, and those that are counted and no more."""
         places = self.settled().honoured or ()
-        kept = (*(self.rules[place] for place in places), *(each for table in self.tables for each in table.orders))
-        return kept, tuple(rule for place, rule in enumerate(self.rules) if place not in places)
+        kept = [self.rules[place] for place in places]
+        counted = [rule for place, rule in enumerate(self.rules) if place not in places]
+        for table in self.tables:
+            of_rows = self._kept_of_rows(table)
+            kept += [*table.orders, *of_rows]
+            counted += [rule for rule in table.rules if rule not in of_rows]
+        return tuple(kept), tuple(counted)
+
+    def _kept(self, places: tuple[int, ...]) -> tuple[int, ...]:
+        """Which of these rules on people and visits can be kept together by construction."""
+        from synthdp.schema.structural_zeros import kept_of_people_and_visits
+
+        return kept_of_people_and_visits(self, places)
+
+    def _kept_of_rows(self, table: linked_tables.Table) -> tuple[Rule, ...]:
+        from synthdp.schema.structural_zeros import kept_of_rows
+
+        return kept_of_rows(self, table) if table.rules else ()
 
     def settled(self) -> "Schema":
         """The same schema, which says which of its rules are honoured: as declared, before anything is learned."""
         if not self.rules or self.honoured is not None:
             return self
         if self.tables:
-            return replace(self, honoured=linked_tables.honoured(self))
+            return replace(self, honoured=self._kept(tuple(range(len(self.rules)))))
         from synthdp.schema.tied_columns import ties
 
         return replace(self, honoured=ties(self).honoured)
@@ -347,7 +364,8 @@ class Schema:
             kept["reading"] = self.reading.to_dict()
         if self.tables:
             rest = {key: value for key, value in kept.items() if key not in linked_tables.NO_PLACE}
-            rules = [*rest.pop("rules", []), *(order.plain() for table in self.tables for order in table.orders)]
+            below = (rule.plain() for table in self.tables for rule in (*table.orders, *table.rules))
+            rules = [*rest.pop("rules", []), *below]
             return {**rest, **({"rules": rules} if rules else {}), "tables": linked_tables.nested(self, self.facts())}
         return {**kept, "columns": self.facts()}
 

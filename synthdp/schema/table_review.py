@@ -42,8 +42,8 @@ from synthdp.schema.columns import (
 )
 from synthdp.schema.file_coding import SPACE
 from synthdp.schema.guesses import DAY_AS_TEXT
-from synthdp.schema.joined_tables import Joined, joined
-from synthdp.schema.linked_tables import MOST_PLACES, Table, keys_of, of_table
+from synthdp.schema.joined_tables import Joined, joined, rows_of
+from synthdp.schema.linked_tables import MOST_PLACES, Table, keys_of, of_rows, of_table
 from synthdp.schema.rule_rows import broken as breaking
 from synthdp.schema.schema import Schema
 
@@ -165,7 +165,7 @@ def review_tables(
         replace(each, rows=(), what=each.what.replace("some records", "some visits", 1))
         for each in _rules(schema, visits)
     ]
-    found += [each for table in schema.tables[2:] for each in _orders(schema, table, visits)]
+    found += [each for table in schema.tables[2:] for each in _rules_of_rows(schema, table, visits)]
     return [*found, *_windows(schema, whole), *_number(schema, whole.frame[schema.unit].nunique())]
 
 
@@ -264,23 +264,15 @@ def _links(
     )
 
 
-def _orders(schema: Schema, table: Table, visits: pd.DataFrame) -> Iterator[Finding]:
-    """Rows below visits that break an order of their dates."""
-    for order in table.orders:
-        count = 0
-        for place in range(table.max_rows or 0):
-            ends = [
-                f"{name} {place + 1}" if name.startswith(f"{table.name}.") else name
-                for name in (order.left, order.right)
-            ]
-            count += int(breaking(replace(order, left=ends[0], right=ends[1]), visits, schema).sum())
+def _rules_of_rows(schema: Schema, table: Table, visits: pd.DataFrame) -> Iterator[Finding]:
+    """Rows below visits that break a rule."""
+    of, (kept, _) = of_rows(schema, table), schema.rules_apart()
+    for rule in (*table.orders, *table.rules):
+        count = int(breaking(rule, rows_of(visits, schema, table, rule.columns), of).sum())
         if count:
-            yield Finding(
-                column="",
-                what=f"some rows of {table.name} break the rule {order.text!r}, which synthetic rows are made to keep",
-                remedy=EITHER_WAY,
-                count=count,
-            )
+            then = "are made to keep" if rule in kept else "may break as well"
+            what = f"some rows of {table.name} break the rule {rule.text!r}, which synthetic rows {then}"
+            yield Finding(column="", what=what, remedy=EITHER_WAY, count=count)
 
 
 def _windows(schema: Schema, whole: Joined) -> Iterator[Finding]:

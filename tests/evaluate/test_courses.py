@@ -12,7 +12,7 @@ from synthdp import Schema
 from synthdp.evaluate import courses, history_plots, survival
 from synthdp.evaluate.association import cramers_v
 from synthdp.evaluate.courses import Histories, Types
-from synthdp.evaluate.linked import _broken_orders
+from synthdp.evaluate.linked import _broken_by_rows
 from synthdp.evaluate.tables import axes_of
 from synthdp.schema.joined_tables import joined
 
@@ -239,7 +239,7 @@ def test_dates_at_an_axis_are_few_and_within_it():
         assert low - 0.5 <= min(days) <= max(days) <= high + 0.5
 
 
-def test_broken_orders_of_dates_below_visits_are_counted():
+def test_broken_by_rows_of_dates_below_visits_are_counted():
     made = labs(clinic(60, seed=1), seed=1)
     late = {
         **made,
@@ -249,7 +249,7 @@ def test_broken_orders_of_dates_below_visits_are_counted():
     }
     none = {**made, "lab": made["lab"].iloc[:0]}
     whole = [joined(each, with_labs()) for each in (late, made, none)]
-    found = {each["rule"]: each for each in _broken_orders(with_labs(), [each.frame[each.there] for each in whole])}
+    found = {each["rule"]: each for each in _broken_by_rows(with_labs(), [each.frame[each.there] for each in whole])}
     assert set(found) == {"lab.taken >= visit.start", "lab.taken <= person.death"}
     rows = late["lab"].merge(late["visit"], on="visit_id")
     broke = rows["taken"] < rows["start"]

@@ -12,6 +12,8 @@ from synthdp.cli.evaluations import headline
 from synthdp.errors import BadInput
 from synthdp.evaluate import survival
 from synthdp.evaluate.survival import curve, events_of, followed
+from synthdp.schema.joined_tables import joined
+from synthdp.schema.rule_rows import broken
 
 
 def alive_by_hand(lengths, happened, when):
@@ -135,9 +137,8 @@ def test_what_is_no_event_is_refused(given, said):
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("e11.4", "column 'diagnosis.code': 'e11.4' is not one of its categories; did you mean 'E11.4'"),
-        (["E11.4", "E99"], "'E99' is not one of its categories"),
-        ("E11", "'E11' is not one of its categories"),  # a coarser code, which no cell holds
+        ("e11.4", "'e11.4' is neither one of its codes nor above one; did you mean 'E11.4'"),
+        (["E11.4", "E99"], "'E99' is neither one of its codes nor above one"),
     ],
 )
 def test_a_code_that_is_not_declared_is_refused_under_a_tree_too(code, said):
@@ -145,6 +146,13 @@ def test_a_code_that_is_not_declared_is_refused_under_a_tree_too(code, said):
     with pytest.raises(BadInput, match=re.escape(said)):
         events_of([{"diagnosis.code": code}], with_tree())
     assert events_of([{"diagnosis.code": ["E11.4", "K22.0"]}], with_tree())
+
+
+def test_a_coarser_code_stands_for_all_below_it():
+    (coarse,), (fine,) = (events_of([{"diagnosis.code": code}], with_tree()) for code in ("E11", ["E11.4", "E11.9"]))
+    frame = joined(clinic(60, seed=1), with_tree()).frame
+    hits = [np.logical_or.reduce([broken(rule, frame, with_tree()) for rule in each.held]) for each in (coarse, fine)]
+    assert hits[0].any() and (hits[0] == hits[1]).all()
 
 
 def test_a_code_beside_a_category_for_others_is_refused_and_one_that_is_learned_is_not():

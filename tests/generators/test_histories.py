@@ -1030,7 +1030,7 @@ def test_a_parameter_for_being_as_before_has_the_share_that_the_table_says(sever
                 before=of,
                 start=held,
             )
-        found = agree(held.draw(cells, size, rng))
+        found = agree(held.draw(cells, size, rows, rng))
         assert (found == pytest.approx(agree(values), abs=0.08)) == bool(of), found
 
 
@@ -1058,14 +1058,14 @@ def test_codes_come_again_as_often_as_their_table_says():
         iterations=100,
         again=(columns, table + rng.normal(0, 5, table.shape), 5.0),
     )
-    drawn = found.draw(cells, sizes, rng)
+    drawn = found.draw(cells, sizes, rows, rng)
     for place in range(2):
         for mostly in (True, False):
             there = (had[:, place] >= 0) & ((often[had[:, place]] > 0.5) == mostly)
             shares = [(each[there] == had[there, place]).mean() for each in (values, drawn)]
             assert shares[1] == pytest.approx(shares[0], rel=0.1, abs=0.02), (place, mostly)
     plain = replace(found, gains={})
-    assert (plain.draw(cells, sizes, rng) == had[:, 0]).mean() < 0.5 * (values == had[:, 0]).mean(), "gains tell that"
+    assert (plain.draw(cells, sizes, rows, rng) == had[:, 0]).mean() < 0.5 * (values == had[:, 0]).mean(), "gains tell that"
 
 
 @pytest.mark.parametrize("stays", [0.0, 0.999])
@@ -1083,7 +1083,7 @@ def test_what_never_stays_and_what_always_does_keep_to_that(stays):
         iterations=100,
         before="previous c",
     )
-    assert (found.draw(cells, sizes, rng) == before).mean() == pytest.approx(stays, abs=0.02)
+    assert (found.draw(cells, sizes, len(before), rng) == before).mean() == pytest.approx(stays, abs=0.02)
 
 
 def by_age(rows, rng):

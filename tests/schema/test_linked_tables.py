@@ -238,13 +238,14 @@ WRONG = {
         {"tables": {"diagnosis": {"columns": {**CODES, "cause": TREE}}}},
         "column 'cause': tree of a table below visits cannot be bought",
     ),
-    "a rule of codes below": (
-        {"rules": [{"never": {"diagnosis.code": "E11", "visit.ward": "a"}}]},
-        "rules of a table below visits order two dates",
+    "a rule of a date below": (
+        {"tables": {"lab": LAB}, "rules": [{"if": {"visit.ward": "a"}, "then": {"lab.taken": ">= 2020-01-01"}}]},
+        "a date below visits is ordered by >= or <= and no more",
     ),
+    "a rule of an unknown code below": ({"rules": [{"never": {"diagnosis.code": "E99", "visit.ward": "a"}}]}, "E99"),
     "a strict order below": (
         {"tables": {"lab": LAB}, "rules": ["lab.taken > visit.start"]},
-        "order two dates by >= or <=",
+        "a date below visits is ordered by >= or <= and no more",
     ),
     "an order by another date of visits": (
         {
@@ -255,7 +256,7 @@ WRONG = {
     ),
     "an order of two tables below": (
         {"tables": {"lab": LAB, "drug": LAB}, "rules": ["lab.taken >= drug.taken"]},
-        "another date of the same row",
+        "names two tables below visits, drug and lab",
     ),
     "no code below": (
         {"tables": {"diagnosis": {"columns": {"code": {**CODES["code"], "missing": True}}}}},
@@ -306,7 +307,7 @@ WRONG = {
     "a reading": ({"reading": {"encoding": "latin-1"}}, "reading has no place beside tables"),
     "a rule that cannot be kept": (
         {"rules": ["visit.start >= person.birth", "person.birth <= person.death"], "honoured": [1]},
-        "name no others",
+        "honoured names a rule on people and visits that cannot be kept",
     ),
     "a rule of unknown columns": ({"rules": ["visit.start >= person.born"]}, "person.born"),
     "a rule without its table": ({"rules": ["birth <= visit.start"]}, "did you mean 'person.birth'"),

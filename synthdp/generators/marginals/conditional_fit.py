@@ -21,7 +21,7 @@ What mostly stays, such as an insurance or a chronic diagnosis, has one paramete
 """
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Clique = tuple[str, ...]
+Closed = Callable[[Mapping[str, Whole], int], NDArray[np.bool_] | None]  # of columns of so many rows: (rows, codes)
 ROWS, CHANCES = 50_000, 10_000_000  # of which probabilities are made at a time
 CLOSED = -1e6  # the logarithm of a chance that is none
 ALIKE = 2.0**30  # of a code's place: means that differ by less than a part of so many are alike
@@ -78,24 +79,31 @@ class Conditional:
             logits[there, had] += gains[had]
         return softmax(logits if offset is None else logits + offset)
 
-    def draw(self, cells: Mapping[str, Whole], sizes: Mapping[str, int], rng: np.random.Generator) -> Whole:
-        """A code for each row of `cells`."""
-        rows = len(next(iter(cells.values())))
+    def draw(
+        self,
+        cells: Mapping[str, Whole],
+        sizes: Mapping[str, int],
+        rows: int,
+        rng: np.random.Generator,
+        closed: Closed | None = None,
+    ) -> Whole:
+        """A code for each row of `cells`; if nothing tells this column, from its own distribution. `closed` says which codes some rows
+        cannot have."""
         found = np.empty(rows, np.int64)
-        step = max(1, min(ROWS, CHANCES // len(self.margin)))
+        step = max(1, min(ROWS, CHANCES // len(self.margin)) if self.cliques else rows)
         for start in range(0, rows, step):
             part = {name: values[start : start + step] for name, values in cells.items()}
-            found[start : start + step] = drawn(self.probabilities(part, sizes), rng)
+            here = min(step, rows - start)
+            alone = np.tile(softmax(self.margin[None, :]), (1 if self.cliques else here, 1))
+            chances = self.probabilities(part, sizes) if self.cliques else alone
+            cannot = None if closed is None else closed(part, here)
+            found[start : start + step] = drawn(open_chances(chances, cannot), rng)
         return found
 
 
-def draw(
-    conditional: Conditional, cells: Mapping[str, Whole], sizes: Mapping[str, int], rows: int, rng: np.random.Generator
-) -> Whole:
-    """A code of a column for each row; if nothing tells this column, from its own distribution."""
-    if conditional.cliques:
-        return conditional.draw(cells, sizes, rng)
-    return drawn(np.tile(softmax(conditional.margin[None, :]), (rows, 1)), rng)
+def open_chances(chances: Array, closed: NDArray[np.bool_] | None) -> Array:
+    """The chances (rows, codes) without those of `closed` codes; in a row of which only these had a chance, the others have the same."""
+    return chances if closed is None else np.where(closed, 0, np.maximum(chances, LEAST_CHANCE))
 
 
 def halfway(one: Conditional, other: Conditional) -> Conditional:

@@ -3,6 +3,7 @@
 Drawn units are weighed as the questions weigh real ones, so that the weights do not distort what is fitted.
 """
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from synthdp.generators import Progress
 from synthdp.generators.marginals import mixed_model_fit, number_shapes
-from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, draw, fit, halfway, softmax
+from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, fit, halfway, softmax
 from synthdp.generators.marginals.history_model import MOST_UNITS, HistoryModel
 from synthdp.generators.marginals.history_times import (
     LEAST_SHARE,
@@ -49,6 +50,7 @@ from synthdp.schema.history_view import (
 from synthdp.schema.learned import nearest_counts
 from synthdp.schema.number_levels import LEVEL, LEVELS
 from synthdp.schema.rows_below import AGAIN, HAD, HAD_LAST, HERE, LAST, PREVIOUS, ROWS, SO_FAR, Below, Had, besides
+from synthdp.schema.structural_zeros import Zeros
 from synthdp.seal import HistoryTables
 
 if TYPE_CHECKING:
@@ -128,6 +130,11 @@ class HistoryFit:
     spreads: dict[str, dict[Clique, float]] = field(default_factory=dict)
     trends: dict[str, Along] = field(default_factory=dict)
 
+    @cached_property
+    def zeros(self) -> Zeros:
+        """What rules exclude."""
+        return Zeros.of(self.codec.schema, self.view)
+
     def units(self, asked: NoisyTables, rng: np.random.Generator) -> None:
         """Fit the conditionals of a unit's columns, each given those before it, and draw units from them."""
         view, sizes = self.view, self.view.sizes
@@ -146,7 +153,8 @@ class HistoryFit:
                 self.of_unit[name] = self._fitted(
                     name, self.people, weights, before, tables, deviations, self._alone([asked], name), None
                 )
-            self.people[name] = draw(self.of_unit[name], self.people, sizes, self.number, rng)
+            closed = functools.partial(self.zeros.closed, name)
+            self.people[name] = self.of_unit[name].draw(self.people, sizes, self.number, rng, closed)
         for name in view.ending:
             before = [(each,) for each in view.before_end]
             never = never_after(view, self.codec, self.people)
@@ -555,6 +563,8 @@ class HistoryFit:
         gains: Mapping[str, Array] | None = None,
         again: tuple[tuple[str, ...], Array, float] | None = None,
     ) -> Conditional:
+        closed = self.zeros.closed(name, cells, len(weights))
+        zeros: Array | None = None if closed is None else np.where(closed, CLOSED, 0.0)
         if offset is None and mixed_model_fit.suits(cliques, self.view.sizes, len(alone)):
             return mixed_model_fit.fit(
                 cells,
@@ -569,7 +579,11 @@ class HistoryFit:
                 iterations=self.iterations,
                 start=start,
                 variances=self.variances.setdefault(name, {}),
+                offset=zeros,
             )
+        if offset is not None and zeros is not None:  # where rules leave nothing of what is open else, they decide
+            both = np.where(zeros <= CLOSED, CLOSED, offset)
+            zeros = np.where((both <= CLOSED).all(1, keepdims=True), zeros, both)
         strong = [
             (each,)
             for below in self.view.below
@@ -594,7 +608,7 @@ class HistoryFit:
             ],
             iterations=self._iterations(name),
             start=start,
-            offset=offset,
+            offset=offset if zeros is None else zeros,
             slopes=None if (below and name not in self.levels) or name in (FIRST, GAP) else self.slopes,
             name=name,
             before=before,

@@ -1,5 +1,6 @@
 """A model of histories: conditionals of a unit's columns and of a record's, and what is drawn of them (`histories`)."""
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors
-from synthdp.generators.marginals.conditional_fit import CHANCES, Conditional, Whole, draw, drawn, softmax
+from synthdp.generators.marginals.conditional_fit import CHANCES, Conditional, Whole, drawn, open_chances, softmax
 from synthdp.generators.marginals.history_times import (
     POINTS,
     PointShares,
@@ -42,6 +43,7 @@ from synthdp.schema.linked_tables import Table
 from synthdp.schema.number_levels import LEVEL, LEVELS, Last, held_levels, levels_of
 from synthdp.schema.rows_below import HAD, HAD_LAST, LAST, PREVIOUS, ROW, ROWS, SO_FAR, Below, Had, besides
 from synthdp.schema.schema import Schema
+from synthdp.schema.structural_zeros import Mask, Zeros
 from synthdp.schema.where import People
 from synthdp.schema.where import people as condition
 
@@ -80,6 +82,25 @@ class HistoryModel:
         return View.of(self.codec)
 
     @cached_property
+    def zeros(self) -> Zeros:
+        """What rules exclude."""
+        return Zeros.of(self.schema, self.view)
+
+    def _draw(
+        self, conditional: Conditional, name: str, cells: Mapping[str, Whole], rows: int, rng: np.random.Generator
+    ) -> Whole:
+        """The codes of a column that rules do not exclude, given those drawn before it."""
+        return conditional.draw(cells, self.view.sizes, rows, rng, functools.partial(self.zeros.closed, name))
+
+    def _excluded(self, name: str, cells: Mapping[str, Whole], rows: int) -> Mask | None:
+        """(records, codes): what a record's column cannot be, by rules, and as `as before` says unless rules leave nothing of that."""
+        stays, zeros = self.view.excluded(name, cells), self.zeros.closed(name, cells, rows)
+        if stays is None or zeros is None:
+            return zeros if stays is None else stays
+        both = stays | zeros
+        return np.where(both.all(1, keepdims=True), zeros, both)
+
+    @cached_property
     def in_levels(self) -> dict[str, Whole]:
         """Of each column of levels (codes, values): the level of every value of its number, by the row's code."""
         sizes = self.view.sizes
@@ -98,7 +119,7 @@ class HistoryModel:
         """The columns of `units` units."""
         view, found = self.view, dict[str, Whole]()
         for name in view.of_unit:
-            found[name] = draw(self.of_unit[name], found, view.sizes, units, rng)
+            found[name] = self._draw(self.of_unit[name], name, found, units, rng)
         if view.until and AFTER in self.of_unit:
             found[AFTER] = draw_after(self.of_unit[AFTER], view, self.codec, found, rng)
         return found
@@ -163,19 +184,18 @@ class HistoryModel:
             cells |= view.calendar(points[alive])
             if view.alike:
                 cells[ALIKE] = (
-                    draw(self.of_record[ALIKE], cells, sizes, len(alive), rng)
+                    self._draw(self.of_record[ALIKE], ALIKE, cells, len(alive), rng)
                     if place
                     else np.full(len(alive), sizes[ALIKE] - 1)
                 )
             for name in view.own:
                 if name in view.targets[:1]:
                     self._below(cells, points[alive], alive, spans, last, had, rng)
-                excluded = view.excluded(name, cells)
+                excluded = self._excluded(name, cells, len(alive))
                 if excluded is None:
-                    cells[name] = draw(self.of_record[name], cells, sizes, len(alive), rng)
+                    cells[name] = self._draw(self.of_record[name], name, cells, len(alive), rng)
                 else:
-                    chances = np.maximum(self.of_record[name].probabilities(cells, sizes), LEAST_CHANCE)
-                    cells[name] = drawn(np.where(excluded, 0, chances), rng)
+                    cells[name] = drawn(open_chances(self.of_record[name].probabilities(cells, sizes), excluded), rng)
             if not view.targets:
                 self._below(cells, points[alive], alive, spans, last, had, rng)
             parts.append(cells)
@@ -239,7 +259,7 @@ class HistoryModel:
                     below.grouped(so_far[:, first:]) if place else np.full(len(chosen), below.no_predictor)
                 )
                 row[below.table + HAD_LAST], row[below.table + HAD] = at_last[chosen], long_ago[chosen]
-                row[below.code] = draw(self.of_record[below.code], row, sizes, len(chosen), rng)
+                row[below.code] = self._draw(self.of_record[below.code], below.code, row, len(chosen), rng)
                 cells[below.code][chosen, place] = row[below.code]
                 for known in (at_last, long_ago):
                     known[chosen] = besides(known[chosen], row[below.code][:, None])
@@ -258,7 +278,7 @@ class HistoryModel:
                         given[PREVIOUS + LEVEL + name] = np.where(before < 0, LEVELS + 1, before)
                         row[LEVEL + name], row[name] = self._number(below, name, given, len(chosen), rng)
                     else:
-                        row[name] = draw(self.of_record[name], given, sizes, len(chosen), rng)
+                        row[name] = self._draw(self.of_record[name], name, given, len(chosen), rng)
                     cells[name][chosen, place] = row[name]
             self._packed(cells, below)
             cells[below.predictor] = below.grouped(cells[below.code])
@@ -280,10 +300,16 @@ class HistoryModel:
             some = slice(start, start + step)
             part = {each: values[some] for each, values in row.items()}
             codes = part[below.code]
+            closed, held = self.zeros.closed(name, part, len(codes)), there[codes]
+            if closed is not None:  # a level of which rules leave no number
+                left = [((in_levels[codes] == each) & ~closed).any(1) for each in range(held.shape[1])]
+                held = held & np.stack(left, 1)
+                held = np.where(held.any(1, keepdims=True), held, np.stack(left, 1))
             chances = np.maximum(self.of_record[level].probabilities(part, sizes), LEAST_CHANCE)
-            levels[some] = part[level] = drawn(np.where(there[codes], chances, 0), rng)
+            levels[some] = part[level] = drawn(np.where(held, chances, 0), rng)
             chances = np.maximum(self.of_record[name].probabilities(part, sizes), LEAST_CHANCE)
-            numbers[some] = drawn(np.where(in_levels[codes] == part[level][:, None], chances, 0), rng)
+            chances = np.where(in_levels[codes] == part[level][:, None], chances, 0)
+            numbers[some] = drawn(chances if closed is None else np.where(closed, 0, chances), rng)
         return levels, numbers
 
     def _packed(self, cells: dict[str, Whole], below: Below) -> None:

@@ -80,11 +80,13 @@ def fit(
     iterations: int,
     start: Conditional | None = None,
     variances: dict[int, Array] | None = None,
+    offset: Array | None = None,
 ) -> Conditional:
     """The conditional of which the noisy `tables` (cells, codes) are likeliest. `cells`, `weights` and `alone` are those of
     `conditional_fit.fit`; `ordered` has the codes [first, end) of each column that stand in their order. `spread` is where the deviations
     of the parameters begin, after a fit of `conditional_fit` in so many iterations. A later fit of the same cliques goes on from `start`
-    and from the `variances` of an earlier one, by code, which it improves in place.
+    and from the `variances` of an earlier one, by code, which it improves in place. `offset` (rows, codes) is `CLOSED` for codes that a row
+    cannot have, and else 0.
     """
     rows = indicators(cells, cliques, sizes)
     columns = rows.T.tocsr()
@@ -100,7 +102,7 @@ def fit(
     known = start is not None and start.cliques == tuple(cliques)
     certain = codes * (noise @ noise) <= NEGLIGIBLE * mass.sum() * (wanted * (1 - wanted)).sum()
     if start is None or not known or certain:  # from afar, steps would go astray where a relation is all but certain
-        settings: Any = {"spread": spread, "iterations": iterations, "start": start}
+        settings: Any = {"spread": spread, "iterations": iterations, "start": start, "offset": offset}
         start = conditional_fit.fit(cells, weights, cliques, sizes, tables, deviations, alone, **settings)
     if certain:
         return start
@@ -109,11 +111,13 @@ def fit(
         theta -= theta[:, :1]
     for code in moved:
         variances.setdefault(code, np.full(len(parts), spread**2 / 2))
+    closed = np.zeros((1, codes)) if offset is None else offset
+    free = (closed > CLOSED) & ((closed > CLOSED).sum(1, keepdims=True) > 1)
     for turn in range(PASSES):
         farthest = 0.0
         for code in moved:
-            chances = softmax(margin + rows @ theta)[:, code]
-            varied = weights * np.maximum(chances * (1 - chances), LEAST_VARIED)
+            chances = softmax(margin + rows @ theta + closed)[:, code]
+            varied = weights * free[:, code] * np.maximum(chances * (1 - chances), LEAST_VARIED)
             told = (columns.multiply(varied[None, :]).tocsr() @ rows).toarray()[held]
             share = (columns @ (weights * chances))[held] / mass[held]
             count = noisy[held]
@@ -125,7 +129,7 @@ def fit(
             changed = found - theta[:, code]
             far = float(np.abs(rows @ changed).max())
             theta[:, code] += changed * min(1.0, FARTHEST / max(far, NEAR))
-            margin = _matched(margin, rows @ theta, weights, wanted)
+            margin = _matched(margin, rows @ theta + closed, weights, wanted)
             farthest = max(farthest, far)
         if farthest < NEAR:
             break
