@@ -157,8 +157,9 @@ class Schema:
             object.__setattr__(self, "honoured", _places(self.honoured, len(self.rules)))
             if self.tables and self._kept(self.honoured) != self.honoured:
                 raise BadInput(
-                    "schema: honoured names a rule on people and visits that cannot be kept by construction: name those that put all visits "
-                    "after a date of the person, or before one, and those whose limits are edges of bins and which always leave a value"
+                    "schema: honoured names a rule on people and visits that cannot be kept by construction: name those that put all "
+                    "visits after a date of the person, or before one, and those whose limits are edges of bins and that always leave a "
+                    "value"
                 )
         if self.reading is not None:
             if self.image is not None:

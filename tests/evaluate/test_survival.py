@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from histories_of import histories_of
-from linked_clinic import VISIT, clinic, labs, schema, with_labs, with_tree
+from linked_clinic import VISIT, clinic, finer, labs, schema, with_labs, with_tree
 
 from synthdp.cli.evaluations import headline
 from synthdp.errors import BadInput
@@ -149,10 +149,13 @@ def test_a_code_that_is_not_declared_is_refused_under_a_tree_too(code, said):
 
 
 def test_a_coarser_code_stands_for_all_below_it():
-    (coarse,), (fine,) = (events_of([{"diagnosis.code": code}], with_tree()) for code in ("E11", ["E11.4", "E11.9"]))
-    frame = joined(clinic(60, seed=1), with_tree()).frame
+    (coarse,), (fine,) = (
+        events_of([{"diagnosis.code": code}], with_tree()) for code in ("E11", [f"E11.{digit}" for digit in range(5)])
+    )
+    frame = joined(finer(clinic(60, seed=1)), with_tree()).frame
     hits = [np.logical_or.reduce([broken(rule, frame, with_tree()) for rule in each.held]) for each in (coarse, fine)]
-    assert hits[0].any() and (hits[0] == hits[1]).all()
+    assert hits[0].any()
+    assert (hits[0] == hits[1]).all()
 
 
 def test_a_code_beside_a_category_for_others_is_refused_and_one_that_is_learned_is_not():

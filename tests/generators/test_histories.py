@@ -1065,7 +1065,9 @@ def test_codes_come_again_as_often_as_their_table_says():
             shares = [(each[there] == had[there, place]).mean() for each in (values, drawn)]
             assert shares[1] == pytest.approx(shares[0], rel=0.1, abs=0.02), (place, mostly)
     plain = replace(found, gains={})
-    assert (plain.draw(cells, sizes, rows, rng) == had[:, 0]).mean() < 0.5 * (values == had[:, 0]).mean(), "gains tell that"
+    assert (plain.draw(cells, sizes, rows, rng) == had[:, 0]).mean() < 0.5 * (values == had[:, 0]).mean(), (
+        "gains tell that"
+    )
 
 
 @pytest.mark.parametrize("stays", [0.0, 0.999])

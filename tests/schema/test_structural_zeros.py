@@ -1,11 +1,8 @@
 """Rules that linked tables keep by excluding combinations: which these are, and that no draw breaks them."""
 
 import numpy as np
-import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from linked_clinic import CODES, LAB, PERSON, VISIT, clinic, schema
+from linked_clinic import DECLARED, LAB, VISIT, clinic, finer, labs, schema, with_labs, with_tree
 
 from synthdp import Budget, Schema, Synthesizer
 from synthdp.errors import BadInput
@@ -15,3 +12,185 @@ from synthdp.schema import table_review
 from synthdp.schema.joined_tables import joined, rows_of
 from synthdp.schema.linked_tables import of_rows
 from synthdp.schema.rule_rows import broken
+
+DATES = DECLARED["rules"]
+RULES = {  # each of another kind of column
+    "a category and a code": {"never": {"person.sex": "M", "lab.test": "K"}},
+    "a truth value": {"if": {"lab.test": "CRP"}, "then": {"lab.urgent": True}},
+    "a number": {"if": {"lab.test": "Hb"}, "then": {"lab.value": ">= 20 and < 40"}},
+    "a date": {"never": {"person.birth": ">= 1980-01-01", "lab.test": "CRP"}},
+    "a column of the visit": {"never": {"visit.ward": "a", "lab.test": "K"}},
+    "a rule by itself": {"never": {"lab.value": "< 20"}},
+}
+QUICK = HistoriesSettings(rounds=1, iterations=5)
+
+
+def kept(rules, made=schema, **changes):
+    return {rule.text for rule in made(rules=[*DATES, *rules], **changes).rules_apart()[0]} - set(DATES)
+
+
+def drawn(declared, frames, epsilon=0.3, people=400):
+    """Tables of a fit in which noise drowns nearly everything, so that only rules keep a combination out."""
+    fitted = Synthesizer(QUICK, schema=declared, budget=Budget(epsilon, 1e-5)).fit(frames, seed=1)
+    return fitted, fitted.sample_tables(people, seed=2)
+
+
+def breaks(declared, frames):
+    """How many rows or visits break each rule."""
+    whole = joined(frames, declared)
+    visits = whole.frame[whole.there].reset_index(drop=True)
+    found = {rule.text: int(broken(rule, visits, declared).sum()) for rule in declared.rules}
+    for table in declared.tables[2:]:
+        for rule in table.rules:
+            found[rule.text] = int(
+                broken(rule, rows_of(visits, declared, table, rule.columns), of_rows(declared, table)).sum()
+            )
+    return found
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_no_row_that_a_rule_excludes_is_drawn_though_noise_and_records_have_it(rule):
+    declared, frames = with_labs(rules=[*DATES, rule]), labs(clinic(300, seed=1))
+    (text,) = {each.text for each in declared.tables[3].rules}
+    assert breaks(declared, frames)[text] > 10, "real rows break it"
+    plain = with_labs(rules=DATES)
+    assert breaks(declared, drawn(plain, frames)[1])[text] > 0, "and so do synthetic ones without it"
+    release, tables = drawn(declared, frames)
+    assert breaks(declared, tables)[text] == 0
+    assert text in release.statement.declared["rules"]["kept"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_people_and_visits_keep_rules_too_and_so_does_a_target():
+    rules = [
+        {"never": {"person.sex": "M", "person.birth": "< 1960-01-01"}},
+        {"never": {"person.sex": "F", "visit.ward": "a"}},
+        {"if": {"visit.ward": "b", "person.sex": "M"}, "then": {"visit.no_show": False}},
+    ]
+    declared, frames = schema(rules=[*DATES, *rules], targets=["visit.no_show"]), clinic(300, seed=1)
+    held = breaks(declared, frames)
+    assert min(held[rule.text] for rule in declared.rules[2:]) > 10
+    _, tables = drawn(declared, frames)
+    assert not any(breaks(declared, tables).values())
+    assert {*tables["visit"]["ward"].dropna()} == {"a", "b"}
+    assert {*tables["person"]["sex"]} == {"F", "M"}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_node_of_a_tree_stands_for_all_codes_below_it_whichever_of_them_a_fit_keeps():
+    declared = with_tree(rules=[*DATES, {"never": {"person.sex": "M", "diagnosis.code": ["E", "J45"]}}])
+    frames = finer(clinic(300, seed=1))
+    (text,) = (each.text for each in declared.tables[2].rules)
+    assert breaks(declared, frames)[text] > 10
+    release, tables = drawn(declared, frames, epsilon=3)
+    rows = tables["diagnosis"].merge(tables["visit"], on="visit_id").merge(tables["person"], on="person_id")
+    codes = {sex: set(rows["code"][rows["sex"] == sex]) for sex in "FM"}
+    assert not any(code.startswith(("E", "J45")) for code in codes["M"])
+    assert any(code.startswith("E") for code in codes["F"])
+    assert text in release.statement.declared["rules"]["kept"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_is_left_has_the_shares_that_it_would_have():
+    """A rule that holds in the records takes nothing from those whom it does not concern."""
+    frames = labs(clinic(2000, seed=1))
+    sex = frames["visit"].merge(frames["person"], on="person_id").set_index("visit_id")["sex"]
+    of_men = (frames["lab"]["visit_id"].map(sex) == "M").to_numpy()
+    test = frames["lab"]["test"].to_numpy()
+    frames["lab"] = frames["lab"].assign(test=np.where(of_men & (test == "K"), "Hb", test))
+    rule = RULES["a category and a code"]
+
+    def shares(rules):
+        declared = with_labs(rules=[*DATES, *rules], units=2000)
+        tables = Synthesizer(schema=declared, budget=Budget(3, 1e-5)).fit(frames, seed=3).sample_tables(2000, seed=4)
+        rows = tables["lab"].merge(tables["visit"], on="visit_id").merge(tables["person"], on="person_id")
+        return rows.groupby("sex")["test"].value_counts(normalize=True).unstack(fill_value=0.0)
+
+    real = np.bincount(frames["lab"]["test"][~of_men].map({"CRP": 0, "Hb": 1, "K": 2})) / (~of_men).sum()
+    found, without = shares([rule]), shares([])
+    assert found.loc["F"].to_numpy() == pytest.approx(real, abs=0.04)
+    assert found.loc["M", "K"] == 0 < without.loc["M", "K"]
+    assert found.loc["M", "CRP"] == pytest.approx(0.5, abs=0.04)
+
+
+def test_a_limit_between_the_edges_of_a_bin_is_counted_only():
+    for limit, held in (("< 20", True), ("<= 20", False), ("< 25", False), (">= 80", True)):
+        assert bool(kept([{"if": {"lab.test": "Hb"}, "then": {"lab.value": limit}}], with_labs)) == held, limit
+    integer = {**LAB, "columns": {**LAB["columns"], "value": {"kind": "integer", "bounds": [0, 99], "bins": [10, 50]}}}
+    for limit, held in (("< 10", True), ("<= 9", True), ("<= 10", False), ("> 49", True), ("> 50", False)):
+        rule = {"never": {"lab.test": "Hb", "lab.value": limit}}
+        assert bool(kept([rule], with_labs, tables={"lab": integer})) == held, limit
+
+
+def test_rules_that_together_would_leave_nothing_are_not_all_kept():
+    first = {"never": {"person.sex": "M", "diagnosis.code": ["E11", "I10"]}}
+    second = {"never": {"person.sex": "M", "diagnosis.code": ["J45", "K21"]}}
+    assert len(kept([first, second])) == 1
+    third = {"never": {"person.sex": "F", "diagnosis.code": ["J45", "K21"]}}
+    assert len(kept([first, third])) == 2
+    assert not kept([{"never": {"visit.ward": "a", "diagnosis.code": ["E11", "I10", "J45", "K21"]}}])
+    assert not kept([{"never": {"visit.start": ">= 2022-01-01", "person.sex": "M"}}]), (
+        "dates of visits are drawn from gaps"
+    )
+    start = {**VISIT["columns"]["start"], "bins": ["2021-01-01", "2022-01-01"]}
+    ward = {"kind": "categorical", "categories": ["north", "south"]}
+    visit = {"visit": {"columns": {**VISIT["columns"], "start": start, "ward": ward}}}
+    assert kept([{"never": {"visit.start": ">= 2022-01-01", "visit.ward": "north"}}], tables=visit)
+
+
+def test_each_of_several_consequences_is_excluded_where_its_own_column_is_drawn():
+    rule = {"if": {"lab.test": "Hb"}, "then": {"lab.value": "< 80", "lab.urgent": False}}
+    assert len(kept([rule], with_labs)) == 1
+
+
+def test_rows_are_not_told_by_their_visit_s_target():
+    rule = {"never": {"visit.no_show": True, "diagnosis.code": "E11"}}
+    assert kept([rule], targets=[])
+    assert not kept([rule], targets=["visit.no_show"])
+
+
+def test_a_schema_with_such_rules_is_read_back_and_says_which_are_honoured():
+    rules = [*DATES, RULES["a category and a code"], {"never": {"person.sex": "M", "visit.ward": "a"}}]
+    declared = with_labs(rules=rules)
+    assert Schema.from_dict(declared.to_dict()) == declared
+    settled = declared.settled()
+    assert settled.honoured == (0, 1, 2)
+    assert Schema.from_dict(settled.to_dict()) == settled
+    none = with_labs(rules=rules, honoured=[])
+    assert "never person.sex = M and visit.ward = a" in {rule.text for rule in none.rules_apart()[1]}
+    with pytest.raises(BadInput, match="honoured names a rule on people and visits that cannot be kept"):
+        schema(rules=[*DATES, {"never": {"visit.start": "> 2022-01-05", "visit.ward": "a"}}], honoured=[0, 2])
+
+
+def test_check_and_evaluate_count_the_rows_that_break_a_rule():
+    rule, other = RULES["a category and a code"], {"never": {"lab.test": "Hb", "lab.value": "< 55"}}
+    declared, frames = with_labs(rules=[*DATES, rule, other]), labs(clinic(120, seed=1))
+    whole = joined(frames, declared)
+    visits = whole.frame[whole.there]
+    people = visits.set_index(visits.index)["person.sex"]
+    tests = visits[[f"lab.test {at}" for at in (1, 2, 3)]]
+    broke = int(tests[people == "M"].eq("K").to_numpy().sum())
+    found = {each.what: each.count for each in table_review.review_tables(declared, frames, frames)}
+    assert (
+        found[
+            "some rows of lab break the rule 'never person.sex = M and lab.test = K', which synthetic rows are made to keep"
+        ]
+        == broke
+    )
+    assert any(
+        "'never lab.test = Hb and lab.value < 55', which synthetic rows may break as well" in what for what in found
+    )
+    counted = {each["rule"]: each for each in _broken_by_rows(declared, [visits, visits, visits.iloc[:0]])}
+    share = counted["never person.sex = M and lab.test = K"]
+    assert share["train"] == pytest.approx(broke / tests.notna().to_numpy().sum())
+    assert share["test"] is None
+
+
+def test_without_rules_nothing_is_excluded_and_draws_stay_as_they_were():
+    fitted, tables = drawn(schema(), clinic(80, seed=1))
+    model = fitted.model
+    assert model.zeros.by_last == {}
+    assert model.zeros.closed("visit.ward", {}, 3) is None
+    _, again = drawn(schema(rules=DATES, honoured=[0, 1]), clinic(80, seed=1))
+    assert all(again[name].equals(each) for name, each in tables.items())

@@ -94,16 +94,18 @@ class Conditional:
         for start in range(0, rows, step):
             part = {name: values[start : start + step] for name, values in cells.items()}
             here = min(step, rows - start)
-            alone = np.tile(softmax(self.margin[None, :]), (1 if self.cliques else here, 1))
-            chances = self.probabilities(part, sizes) if self.cliques else alone
-            cannot = None if closed is None else closed(part, here)
-            found[start : start + step] = drawn(open_chances(chances, cannot), rng)
+            found[start : start + step] = drawn(self.chances(part, sizes, here, closed and closed(part, here)), rng)
         return found
 
-
-def open_chances(chances: Array, closed: NDArray[np.bool_] | None) -> Array:
-    """The chances (rows, codes) without those of `closed` codes; in a row of which only these had a chance, the others have the same."""
-    return chances if closed is None else np.where(closed, 0, np.maximum(chances, LEAST_CHANCE))
+    def chances(
+        self, cells: Mapping[str, Whole], sizes: Mapping[str, int], rows: int, closed: NDArray[np.bool_] | None
+    ) -> Array:
+        """(rows, codes); 0 for `closed` ones."""
+        offset = None if closed is None else np.where(closed, CLOSED, 0.0)
+        if self.cliques:
+            return self.probabilities(cells, sizes, offset)
+        logits = np.tile(self.margin, (rows, 1))
+        return softmax(logits if offset is None else logits + offset)
 
 
 def halfway(one: Conditional, other: Conditional) -> Conditional:
@@ -121,7 +123,10 @@ def drawn(chances: Array, rng: np.random.Generator) -> Whole:
     numbers = np.empty(len(ends))
     alike = np.rint(means * ALIKE)  # so that rounding, which differs between machines, does not order rows
     numbers[np.argsort(alike, kind="stable")] = evenly(len(ends), rng)
-    found: Whole = (ends > numbers[:, None] * ends[:, -1:]).argmax(1)
+    reached = np.minimum(
+        numbers[:, None] * ends[:, -1:], np.nextafter(ends[:, -1:], 0)
+    )  # rounding reaches no code without a chance
+    found: Whole = (ends > reached).argmax(1)
     return found
 
 

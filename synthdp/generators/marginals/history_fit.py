@@ -379,7 +379,7 @@ class HistoryFit:
         if name not in (FIRST, GAP, ALIKE):
             if name in self.shares and below is not None:
                 return self._number(name, below, cells, weights, tables, deviations, start)
-            excluded = self.view.excluded(name, cells)
+            excluded = self.model.excluded(name, cells, len(weights)) if name in self.view.alike else None
             if name in self.levels and below is not None:
                 there = np.pad(self.model.held_levels(name.removeprefix(LEVEL)), ((0, 1), (0, 0)))
                 tables = [

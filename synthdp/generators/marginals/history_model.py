@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.generators import Tensors
-from synthdp.generators.marginals.conditional_fit import CHANCES, Conditional, Whole, drawn, open_chances, softmax
+from synthdp.generators.marginals.conditional_fit import CHANCES, Conditional, Whole, drawn, softmax
 from synthdp.generators.marginals.history_times import (
     POINTS,
     PointShares,
@@ -92,13 +92,16 @@ class HistoryModel:
         """The codes of a column that rules do not exclude, given those drawn before it."""
         return conditional.draw(cells, self.view.sizes, rows, rng, functools.partial(self.zeros.closed, name))
 
-    def _excluded(self, name: str, cells: Mapping[str, Whole], rows: int) -> Mask | None:
-        """(records, codes): what a record's column cannot be, by rules, and as `as before` says unless rules leave nothing of that."""
+    def excluded(self, name: str, cells: Mapping[str, Whole], rows: int) -> Mask | None:
+        """(records, codes): what a record's column cannot be, by rules and by what `as before` says. Where rules exclude something, it need
+        not change, and where they exclude what it was, it need not stay."""
         stays, zeros = self.view.excluded(name, cells), self.zeros.closed(name, cells, rows)
         if stays is None or zeros is None:
             return zeros if stays is None else stays
-        both = stays | zeros
-        return np.where(both.all(1, keepdims=True), zeros, both)
+        changes = stays.sum(1, keepdims=True) == 1
+        return np.where(
+            changes & zeros.any(1, keepdims=True) | (stays | zeros).all(1, keepdims=True), zeros, stays | zeros
+        )
 
     @cached_property
     def in_levels(self) -> dict[str, Whole]:
@@ -191,11 +194,13 @@ class HistoryModel:
             for name in view.own:
                 if name in view.targets[:1]:
                     self._below(cells, points[alive], alive, spans, last, had, rng)
-                excluded = self._excluded(name, cells, len(alive))
+                excluded = self.excluded(name, cells, len(alive))
                 if excluded is None:
                     cells[name] = self._draw(self.of_record[name], name, cells, len(alive), rng)
                 else:
-                    cells[name] = drawn(open_chances(self.of_record[name].probabilities(cells, sizes), excluded), rng)
+                    closed = self.zeros.closed(name, cells, len(alive))
+                    chances = np.maximum(self.of_record[name].chances(cells, sizes, len(alive), closed), LEAST_CHANCE)
+                    cells[name] = drawn(np.where(excluded, 0, chances), rng)
             if not view.targets:
                 self._below(cells, points[alive], alive, spans, last, had, rng)
             parts.append(cells)

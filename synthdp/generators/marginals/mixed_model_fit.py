@@ -33,6 +33,7 @@ PASSES, FIRST_STEPS, STEPS = 8, 15, 3  # over all codes; of the variances, in th
 FARTHEST, NEAR = 2.0, 0.05  # change of a row's logarithm in one pass; below which nothing changes any more
 LEAST_VARIANCE, MOST_VARIANCE = 1e-8, 9.0
 LEAST = 1e-300  # of a share, before its logarithm
+MOST_ATTAINED = 0.99  # of a code's share where only some rows can have it: noise may want more
 LEAST_VARIED = 0.02  # a chance times that of all other codes: certain rows make no step too long
 ROUNDING = 1e-8  # of the largest variance: cells of one table add up to another's, so that some differences are zero
 SOLVED = 2.4  # nanoseconds that a whole fit takes for each triple of cells
@@ -111,8 +112,11 @@ def fit(
         theta -= theta[:, :1]
     for code in moved:
         variances.setdefault(code, np.full(len(parts), spread**2 / 2))
-    closed = np.zeros((1, codes)) if offset is None else offset
-    free = (closed > CLOSED) & ((closed > CLOSED).sum(1, keepdims=True) > 1)
+    closed, free = np.zeros((1, codes)), np.ones((1, codes), np.bool_)
+    if offset is not None:
+        closed, open_ = offset, offset > CLOSED
+        free = open_ & (open_.sum(1, keepdims=True) > 1)
+        wanted = np.minimum(wanted, MOST_ATTAINED * (weights @ open_) / weights.sum())
     for turn in range(PASSES):
         farthest = 0.0
         for code in moved:
