@@ -7,7 +7,7 @@ person has `birth_datetime` (of year, month and day where it is empty) and `deat
 """
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.resources import files
@@ -38,6 +38,14 @@ CONCEPT = {
 }
 MALE, FEMALE = 8507, 8532
 GENDERS = (FEMALE, MALE)
+CODE_OF = {"Male": MALE, "Female": FEMALE}
+# Concepts of OHDSI's DataQualityDashboard, plausibleGenderUseDescendants: only people of this gender have them and those below them.
+GENDERED = (
+    ("condition_occurrence", "Male", (4090861, 4025213)),
+    ("condition_occurrence", "Female", (4095793, 443343, 4024004, 4172857, 444094, 197810, 4158481)),
+    ("procedure_occurrence", "Female", (4041261,)),
+    ("procedure_occurrence", "Male", (4250917, 4077750, 4043199, 4040577)),
+)
 RACES = (8515, 8516, 8527, 8557, 8657)  # Asian, Black, White, Pacific Islander, American Indian
 ETHNICITIES = (38003563, 38003564)  # Hispanic or Latino, or not
 VISITS = (262, 9201, 9202, 9203, 581477, 42898160)  # ER and inpatient, inpatient, outpatient, ER, office, non-hospital
@@ -176,3 +184,11 @@ def check(schema: Schema) -> None:
     stay = schema.column(f"{VISIT}.{DAYS}")
     if stay.kind != "integer" or getattr(stay, "missing", False):
         raise BadInput(f"table {VISIT!r}: column {DAYS!r} must be an integer without missing cells: {OPEN_VISITS}")
+
+
+def below(ancestors: Sequence[int]) -> str:
+    """SQL that selects the concepts below some, of the view of `concept_ancestor`."""
+    return (
+        "CAST(descendant_concept_id AS BIGINT) FROM v_concept_ancestor WHERE CAST(ancestor_concept_id AS BIGINT) IN "
+        f"({', '.join(map(str, ancestors))})"
+    )

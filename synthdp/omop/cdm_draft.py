@@ -3,7 +3,7 @@ read, and of a CDM that is there only the names of its tables and fields."""
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -16,6 +16,7 @@ from synthdp.omop.cdm_tables import is_local
 from synthdp.schema.columns import TODO
 
 RANKS = 4
+ONLY = {"Female": "only_women", "Male": "only_men"}  # columns of a list: its concepts that nobody else has
 # A row of a list that is no tree, so that concepts that are not on the list may become 0.
 UNMAPPED = (0, "No matching concept", None)
 # The concepts of the table `listed`, their names, and which lies above each.
@@ -52,11 +53,13 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Listed:
-    """A list of concepts in a file, relative to the schema, whether it says which ones lie above others, and how many it has."""
+    """A list of concepts in a file, relative to the schema; whether it says which ones lie above others; how many it has; and of which
+    genders alone some are."""
 
     file: str
     rolls_up: bool
     number: int
+    genders: tuple[str, ...] = ()
 
 
 def draft(where: str | None, lists: Mapping[str, Listed] | None = None, version: str | None = None) -> str:
@@ -93,9 +96,21 @@ def draft(where: str | None, lists: Mapping[str, Listed] | None = None, version:
     lines.append("rules:  # kept by construction: nobody comes before birth or after death")
     lines.append(f"  - {start} >= {cdm.PERSON}.{cdm.BIRTH}")
     lines += [f"  - {start} <= {cdm.PERSON}.{cdm.DEATH_DATE}"] if dead else []
+    lines += _of_genders(below, lists or {})
     lines.append("  # and, where dates below visits are learned:")
     lines += [f"  # - {each}" for each in orders]
     return "\n".join(lines) + "\n"
+
+
+def _of_genders(below: Sequence[str], lists: Mapping[str, Listed]) -> Iterator[str]:
+    """Rules that only women or only men have some of the listed concepts."""
+    listed = [(name, lists[cdm.CONCEPT[name]]) for name in below if cdm.CONCEPT[name] in lists]
+    if any(each.genders for _, each in listed):
+        yield "  # question: do these hold in your hospital? They are from OHDSI's DataQualityDashboard"
+    for name, each in listed:
+        for gender in each.genders:
+            concepts = f"{{{name}.{cdm.CONCEPT[name]}: {{file: {each.file}, column: {ONLY[gender]}}}}}"
+            yield f"  - {{if: {concepts}, then: {{{cdm.PERSON}.gender_concept_id: {cdm.CODE_OF[gender]}}}}}"
 
 
 def _person(*, dead: bool) -> Iterator[str]:
@@ -215,9 +230,9 @@ def version_of(vocabulary: str) -> str | None:
 
 
 def concept_lists(vocabulary: str, folder: Path) -> dict[str, Listed]:
-    """Write a file of the standard and valid concepts of its domain for each field of concepts below visits, with the name of each and the
-    one above it; the files by field. Concepts of a hospital's own (above `cdm.LOCAL`) are left out. Where none lies above another, 0 is
-    on the list.
+    """Write a file of the standard and valid concepts of its domain for each field of concepts below visits, with the name of each, the
+    one above it, and columns of those that only women or only men have; the files by field. Concepts of a hospital's own (above
+    `cdm.LOCAL`) are left out. Where none lies above another, 0 is on the list.
 
     `concept_ancestor` is no tree, and too deep for one. Concepts are of so many ranks, `RANKS` at most besides the lowest, by how many
     others lie below them on a scale of powers; above a concept lies, of its ancestors of a higher rank, the one with the fewest below it.
@@ -241,17 +256,29 @@ def concept_lists(vocabulary: str, folder: Path) -> dict[str, Listed]:
                 rows = connection.execute("SELECT id, name, NULL FROM listed ORDER BY id").fetchall()
             if rows:
                 rolls_up = any(row[2] is not None for row in rows)
-                _write(folder / f"{field}.csv", rows if rolls_up else [UNMAPPED, *rows])
-                found[field] = Listed(f"{folder.name}/{field}.csv", rolls_up, len(rows))
+                only = _of_one_gender(connection, name) if "concept_ancestor" in there else {}
+                only = {gender: those for gender, those in only.items() if not those.isdisjoint(row[0] for row in rows)}
+                _write(folder / f"{field}.csv", rows if rolls_up else [UNMAPPED, *rows], only)
+                found[field] = Listed(f"{folder.name}/{field}.csv", rolls_up, len(rows), tuple(only))
     return found
 
 
-def _write(path: Path, rows: Sequence[tuple[Any, ...]]) -> None:
+def _of_one_gender(connection: Any, table: str) -> dict[str, set[int]]:
+    """By gender, the concepts of a table that only people of that gender have (`cdm.GENDERED`)."""
+    found: dict[str, set[int]] = {}
+    for name, gender, ancestors in cdm.GENDERED:
+        if name == table:
+            below = connection.execute(f"SELECT DISTINCT {cdm.below(ancestors)}").fetchall()
+            found[gender] = {row[0] for row in below} | set(ancestors)
+    return found
+
+
+def _write(path: Path, rows: Sequence[tuple[Any, ...]], only: Mapping[str, Collection[int]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["concept_id", "concept_name", "parent"])
-        writer.writerows(rows)
+        writer.writerow(["concept_id", "concept_name", "parent", *(ONLY[gender] for gender in only)])
+        writer.writerows((*row, *(row[0] if row[0] in those else None for those in only.values())) for row in rows)
 
 
 def check_known(schema: Any, vocabulary: str) -> None:

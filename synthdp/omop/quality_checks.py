@@ -33,13 +33,6 @@ WITHOUT = {cdm.PERIOD: 0.0, cdm.DEATH: 100.0}  # per cent of people who may have
 RARE, NEAR, OF_VISIT, GENDER = 1.0, 1.0, 5.0, 2.0
 STRICT = (cdm.PERIOD, "cdm_source")  # where no start may come after its end
 AFTER_DEATH = 60  # days
-GENDERED = (
-    ("condition_occurrence", "Male", (4090861, 4025213)),
-    ("condition_occurrence", "Female", (4095793, 443343, 4024004, 4172857, 444094, 197810, 4158481)),
-    ("procedure_occurrence", "Female", (4041261,)),
-    ("procedure_occurrence", "Male", (4250917, 4077750, 4043199, 4040577)),
-)
-CODE_OF = {"Male": cdm.MALE, "Female": cdm.FEMALE}
 LEAST, MOST, LONG = -(2**63), 2**63 - 1, 1_000  # whole numbers that are read from text, and their letters
 FIRST, LAST = "DATE '0001-01-01'", "DATE '9999-12-31'"  # so that days can be added to a date
 TYPES = {"integer": "BIGINT", "float": "DOUBLE", "date": "DATE", "datetime": "TIMESTAMP"}
@@ -103,23 +96,16 @@ def checked(where: str, vocabulary: str | None = None, memory: str = "2GiB") -> 
 
 
 def gendered(vocabulary: str) -> dict[tuple[str, int], set[int]]:
-    """Concepts by the field's table and the gender of those who may have them, by `GENDERED` and the vocabulary's ancestors. Raises
+    """Concepts by the field's table and the gender of those who may have them, by `cdm.GENDERED` and the vocabulary's ancestors. Raises
     `BadInput` for a vocabulary without concept_ancestor."""
     found: dict[tuple[str, int], set[int]] = {}
     with duck() as connection:
         if not Cdm(vocabulary).views(connection, {"concept_ancestor": None}, "v_"):
             raise BadInput(f"{vocabulary}: has no table 'concept_ancestor'")
-        for table, gender, ancestors in GENDERED:
-            rows = connection.execute(f"SELECT DISTINCT {_below(ancestors)}").fetchall()
-            found.setdefault((table, CODE_OF[gender]), set()).update({row[0] for row in rows}, ancestors)
+        for table, gender, ancestors in cdm.GENDERED:
+            rows = connection.execute(f"SELECT DISTINCT {cdm.below(ancestors)}").fetchall()
+            found.setdefault((table, cdm.CODE_OF[gender]), set()).update({row[0] for row in rows}, ancestors)
     return found
-
-
-def _below(ancestors: Sequence[int]) -> str:
-    return (
-        "CAST(descendant_concept_id AS BIGINT) FROM v_concept_ancestor WHERE CAST(ancestor_concept_id AS BIGINT) IN "
-        f"({', '.join(map(str, ancestors))})"
-    )
 
 
 def _needed(name: str) -> Sequence[str]:
@@ -386,7 +372,7 @@ class _Checking:
 
     def _gendered(self) -> Iterator[Check]:
         check = "plausibleGenderUseDescendants"
-        for table, gender, ancestors in GENDERED:
+        for table, gender, ancestors in cdm.GENDERED:
             field = cdm.CONCEPT[table]
             if not {field, "person_id"} <= set(self.there.get(table, ())) or "gender_concept_id" not in self.there.get(
                 cdm.PERSON, ()
@@ -395,9 +381,9 @@ class _Checking:
             if "concept_ancestor" not in self.vocabulary:
                 yield _unrun(check, table, field, "it needs data.vocabulary=, with the table concept_ancestor")
                 continue
-            below = {each for (each,) in self.connection.execute(f"SELECT {_below(ancestors)}").fetchall()}
+            below = {each for (each,) in self.connection.execute(f"SELECT {cdm.below(ancestors)}").fetchall()}
             counts = self.engine.ask(
-                f"SELECT t.{field}, count(*), count(*) FILTER (WHERE p.gender_concept_id <> {CODE_OF[gender]}) FROM t_{table} AS t "
+                f"SELECT t.{field}, count(*), count(*) FILTER (WHERE p.gender_concept_id <> {cdm.CODE_OF[gender]}) FROM t_{table} AS t "
                 "JOIN t_person AS p USING (person_id) GROUP BY 1"
             )
             rows, broken = (sum(each[place] for each in counts if each[0] in below) for place in (1, 2))

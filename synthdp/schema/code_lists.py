@@ -1,9 +1,9 @@
-"""What a schema takes from public lists of codes beside it: `categories: {file: icd10.csv, column: code}`, and the codes above them,
-`tree: {file: icd10.csv, parent: block}`."""
+"""What a schema takes from public lists of codes beside it: `categories: {file: icd10.csv, column: code}`, the codes above them,
+`tree: {file: icd10.csv, parent: block}`, and those of a rule, `{never: {sex: M, code: {file: icd10.csv, column: of_women}}}`."""
 
 import csv
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,13 @@ from synthdp.errors import BadInput
 MOST_BYTES = 64 << 20
 MOST_CODES = 200_000
 KEYS = ("file", "column")
+CONDITIONS = ("if", "then", "never", "always")  # of rules
 
 
 def resolved(values: Any, folder: Path) -> Any:
     """What a schema file holds, with the codes in the place of each list's name. Names of files are relative to `folder`."""
+    if isinstance(values, Mapping) and isinstance(values.get("rules"), list):
+        values = {**values, "rules": [_rule(rule, folder) for rule in values["rules"]]}
     if isinstance(values, Mapping) and isinstance(values.get("tables"), Mapping):
         return {**values, "tables": {name: resolved(table, folder) for name, table in values["tables"].items()}}
     columns = values.get("columns") if isinstance(values, Mapping) else None
@@ -26,14 +29,42 @@ def resolved(values: Any, folder: Path) -> Any:
 
 
 def named(values: Any, folder: Path) -> list[tuple[str, Path]]:
-    """The files that columns take their categories or trees from, each with its column."""
+    """The files that columns take their categories, trees or rules from, each with its column."""
+    rules = values.get("rules") if isinstance(values, Mapping) else None
+    of_rules = [
+        (str(name), folder / str(wanted["file"]))
+        for rule in (rules if isinstance(rules, list) else ())
+        for _, name, wanted in _listed(rule)
+        if "file" in wanted
+    ]
     if isinstance(values, Mapping) and isinstance(values.get("tables"), Mapping):
         tables = {table: named(each, folder) for table, each in values["tables"].items()}
-        return [(f"{table}.{name}", file) for table, files in tables.items() for name, file in files]
+        return [*((f"{table}.{name}", file) for table, files in tables.items() for name, file in files), *of_rules]
     columns = values.get("columns") if isinstance(values, Mapping) else None
     given = {str(name): column for name, column in (columns or {}).items() if isinstance(column, Mapping)}
     lists = [(name, column.get(of)) for name, column in given.items() for of in ("categories", "tree")]
-    return [(name, folder / str(each["file"])) for name, each in lists if isinstance(each, Mapping) and "file" in each]
+    found = [(name, folder / str(each["file"])) for name, each in lists if isinstance(each, Mapping) and "file" in each]
+    return [*found, *of_rules]
+
+
+def _listed(rule: Any) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
+    """The lists that a rule's conditions name: which condition, of which column, and the file and its column."""
+    for key in CONDITIONS:
+        condition = rule.get(key) if isinstance(rule, Mapping) else None
+        for name, wanted in condition.items() if isinstance(condition, Mapping) else ():
+            if isinstance(wanted, Mapping):
+                yield key, name, wanted
+
+
+def _rule(rule: Any, folder: Path) -> Any:
+    for key, name, wanted in [*_listed(rule)]:
+        where = f"rule on column {name!r}"
+        if set(wanted) != set(KEYS) or not all(isinstance(wanted[each], str) for each in KEYS):
+            raise BadInput(
+                f"{where}: expected a value, a list of them, or the name of a list such as {{file: icd10.csv, column: code}}"
+            )
+        rule = {**rule, key: {**rule[key], name: codes(folder / wanted["file"], wanted["column"], where)}}
+    return rule
 
 
 def _column(name: Any, column: Any, folder: Path) -> Any:

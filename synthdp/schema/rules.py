@@ -10,7 +10,8 @@ A schema's `rules:` is a list; each item is one of
     {together: [city, postcode], allowed: [[Bonn, 53111]]}   fixed combinations
 
 A condition maps columns to a value, a list of values (one of them must hold) or, for numbers and datetimes, inequalities
-joined by `and`; all its columns must hold. Columns win over constants where a name is both.
+joined by `and`; all its columns must hold. A value of a column with a tree stands for all codes below it. Columns win over
+constants where a name is both.
 
 A rule is a public fact, declared like bounds: it is in the release, so its constants must not be read off the records.
 A missing value never breaks a rule: a row breaks one only if the values that it has do so, whatever the missing ones are

@@ -229,6 +229,38 @@ def test_concepts_roll_up_to_standard_ones_of_their_domain_with_one_parent_each(
     assert cdm_draft.draft(None, lists).count("other: 0  # what noise hides") == 1
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_no_man_is_pregnant_by_a_rule_of_the_draft_even_where_noise_drowns_the_records(place):
+    women, men = (
+        f"{{file: schema.concepts/condition_concept_id.csv, column: only_{each}}}" for each in ("women", "men")
+    )
+    text = Path("schema.yaml").read_text(encoding="utf-8")
+    field = "condition_occurrence.condition_concept_id"
+    assert f"  - {{if: {{{field}: {women}}}, then: {{person.gender_concept_id: 8532}}}}\n" in text
+    assert f"  - {{if: {{{field}: {men}}}, then: {{person.gender_concept_id: 8507}}}}\n" in text
+    schema = Schema.load("schema.yaml")
+    frames = cdm_tables.read("cdm", schema)
+    kept = {rule.text for rule in schema.rules_apart()[0]}
+    assert len([each for each in kept if "then person.gender_concept_id" in each]) == 3
+    settings = HistoriesSettings(rounds=1, iterations=5)
+    made = Synthesizer(settings, schema=schema, budget=Budget(0.3, 1e-5)).fit(frames, seed=1).sample_tables(400, seed=2)
+    rows = made["condition_occurrence"].merge(made["person"][["person_id", "gender_concept_id"]], on="person_id")
+    pregnant = rows["condition_concept_id"].astype(int).isin([omop_hospital.made_up_omop.PREGNANCY, 444094])
+    prostate = rows["condition_concept_id"].astype(int).isin([omop_hospital.made_up_omop.PROSTATE, 4090861])
+    assert {*rows["gender_concept_id"][pregnant].astype(int)} == {8532}
+    assert {*rows["gender_concept_id"][prostate].astype(int)} == {8507}
+
+
+def test_a_concept_that_is_deleted_from_a_list_leaves_the_rule(place, hospital):
+    Path("schema.concepts").unlink()
+    shutil.copytree(hospital / "schema.concepts", "schema.concepts")
+    path = Path("schema.concepts/condition_concept_id.csv")
+    listed = pd.read_csv(path, dtype="str")
+    listed[listed["only_men"] != "4090861"].to_csv(path, index=False)
+    (rule,) = (each for each in Schema.load("schema.yaml").tables[2].rules if "8507" in each.text)
+    assert rule.given[0].constants == (str(omop_hospital.made_up_omop.PROSTATE),)
+
+
 def test_rolled_up_concepts_say_what_becomes_of_the_rest_and_do_not_lie_in_the_cdm(place, capsys):
     made = Path("schema.yaml").read_text(encoding="utf-8")
     tree = "tree: {file: schema.concepts/drug_concept_id.csv, column: concept_id, parent: parent}"

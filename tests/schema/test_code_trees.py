@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from synthdp import BadInput
-from synthdp.schema import rows_below
+from synthdp.schema import rows_below, yamlfile
+from synthdp.schema.code_lists import named
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import LEARN, Categorical
 from synthdp.schema.history_view import View
@@ -170,6 +171,24 @@ def test_a_list_that_is_not_there_is_said_to_be_missing(tmp_path, dx):
     (tmp_path / "t" / "icd.csv").mkdir(parents=True)
     with pytest.raises(BadInput, match=r"t/icd.csv is not a file of at most 67,108,864 bytes"):
         Schema.load(tmp_path / "s.yaml")
+
+
+def test_a_rule_names_a_column_of_a_list(tmp_path):
+    (tmp_path / "icd.csv").write_text("code,of_women\nA1,\nO8,O8\nO9,O9\nA2,\n")
+    columns = "sex: {kind: categorical, categories: [F, M]}, dx: {kind: categorical, categories: {file: icd.csv, column: code}}"
+    made = tmp_path / "s.yaml"
+    made.write_text(f"columns: {{{columns}}}\nrules: [{{never: {{sex: M, dx: {{file: icd.csv, column: of_women}}}}}}]")
+    (rule,) = Schema.load(made).rules
+    assert rule.text == "never sex = M and dx in [O8, O9]"
+    assert [name for name, _ in named(yamlfile.load(made), tmp_path)] == ["dx", "dx"]
+    for wanted, said in (
+        ("{file: icd.csv}", "rule on column 'dx': expected a value, a list of them, or the name of a list"),
+        ("{file: icd.csv, column: of_men}", "rule on column 'dx': .*no column 'of_men'"),
+        ("{file: none.csv, column: code}", "no such file"),
+    ):
+        made.write_text(f"columns: {{{columns}}}\nrules: [{{never: {{sex: M, dx: {wanted}}}}}]")
+        with pytest.raises(BadInput, match=said):
+            Schema.load(made)
 
 
 def test_leaves_need_declared_codes_and_files_their_columns(tmp_path):
