@@ -294,7 +294,7 @@ class Evaluate:
 @dataclass(frozen=True, kw_only=True)
 class Compare:
     runs: str = option(MISSING, "folder that holds the releases, as fit --multirun out=FOLDER wrote them")
-    out: str | None = option(None, "folder for compare.json, .md, .html and .svg (internal); default: RUNS/comparison")
+    out: str | None = option(None, "folder for compare.json, .html and .svg (internal); default: RUNS/comparison")
     force: bool = option(
         False,
         "write into an existing folder; releases that it has judged already are judged again only if they changed",
