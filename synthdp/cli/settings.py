@@ -373,7 +373,6 @@ class EpsilonOf:
     relation: Relation = option("add_remove", "neighbouring data sets: add_remove or replace_one")
     group: int = option(1, "number of units that belong to one person and are protected together")
     plot: str | None = option(None, "file for a plot of epsilon against steps: .png, .pdf or .svg")
-    curve: bool = option(False, "also print epsilon at other deltas")
     by_order: bool = option(
         False, "also print what each Renyi order gives, by moments and rdp; with plot=, draw that instead"
     )

@@ -119,7 +119,6 @@ def test_some_rows_some_orders_and_csv(file, tmp_path, capsys):
         (["aggregator=lnmax", "gamma=0.1", "ledger=x.jsonl"], "ledger"),
         (["aggregator=lnmax", "gamma=0.1", "relation=replace_one"], "relation"),
         (["aggregator=lnmax", "gamma=0.1", "group=2"], "group"),
-        (["aggregator=lnmax", "gamma=0.1", "curve=true"], "curve"),
     ],
 )
 def test_options_that_cannot_be(words, named, file, capsys):
