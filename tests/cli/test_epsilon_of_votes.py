@@ -165,21 +165,3 @@ def test_files_that_are_none(tmp_path, capsys):
         assert "secret" not in error
     assert "no file" in refused(capsys, "epsilon", f"votes={tmp_path / 'absent.npy'}", *words)
     assert "gamma" in refused(capsys, "epsilon", "gamma=0.1", "noise=1")
-
-
-def test_help_names_the_options(capsys):
-    assert run(["epsilon", "--help"]) == 0
-    shown = capsys.readouterr().out
-    for name in (
-        "votes",
-        "aggregator",
-        "gamma",
-        "sigma",
-        "threshold",
-        "sigma1",
-        "sigma2",
-        "queries",
-        "answers",
-        "orders",
-    ):
-        assert f"\n  {name} " in shown
