@@ -100,34 +100,6 @@ def judged(seed=0):
     }
 
 
-def first_version(seed=0):
-    """The same evaluation as version 1 knew it: no intervals, no subgroups, no attacks, no numbers to predict."""
-    whole = judged(seed)
-    draws, entry = Draws(seed + 100), whole["targets"]["income"]
-    metrics = CLASS_METRICS[:4]
-
-    def old(arm):
-        return {model: {m: draws.summary(0.8, interval=False) for m in metrics} for model in arm}
-
-    target = {
-        "tstr": old(CLASSES),
-        "trtr": old(CLASSES),
-        "floors": {"independent": old(CLASSES), "majority": {m: draws.summary(0.5, interval=False) for m in metrics}},
-        "average": old(("tstr", "trtr", "independent")),
-        **{key: entry[key] for key in ("classes", "positive", "rows")},
-    }
-    kept = ("tvd_1way", "tvd_2way", "tvd_3way", "correlation_difference")
-    about = {key: value for key, value in whole["about"].items() if key not in ("samples", "claim")}
-    return {
-        "schema_version": 1,
-        "targets": {"income": target},
-        "fidelity": {key: whole["fidelity"][key] for key in kept},
-        "columns": whole["columns"],
-        "not_computed": [],
-        "about": about,
-    }
-
-
 def _classes(draws, classes):
     arms = {"tstr": 0.8, "trtr": 0.85, "independent": 0.52}
     scores = {arm: {m: {k: draws.summary(at) for k in CLASS_METRICS} for m in CLASSES} for arm, at in arms.items()}

@@ -18,7 +18,6 @@ from synthdp.report.statement import plain
 
 Config = Mapping[str, Any]
 Lines = Mapping[str, Sequence[tuple[int, float]]]  # accountant -> (steps or order, epsilon)
-CURVE = tuple(10.0**-power for power in range(2, 11))  # the deltas of `curve=true`
 FAR = 100  # times the least epsilon: orders that give more are not printed
 POINTS = 24  # numbers of steps at which a plot computes epsilon
 
@@ -43,24 +42,19 @@ def epsilon(config: Config) -> None:
     values, refused = accounting.answers(entries, options.delta, options.group, names)
     if not values:
         raise BadInput("; ".join(refused.values()))
-    curves = _curves(entries, options, tuple(values)) if options.curve else {}
     orders = accounting.by_order(entries, options.delta) if options.by_order else {}
     if plot is not None:
         _draw(plot, options, orders or _by_steps(options, tuple(values)))
     if options.format == "json":
-        answer: dict[str, Any] = {
-            "epsilon": values,
-            "delta": options.delta,
-        }
+        answer: dict[str, Any] = {"epsilon": values, "delta": options.delta}
         answer |= {"group": options.group} if options.group > 1 else {}
-        answer |= {"curve": curves} if options.curve else {}
         if options.by_order:
             answer["by_order"] = {
                 name: [{"order": order, "epsilon": value} for order, value in points] for name, points in orders.items()
             }
         print(json.dumps(plain(answer)))
     else:
-        _print(options, values, refused, curves)
+        _print(options, values, refused)
         _print_orders(orders)
 
 
@@ -169,16 +163,6 @@ def _chosen(asked: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
     return asked
 
 
-def _curves(entries: Plan, options: settings.EpsilonOf, names: tuple[str, ...]) -> dict[str, list[dict[str, Any]]]:
-    return {
-        name: [
-            {"delta": delta, "epsilon": accounting.group_epsilon(entries, delta, options.group, name)}
-            for delta in CURVE
-        ]
-        for name in names
-    }
-
-
 def _plot_file(options: settings.EpsilonOf) -> Path:
     path = Path(str(options.plot))
     if options.ledger is not None:
@@ -217,12 +201,7 @@ def _draw(path: Path, options: settings.EpsilonOf, lines: Lines) -> None:
     )
 
 
-def _print(
-    options: settings.EpsilonOf,
-    values: Mapping[str, float],
-    refused: Mapping[str, str],
-    curves: Mapping[str, list[dict[str, Any]]],
-) -> None:
+def _print(options: settings.EpsilonOf, values: Mapping[str, float], refused: Mapping[str, str]) -> None:
     width = max(map(len, (*values, *refused)))
     group = f" for {options.group} units together" if options.group > 1 else ""
     numbers = {name: f"{value:.6g}" for name, value in values.items()}
@@ -231,11 +210,6 @@ def _print(
         print(f"{name:<{width}}  epsilon {number:<{digits}}  at delta {options.delta:g}{group}")
     for name, reason in refused.items():
         print(f"{name:<{width}}  no figure: {reason}")
-    if curves:
-        print("\n" + " ".join(f"{name:>16}" for name in ("delta", *curves)))
-        for place, delta in enumerate(CURVE):
-            row = [points[place]["epsilon"] for points in curves.values()]
-            print(f"{delta:>16g} " + " ".join(f"{value:>16.6g}" for value in row))
 
 
 def _print_orders(lines: Lines) -> None:

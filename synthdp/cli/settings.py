@@ -294,7 +294,7 @@ class Evaluate:
 @dataclass(frozen=True, kw_only=True)
 class Compare:
     runs: str = option(MISSING, "folder that holds the releases, as fit --multirun out=FOLDER wrote them")
-    out: str | None = option(None, "folder for compare.json, .md, .html and .svg (internal); default: RUNS/comparison")
+    out: str | None = option(None, "folder for compare.json, .html and .svg (internal); default: RUNS/comparison")
     force: bool = option(
         False,
         "write into an existing folder; releases that it has judged already are judged again only if they changed",
@@ -373,7 +373,6 @@ class EpsilonOf:
     relation: Relation = option("add_remove", "neighbouring data sets: add_remove or replace_one")
     group: int = option(1, "number of units that belong to one person and are protected together")
     plot: str | None = option(None, "file for a plot of epsilon against steps: .png, .pdf or .svg")
-    curve: bool = option(False, "also print epsilon at other deltas")
     by_order: bool = option(
         False, "also print what each Renyi order gives, by moments and rdp; with plot=, draw that instead"
     )

@@ -210,12 +210,12 @@ def _words(sentence: str, found: Finding) -> str:
 
 
 def _for_whom(result: Entry) -> list[Answer]:
-    """On the group that loses most when models are trained on synthetic rows; nothing of an old result where no subgroup was judged."""
+    """On the group that loses most when models are trained on synthetic rows."""
     question, targets = "For whom does it fail?", result["targets"]
     worst = findings.worst_group(targets)
     if worst is None:
         text = "No subgroup (sex, age, ethnicity) was judged, so this page cannot show whether one fares badly."
-        return [Answer(question, NOT_ASKED, text)] if result["schema_version"] > 1 and targets else []
+        return [Answer(question, NOT_ASKED, text)] if targets else []
     text = group_text(worst.target, worst.column, worst.group)
     others = sum(len(entry.get("subgroups", {})) for entry in targets.values()) - 1
     if others:

@@ -72,7 +72,7 @@ def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     about = result["about"]
     names = {"number": {**about["models"], **about.get("regressors", {})}}
     return [
-        _target(f"target{i}", name, entry, names.get(entry.get("kind", "classes"), about["models"]))
+        _target(f"target{i}", name, entry, names.get(entry["kind"], about["models"]))
         for i, (name, entry) in enumerate(result["targets"].items())
     ]
 
@@ -278,7 +278,7 @@ def _asks(result: Mapping[str, Any]) -> list[answers.Ask]:
 
 
 def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
-    """The page as text; also of a result of schema_version 1, whose page lacks what it lacks."""
+    """The page as text."""
     name = result["about"]["data"]
     if result.get("kind") == "images":
         default, template, stamp, found = "images", "images.html", IMAGE_STAMP, context(result)

@@ -1,4 +1,4 @@
-"""compare.json, compare.md, compare.html and compare.svg: a comparison for machines, for people, and as a figure alone."""
+"""compare.json, compare.html and compare.svg: a comparison for machines, for people, and as a figure alone."""
 
 import json
 import math
@@ -32,10 +32,9 @@ OVER = {
 
 
 def write(found: Mapping[str, Any], out: Path) -> None:
-    """Write the four files of `sweep.comparison` into the folder `out`, each whole or not at all; older ones are replaced."""
+    """Write the three files of `sweep.comparison` into the folder `out`, each whole or not at all; older ones are replaced."""
     texts = {
         "compare.json": json.dumps(plain(found), indent=2, allow_nan=False, ensure_ascii=False) + "\n",
-        "compare.md": markdown(found),
         "compare.html": html(found),
     }
     if found["panels"]:
@@ -71,27 +70,6 @@ def html(found: Mapping[str, Any]) -> str:
         not_compared=found["not_compared"],
         not_computed=_not_computed(found["runs"]),
     )
-
-
-def markdown(found: Mapping[str, Any]) -> str:
-    """The same table and words as Markdown."""
-    shown = columns(found)
-    lines = ["# Privacy and utility of a sweep", "", f"*{STAMP}*", ""]
-    for answer in answers(found):
-        lines += [f"**{answer['question']}** {answer['verdict']}. {answer['text']}", ""]
-    lines += [_line([column.title for column in shown]), _line(["---"] * len(shown))]
-    for row in found["runs"]:
-        first, *rest = [column.text(row) for column in shown]
-        lines.append(_line([f"{first} (rehearsal)" if row["rehearsal"] else first, *rest]))
-    references = [
-        f"- {panel['title']}, {reference['label']}: {reference['mean']:.4f}"
-        for panel in found["panels"]
-        for reference in panel["references"]
-    ]
-    lines += ["", *references] if references else []
-    if found["not_compared"]:
-        lines += ["", "Not compared:", "", *(f"- {entry['run']}: {entry['reason']}" for entry in found["not_compared"])]
-    return "\n".join([*lines, ""])
 
 
 def answers(found: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -231,10 +209,6 @@ def _cells(row: Mapping[str, Any], shown: Sequence[Column]) -> list[dict[str, An
 def _sortable(value: float | None) -> str | None:
     """A number as the sorting script reads it."""
     return "Infinity" if value is not None and math.isinf(value) else None if value is None else repr(value)
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _not_computed(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:

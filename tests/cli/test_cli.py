@@ -226,13 +226,6 @@ def test_what_a_fit_learns_and_what_a_schema_leaves_out_may_differ_from_the_rele
     evaluations.check_same(linked_clinic.schema(tables={"visit": visits}), linked_clinic.schema(), "release")
 
 
-def test_epsilon_json_is_the_published_form(capsys):
-    assert run(["epsilon", "rate=0.005", "noise=1.1", "steps=2500", "delta=1e-5", "accountant=all", "format=json"]) == 0
-    epsilon = json.loads(capsys.readouterr().out)["epsilon"]
-    assert epsilon["pld"] == pytest.approx(1.1302, abs=2e-3)
-    assert epsilon["rdp"] == pytest.approx(1.3027, rel=1e-3)
-
-
 def test_epsilon_of_a_ledger_is_the_statement_s_epsilon(fitted, capsys):
     statement = load(fitted / "release").statement
     ledger = fitted / "release" / "ledger.jsonl"

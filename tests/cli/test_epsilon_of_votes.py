@@ -119,7 +119,6 @@ def test_some_rows_some_orders_and_csv(file, tmp_path, capsys):
         (["aggregator=lnmax", "gamma=0.1", "ledger=x.jsonl"], "ledger"),
         (["aggregator=lnmax", "gamma=0.1", "relation=replace_one"], "relation"),
         (["aggregator=lnmax", "gamma=0.1", "group=2"], "group"),
-        (["aggregator=lnmax", "gamma=0.1", "curve=true"], "curve"),
     ],
 )
 def test_options_that_cannot_be(words, named, file, capsys):
@@ -166,21 +165,3 @@ def test_files_that_are_none(tmp_path, capsys):
         assert "secret" not in error
     assert "no file" in refused(capsys, "epsilon", f"votes={tmp_path / 'absent.npy'}", *words)
     assert "gamma" in refused(capsys, "epsilon", "gamma=0.1", "noise=1")
-
-
-def test_help_names_the_options(capsys):
-    assert run(["epsilon", "--help"]) == 0
-    shown = capsys.readouterr().out
-    for name in (
-        "votes",
-        "aggregator",
-        "gamma",
-        "sigma",
-        "threshold",
-        "sigma1",
-        "sigma2",
-        "queries",
-        "answers",
-        "orders",
-    ):
-        assert f"\n  {name} " in shown

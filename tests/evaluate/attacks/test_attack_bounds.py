@@ -80,20 +80,6 @@ def test_no_guarantee_bounds_nothing_and_overflows_nowhere(epsilon):
     assert claim.advantage == claim.auroc == claim.surest(0.05) == claim.nearer(10) == claim.isolation(10, 0.1) == 1
 
 
-def test_perfect_privacy_leaves_chance():
-    claim = Claim(epsilon=0, delta=0)
-    assert (claim.advantage, claim.auroc, claim.surest(0.05)) == pytest.approx((0, 0.5, 0.5))
-    assert claim.nearer(1_000) == 0.5
-
-
-def test_randomised_response_reaches_the_bounds():
-    """The worst mechanism: says the truth with probability e^eps / (1 + e^eps); its attacker's figures are the bounds."""
-    claim, right = Claim(epsilon=1.5, delta=0), math.exp(1.5) / (1 + math.exp(1.5))
-    assert claim.advantage == pytest.approx(2 * right - 1)
-    assert claim.auroc == pytest.approx(right)
-    assert claim.surest(0.05) == pytest.approx(right)
-
-
 @pytest.mark.parametrize(
     "given",
     [

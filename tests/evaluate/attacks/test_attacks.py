@@ -68,15 +68,6 @@ def test_false_alarms_are_as_rare_as_stated(monkeypatch):
     assert sum(alarms.values()) <= binom.ppf(0.9999, 30 * len(attacks.NAMES), 0.025), alarms
 
 
-@pytest.mark.heavy
-def test_false_alarms_at_length():
-    alarms, runs = Counter(), 60
-    for seed in range(runs):
-        parts = population(150, (seed, 4)), population(150, (seed, 5)), population(300, (seed, 6))
-        alarms.update(x["id"] for x in attacks.run(*parts, targets=["site"])[0] if x["verdict"] == "concern")
-    assert max(alarms.values(), default=0) <= binom.ppf(0.9999, runs, 0.025), alarms
-
-
 def test_a_few_copied_records_are_found():
     """A tenth of the rows copied, the rest honest: averages hide it, the surest 5 % and the copies do not."""
     train, test, fresh = population(400, 7), population(800, 8), population(400, 9)
