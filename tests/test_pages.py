@@ -110,7 +110,7 @@ def write_clinic():
 
 
 def test_the_linked_tables_of_the_guide_are_those_of_the_demo():
-    (declared,) = blocks("docs/linked.md", "yaml")
+    declared, _ = blocks("docs/linked.md", "yaml")
     assert Schema.from_dict(yamlfile.parse(declared, "docs/linked.md")) == made_up_clinic.schema(2000)
 
 
