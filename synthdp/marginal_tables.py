@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synthdp.generators import Linked, Model
+from synthdp.generators import Linked, Model, Related
 from synthdp.report.information_loss import (
     LITTLE,
     MODEL,
+    Apart,
     Bare,
     Counted,
     Hidden,
@@ -126,6 +127,7 @@ def lost(
     if model is None:
         return Lost()
     single = _most_exact(noisy, fine)
+    unrelated = model.unrelated() if isinstance(model, Related) else []
     frame: pd.DataFrame | None = None
     merged, empty, levels, hidden = [], [], [], []
     bins = _most_exact(noisy, fine, dict(zip(fine.names, Codec(fine.schema).sizes, strict=True)))
@@ -162,6 +164,7 @@ def lost(
         unlinked=unlinked and several(fine.schema),
         bare=tuple(_bare(model, fine.schema, seed)),
         drowned=float(f"{drowned:.2g}"),
+        apart=tuple(Apart(column=one, other=other, earlier=earlier) for one, other, earlier in unrelated),
     )
 
 

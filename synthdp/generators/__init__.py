@@ -126,6 +126,15 @@ class Linked(Protocol):
         ...
 
 
+@runtime_checkable
+class Related(Protocol):
+    """What a model of linked tables may tell."""
+
+    def unrelated(self) -> "list[tuple[str, str, bool]]":
+        """Two columns of codes below visits that nothing relates, and whether the second is that of the visit before."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class Traits:
     """What every generator of one class is like, whatever its settings: known before a fit, and asked without one."""

@@ -13,7 +13,7 @@ from synthdp.ledger.events import RECORD
 from synthdp.report.words import closed
 from synthdp.schema.columns import Categorical, Numeric
 from synthdp.schema.learned import unfound
-from synthdp.schema.linked_tables import once
+from synthdp.schema.linked_tables import once, told_by
 from synthdp.schema.schema import CLAMPED_BELOW, Schema, clamping
 
 if TYPE_CHECKING:
@@ -159,14 +159,28 @@ class Bare:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Apart:
+    """Two columns of codes below visits that no table relates, since noise would hide it: those of one visit, or (`earlier`) of a visit
+    with those of the one before."""
+
+    column: str
+    other: str
+    earlier: bool
+
+    @property
+    def text(self) -> str:
+        return f"{self.column} and {self.other} of {'the visit before' if self.earlier else 'the same visit'}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Lost:
     """What the model cannot show. `merged` by noisy counts or synthetic records; `alone` the columns that a generator of tables
     counted in no table of several columns; `empty` those whose noisy counts lie nearly all where clamping puts cells that break the
     schema; `levels` of the columns whose codes have a tree; `wide` the numeric ones whose noisy counts stand clear of the noise in a
     small part of their declared bounds alone; `hidden` the declared categories that do not stand clear of it; `unlinked` whether
     several records of a unit count, and each synthetic one is drawn by itself; `bare` the tables below visits in which few
-    drawn visits have a row; `drowned` how large the noise is relative to what pictures show, which it is likely to hide at 1 or more
-    (0: no pictures, or not known)."""
+    drawn visits have a row; `apart` the columns of codes below visits that nothing relates; `drowned` how large the noise is relative
+    to what pictures show, which it is likely to hide at 1 or more (0: no pictures, or not known)."""
 
     merged: tuple[Merged, ...] = ()
     alone: tuple[str, ...] = ()
@@ -177,6 +191,7 @@ class Lost:
     unlinked: bool = False
     bare: tuple[Bare, ...] = ()
     drowned: float = 0.0
+    apart: tuple[Apart, ...] = ()
 
     def __post_init__(self) -> None:
         _check_range(math.inf, self.drowned)
@@ -193,6 +208,8 @@ class Lost:
         named = set(self.alone) <= set(known) and set(self.wide) <= numeric
         linked = not self.unlinked or several(schema)
         linked &= {each.table for each in self.bare} <= {table.name for table in schema.tables[2:]}
+        codes = {f"{table.name}.{told_by(schema, table)}" for table in schema.tables[2:]}
+        linked &= {name for each in self.apart for name in (each.column, each.other)} <= codes
         linked &= not self.drowned or schema.image is not None
         return others and apart and levelled and named and linked and (clamped or not self.empty)
 
@@ -292,6 +309,11 @@ def sentences(statement: "Statement") -> Iterator[str]:
         yield (
             f"Few synthetic visits have rows in these tables: {_listed([each.text for each in lost.bare])}. If more of the real visits do, "
             "check the keys that link them: rows whose key is not found count for nobody."
+        )
+    if lost.apart:
+        yield (
+            f"Too many codes for so much noise, so that no table relates them: {_listed([each.text for each in lost.apart], '; ')}. "
+            "Synthetic rows relate them only as far as both depend on the person and the visit."
         )
     units = statement.declared.get("units")
     if lost.drowned >= 1 and isinstance(units, int | float):

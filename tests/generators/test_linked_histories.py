@@ -432,6 +432,25 @@ def test_without_anybody_s_visit_there_are_people():
     assert [len(frame) for frame in fitted(BUDGET, frames, seed=0).sample_tables(0).values()] == [0, 0, 0]
 
 
+def test_codes_that_nothing_relates_are_named_as_lost():
+    """A drug given for a disease came out at random in small hospitals, and the statement did not say so."""
+    many = {"kind": "categorical", "categories": ["E11", "I10", "J45", "K21", *(f"Z{each:03d}" for each in range(40))]}
+    declared = with_labs(units=200, tables={"diagnosis": {"columns": {"code": many}}})
+    frames = hospital(60, seed=6)
+
+    def lost(epsilon):
+        settings = HistoriesSettings(rounds=1, iterations=3)
+        return Synthesizer(settings, schema=declared, budget=Budget(epsilon, 1e-5)).fit(frames, seed=1).statement
+
+    assert not lost(50.0).lost.apart
+    drowned = lost(0.5)
+    assert {(each.column, each.other, each.earlier) for each in drowned.lost.apart} >= {
+        ("diagnosis.code", "diagnosis.code", True)
+    }
+    (said,) = (each for each in information_loss.sentences(drowned) if each.startswith("Too many codes"))
+    assert "diagnosis.code and diagnosis.code of the visit before" in said
+
+
 @pytest.mark.heavy
 def test_a_table_whose_rows_belong_to_no_visit_is_named_as_lost():
     """Its keys are written differently, so each of its rows is an orphan."""

@@ -261,6 +261,8 @@ EDITS = {
         (lambda d: d["statement"]["lost"].update(unlinked=True), False),
         (lambda d: d["statement"]["lost"].update(bare=[{"table": "lab", "share": 2.0}]), True),
         (lambda d: d["statement"]["lost"].update(bare=[{"table": "no such table", "share": 0.01}]), True),
+        (lambda d: d["statement"]["lost"].update(apart=[{"column": "a.x", "other": "b.y", "earlier": True}]), True),
+        (lambda d: d["statement"]["lost"].update(apart=[{"column": "a.x", "other": "b.y", "earlier": 1}]), True),
         (said(lost=[]), True),
     ],
     "answers": [

@@ -461,6 +461,20 @@ class HistoryModel:
             found[table.name] = _below(self, table, keys, below, rng)
         return {name: pd.DataFrame(frame).reset_index(drop=True) for name, frame in found.items()}
 
+    def unrelated(self) -> list[tuple[str, str, bool]]:
+        """Two columns of codes below visits that no table relates, and whether the second is that of the visit before."""
+        found = []
+        for place, below in enumerate(self.view.below):
+            told = {name for clique in self.of_record[below.code].cliques for name in clique}
+            for other in self.view.below[: place + 1]:
+                pairs = [(PREVIOUS, True), *([("", False)] if other != below else [])]
+                found += [
+                    (below.code, other.code, earlier) for start, earlier in pairs if start + other.predictor not in told
+                ]
+            if below.table + LAST not in told and below.places > 1:
+                found.append((below.code, below.code, False))
+        return found
+
     def tensors(self) -> Tensors:
         """Parameters, and which columns tell which: by their places among all, -1 where a clique has fewer."""
         names = list(self.view.sizes)
