@@ -49,8 +49,8 @@ class Table:
     of a person follow one another. At most `max_rows` rows of one parent count. `with_unit`: it has the column of people besides its
     parent's key, and is joined by both. Of a table below visits, `optional` are the columns in which cells may be missing, `orders` the
     rules by which a date of its rows is not before another date, or not after it, which are kept by construction, and `rules` all others
-    that name its columns (`structural_zeros`). `reading`: how its files are written. `names`: the columns of a file in their order, if they
-    were declared with keys among them."""
+    that name its columns, of which those at the places `honoured` are kept (`structural_zeros`; None: all that can be). `reading`: how its
+    files are written. `names`: the columns of a file in their order, if they were declared with keys among them."""
 
     name: str
     key: str | None = None
@@ -61,6 +61,7 @@ class Table:
     optional: tuple[str, ...] = ()
     orders: tuple[Order, ...] = ()
     rules: tuple[Rule, ...] = ()
+    honoured: tuple[int, ...] | None = None
     reading: "Reading | None" = None
     names: tuple[str, ...] = ()
 
@@ -101,11 +102,21 @@ def flattened(values: Mapping[Any, Any]) -> dict[str, Any]:
             columns |= dict.fromkeys(places_of(table, name), facts)
     whole = (people, visits, *items)
     rules, honoured, orders, others = _rules_apart(values, columns, whole)
+    listed = isinstance(values.get("honoured"), list | tuple)
     return {
         **values,
         "columns": columns,
         "tables": tuple(
-            replace(table, orders=tuple(orders.get(table.name, ())), rules=tuple(others.get(table.name, ())))
+            replace(
+                table,
+                orders=tuple(orders.get(table.name, ())),
+                rules=tuple(rule for _, rule in others.get(table.name, ())),
+                honoured=tuple(
+                    place for place, (at, _) in enumerate(others.get(table.name, ())) if at in values["honoured"]
+                )
+                if listed
+                else None,
+            )
             for table in whole
         ),
         "rules": rules,
@@ -259,9 +270,9 @@ def _columns(given: Mapping[str, Any], table: Table, unit: str) -> dict[str, Any
 
 def _rules_apart(
     values: Mapping[Any, Any], columns: Mapping[str, Any], tables: tuple[Table, ...]
-) -> tuple[Any, Any, dict[str, list[Order]], dict[str, list[Any]]]:
+) -> tuple[Any, Any, dict[str, list[Order]], dict[str, list[tuple[int, Any]]]]:
     """Of the rules those of one row for each visit; which of these are to be honoured; and for each table below visits the orders of its
-    dates, which its rows keep in any case, and the other rules of its rows, as they were given."""
+    dates, which its rows keep in any case, and the other rules of its rows, as they were given, each with its place."""
     given = values.get("rules")
     if not isinstance(given, list | tuple):
         return given, values.get("honoured"), {}, {}
@@ -278,7 +289,7 @@ def _rules_apart(
         below |= {name.removesuffix(" 1"): table.name for name in names if name.endswith(" 1")}
         dates |= {name[:-2]: table.name for name in names if name.endswith(" 1") and kinds[name] == "datetime"}
     rest: list[Any] = []
-    orders, others, moved = dict[str, list[Order]](), dict[str, list[Any]](), dict[int, int]()
+    orders, others, moved = dict[str, list[Order]](), dict[str, list[tuple[int, Any]]](), dict[int, int]()
     for place, rule in enumerate(given):
         told = {name for name in below if re.search(rf"(?<!\w){re.escape(name)}(?![\w.])", str(_plain(rule)))}
         of = {below[name] for name in told}
@@ -302,7 +313,7 @@ def _rules_apart(
                 "of the person, or another date of the same row. Leave other rules about it out"
             )
         else:
-            others.setdefault(name, []).append(rule)
+            others.setdefault(name, []).append((place, rule))
     honoured = values.get("honoured")
     if isinstance(honoured, list | tuple):
         honoured = [moved.get(place, place) for place in honoured if place in moved or place not in range(len(given))]

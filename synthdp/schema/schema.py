@@ -155,9 +155,10 @@ class Schema:
             object.__setattr__(self, "rules", parse(self.rules, self.columns, linked_tables.named(self)))
         if self.honoured is not None:
             object.__setattr__(self, "honoured", _places(self.honoured, len(self.rules)))
-            if self.tables and self._kept(self.honoured) != self.honoured:
+            rows = all(each.honoured == self._kept_of_rows(each) for each in self.tables if each.honoured is not None)
+            if self.tables and not (rows and self._kept(self.honoured) == self.honoured):
                 raise BadInput(
-                    "schema: honoured names a rule on people and visits that cannot be kept by construction: name those that put all "
+                    "schema: honoured names a rule that cannot be kept by construction beside the others: name those that put all "
                     "visits after a date of the person, or before one, and those whose limits are edges of bins and that always leave a "
                     "value"
                 )
@@ -280,14 +281,15 @@ class Schema:
 
     def rules_apart(self) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
         """The rules that are honoured by construction, and those that are counted and no more."""
-        places = self.settled().honoured or ()
-        kept = [self.rules[place] for place in places]
-        counted = [rule for place, rule in enumerate(self.rules) if place not in places]
-        for table in self.tables:
-            of_rows = self._kept_of_rows(table)
-            kept += [*table.orders, *of_rows]
-            counted += [rule for rule in table.rules if rule not in of_rows]
-        return tuple(kept), tuple(counted)
+        settled = self.settled()
+        kept, counted = list[Rule](), list[Rule]()
+        for rules, places in (
+            (self.rules, settled.honoured or ()),
+            *((each.rules, each.honoured or ()) for each in settled.tables),
+        ):
+            kept += [rule for place, rule in enumerate(rules) if place in places]
+            counted += [rule for place, rule in enumerate(rules) if place not in places]
+        return (*kept, *(order for table in self.tables for order in table.orders)), tuple(counted)
 
     def _kept(self, places: tuple[int, ...]) -> tuple[int, ...]:
         """Which of these rules on people and visits can be kept together by construction."""
@@ -295,24 +297,31 @@ class Schema:
 
         return kept_of_people_and_visits(self, places)
 
-    def _kept_of_rows(self, table: linked_tables.Table) -> tuple[Rule, ...]:
+    def _kept_of_rows(self, table: linked_tables.Table) -> tuple[int, ...]:
         from synthdp.schema.structural_zeros import kept_of_rows
 
         return kept_of_rows(self, table) if table.rules else ()
 
+    @property
+    def _ruled(self) -> bool:
+        return bool(self.rules) or any(table.rules for table in self.tables)
+
     def settled(self) -> "Schema":
         """The same schema, which says which of its rules are honoured: as declared, before anything is learned."""
-        if not self.rules or self.honoured is not None:
+        if not self._ruled or self.honoured is not None:
             return self
         if self.tables:
-            return replace(self, honoured=self._kept(tuple(range(len(self.rules)))))
+            tables = tuple(replace(each, honoured=self._kept_of_rows(each)) for each in self.tables)
+            return replace(self, honoured=self._kept(tuple(range(len(self.rules)))), tables=tables)
         from synthdp.schema.tied_columns import ties
 
         return replace(self, honoured=ties(self).honoured)
 
     def counting(self) -> "Schema":
         """The same schema, with no rule honoured by construction."""
-        return replace(self, honoured=()) if self.rules else self
+        if not self._ruled:
+            return self
+        return replace(self, honoured=(), tables=tuple(replace(each, honoured=()) for each in self.tables))
 
     def as_released(self) -> "Schema":
         """The schema of a release as it was fitted: releases of before rules were honoured do not say which are."""
@@ -365,8 +374,12 @@ class Schema:
             kept["reading"] = self.reading.to_dict()
         if self.tables:
             rest = {key: value for key, value in kept.items() if key not in linked_tables.NO_PLACE}
-            below = (rule.plain() for table in self.tables for rule in (*table.orders, *table.rules))
-            rules = [*rest.pop("rules", []), *below]
+            rules, honoured = rest.pop("rules", []), rest.get("honoured")
+            for table in self.tables:
+                rules += [rule.plain() for rule in table.orders]
+                if honoured is not None:
+                    honoured += [len(rules) + place for place in table.honoured or ()]
+                rules += [rule.plain() for rule in table.rules]
             return {**rest, **({"rules": rules} if rules else {}), "tables": linked_tables.nested(self, self.facts())}
         return {**kept, "columns": self.facts()}
 

@@ -58,6 +58,10 @@ class Zeros:
                     found[name] = (*found.get(name, ()), (others, np.pad(mask, more)))
         return cls(found)
 
+    def told(self, name: str) -> set[str]:
+        """The columns on which it depends what a column cannot be."""
+        return {other for others, _ in self.by_last.get(name, ()) for other in others}
+
     def closed(self, name: str, cells: Mapping[str, NDArray[Any]], rows: int) -> Mask | None:
         """(rows, codes): what a column cannot be in each row, given its columns drawn so far, `cells` (rows,); None where no rule excludes
         anything."""
@@ -74,9 +78,10 @@ def kept_of_people_and_visits(schema: Schema, places: Iterable[int]) -> tuple[in
     return tuple(place for place in places if search.keep(schema.rules[place]))
 
 
-def kept_of_rows(schema: Schema, table: Table) -> tuple[Rule, ...]:
-    """Which of the rules of a table below visits can be kept together, besides orders of its dates."""
-    return tuple(_Search.of_rows(schema, table).kept)
+def kept_of_rows(schema: Schema, table: Table) -> tuple[int, ...]:
+    """Which of the rules of a table below visits, by their places, can be kept together: of all, or of those that it has as honoured."""
+    kept = _Search.of_rows(schema, table).kept
+    return tuple(place for place, rule in enumerate(table.rules) if rule in kept)
 
 
 class _Search:
@@ -95,11 +100,12 @@ class _Search:
 
     @classmethod
     def of_rows(cls, schema: Schema, table: Table) -> _Search:
-        """With all rules of a table below visits. Its rows come before their visit's targets, and are not told by them."""
+        """With the rules of a table below visits that can be kept. Its rows come before their visit's targets, and are not told by them."""
         own = [[f"{table.name}.{name}"] for name in linked_tables.learned_of(schema, table)]
         found = cls(schema, linked_tables.of_rows(schema, table), [*_turns(schema), *own])
-        for rule in table.rules:
-            found.keep(rule)
+        for place, rule in enumerate(table.rules):
+            if table.honoured is None or place in table.honoured:
+                found.keep(rule)
         return found
 
     def excluded(self) -> Iterator[tuple[str, tuple[str, ...], Mask]]:

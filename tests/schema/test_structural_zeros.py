@@ -158,9 +158,40 @@ def test_a_schema_with_such_rules_is_read_back_and_says_which_are_honoured():
     assert settled.honoured == (0, 1, 2)
     assert Schema.from_dict(settled.to_dict()) == settled
     none = with_labs(rules=rules, honoured=[])
-    assert "never person.sex = M and visit.ward = a" in {rule.text for rule in none.rules_apart()[1]}
-    with pytest.raises(BadInput, match="honoured names a rule on people and visits that cannot be kept"):
+    assert {rule.text for rule in none.rules_apart()[1]} >= {
+        "never person.sex = M and visit.ward = a",
+        "never person.sex = M and lab.test = K",
+    }
+    assert Schema.from_dict(none.to_dict()) == none
+    with pytest.raises(BadInput, match="honoured names a rule that cannot be kept"):
         schema(rules=[*DATES, {"never": {"visit.start": "> 2022-01-05", "visit.ward": "a"}}], honoured=[0, 2])
+
+
+def test_a_rule_on_what_is_learned_displaces_none_that_was_kept():
+    """What is to be learned is known after the charge, and the statement of before must stay true."""
+    ward = {"kind": "categorical", "categories": "learn", "missing": True}
+    first = {"if": {"visit.ward": ["a", "b", "other"]}, "then": {"diagnosis.code": "E11"}}
+    second = {"if": {"person.sex": "M"}, "then": {"diagnosis.code": "I10"}}
+    declared = schema(rules=[*DATES, first, second], tables={"visit": {"columns": {**VISIT["columns"], "ward": ward}}})
+    known = declared.with_learned("visit.ward", categories=("a", "b"))
+    for each in (declared, known, Schema.from_dict(known.to_dict())):
+        kept, counted = each.rules_apart()
+        assert {rule.text for rule in kept} - {*DATES} == {"if person.sex = M then diagnosis.code = I10"}
+        assert [rule.text for rule in counted] == ["if visit.ward in [a, b, other] then diagnosis.code = E11"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_column_of_a_row_may_depend_on_the_date_of_its_visit():
+    """The fit of such a column did not have it at hand, and ended after the charge."""
+    start = {**VISIT["columns"]["start"], "bins": ["2021-01-01", "2022-01-01"]}
+    rule = {"never": {"visit.start": "< 2022-01-01", "lab.urgent": True}}
+    declared = with_labs(rules=[*DATES, rule], tables={"visit": {"columns": {**VISIT["columns"], "start": start}}})
+    frames = labs(clinic(200, seed=1))
+    frames["visit"] = frames["visit"].assign(ward="chest")
+    _, tables = drawn(declared, frames)
+    rows = tables["lab"].merge(tables["visit"], on="visit_id")
+    assert not rows["urgent"][rows["start"] < "2022-01-01"].any()
+    assert rows["urgent"].any()
 
 
 def test_check_and_evaluate_count_the_rows_that_break_a_rule():

@@ -526,7 +526,7 @@ class HistoryFit:
     ) -> tuple[dict[str, Whole], Array, Array]:
         """Rows below drawn records, and what each weighs in tables with the rows' code and in those without it; if there are very many,
         evenly spaced ones of them."""
-        names = dict.fromkeys((name, *(each for clique in cliques for each in clique)))
+        names = dict.fromkeys((name, *(each for clique in cliques for each in clique), *self.zeros.told(name)))
         if self._again(asked, below, name) is not None:
             names |= dict.fromkeys([below.table + HAD_LAST, below.table + HAD, below.table + SO_FAR])
             counts = np.diff(self.owner, prepend=-1) == 0  # the record before; else a code of it is new in the table
