@@ -88,8 +88,8 @@ class _Search:
     """Takes rules one by one, in the order in which they are declared. `turns`: in which order columns are drawn, as far as that is known
     before anything is learned; the columns of a visit come in any order."""
 
-    def __init__(self, schema: Schema, of: Schema, turns: Sequence[Sequence[str]]) -> None:
-        self.linked, self.schema, self.turns = schema, of, turns
+    def __init__(self, schema: Schema, of: Schema, turns: Sequence[Sequence[str]], own: Sequence[str] = ()) -> None:
+        self.linked, self.schema, self.turns, self.own = schema, of, turns, own
         self.held: dict[str, list[tuple[Excluded, Mask]]] = {}
         self.kept: list[Rule] = []
 
@@ -101,8 +101,8 @@ class _Search:
     @classmethod
     def of_rows(cls, schema: Schema, table: Table) -> _Search:
         """With the rules of a table below visits that can be kept. Its rows come before their visit's targets, and are not told by them."""
-        own = [[f"{table.name}.{name}"] for name in linked_tables.learned_of(schema, table)]
-        found = cls(schema, linked_tables.of_rows(schema, table), [*_turns(schema), *own])
+        own = [f"{table.name}.{name}" for name in linked_tables.learned_of(schema, table)]
+        found = cls(schema, linked_tables.of_rows(schema, table), [*_turns(schema), *([name] for name in own)], own)
         for place, rule in enumerate(table.rules):
             if table.honoured is None or place in table.honoured:
                 found.keep(rule)
@@ -135,6 +135,8 @@ class _Search:
         if len(at) < len(rule.columns):
             return None
         last = [name for name in self.turns[max(at)] if name in rule.columns]
+        if self.own and last[0] not in self.own:  # what a row says of its visit comes too late for it
+            return None
         codes = None if self.linked.order in last else _Codes.of(self.schema, rule)
         if codes is None:
             return None

@@ -139,6 +139,12 @@ def test_rules_that_together_would_leave_nothing_are_not_all_kept():
     assert kept([{"never": {"visit.start": ">= 2022-01-01", "visit.ward": "north"}}], tables=visit)
 
 
+def test_a_row_decides_nothing_of_its_visit():
+    assert not kept([{"always": {"diagnosis.code": "E11", "visit.ward": "a"}}])
+    assert not kept([{"if": {"person.sex": "F"}, "then": {"diagnosis.code": "E11", "visit.ward": "a"}}])
+    assert kept([{"if": {"diagnosis.code": "E11"}, "then": {"visit.ward": "a"}}])
+
+
 def test_each_of_several_consequences_is_excluded_where_its_own_column_is_drawn():
     rule = {"if": {"lab.test": "Hb"}, "then": {"lab.value": "< 80", "lab.urgent": False}}
     assert len(kept([rule], with_labs)) == 1
