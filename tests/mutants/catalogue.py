@@ -1272,6 +1272,65 @@ ONCE_UNNOTICED = (  # by the quick tests and the long ones, until a reviewer mad
         "True",
         ("tests/noise/test_noise.py::test_laplace_noise_is_added_to_whole_numbers_alone[0.5]",),
     ),
+    Mutant(
+        "Laplace noise on a grid that is coarser than whole numbers",
+        "synthdp.noise.laplace:grid",
+        "min(0, math.frexp(scale)[1] - FINE)",
+        "math.frexp(scale)[1] - FINE",
+        (f"{VOTES}::test_no_digit_of_a_count_is_left_without_laplace_noise[1000.0]",),
+    ),
+    Mutant(
+        "which records of a unit count hangs on their place in the table",
+        f"{SEAL}.records:_bounded",
+        "names[member[order[position]]] + b'/%d' % place[position]",
+        "b'/%d' % order[position]",
+        (f"{SENSITIVE}::test_a_unit_keeps_at_most_its_records_and_the_choice_is_its_own",),
+    ),
+    Mutant(
+        "a table that is asked twice moves once",
+        f"{SEAL}.marginals:Marginals.sensitivity",
+        "len(self.cliques)",
+        "len(set(self.cliques))",
+        ("tests/seal/test_questions.py::test_units_fill_the_sensitivity_where_it_is_tight[asked twice]",),
+    ),
+    Mutant(
+        "a misfit to any number of records",
+        f"{SEAL}.choice:Misfit.check",
+        "np.abs(table).sum() > MOST_RECORDS",
+        "False",
+        (
+            "tests/seal/test_choice.py::"
+            "test_a_misfit_to_more_records_than_can_be_counted_exactly_is_refused[2147483648.0]",
+        ),
+    ),
+    Mutant(
+        "answers of a selection's runs are kept",
+        f"{SEAL}.door:Sensitive._again",
+        "twin._teachers, twin._terms, twin._answers = [], None, Answers()",
+        "twin._teachers, twin._terms = [], None",
+        ("tests/seal/test_selection.py::test_no_answer_of_a_run_is_kept_on_disk",),
+    ),
+    Mutant(
+        "a run of a selection asks twice what was charged once",
+        f"{SEAL}.best_of:only.enter",
+        "count > held[event]",
+        "count > 2 * held[event]",
+        ("tests/seal/test_selection.py::test_what_a_run_asks_beyond_its_plan_is_refused",),
+    ),
+    Mutant(
+        "a sample with next to no noise moves by one contribution",
+        "synthdp.accounting.accountants.pld:_mu",
+        "contributions(event) / noise if noise < LEAST_SAMPLED_NOISE else 0.0",
+        "1 / noise if noise < LEAST_SAMPLED_NOISE else 0.0",
+        (f"{LAWS}::test_a_sample_with_next_to_no_noise_costs_what_all_units_do[replace_one-2]",),
+    ),
+    Mutant(
+        "a fixed sample's noise is that of both contributions",
+        "synthdp.accounting.accountants.analytic_moments:divergence",
+        "joint_gaussian(event, 'analytic_moments') / contributions(event)",
+        "joint_gaussian(event, 'analytic_moments')",
+        ("tests/cli/test_epsilon.py::test_samplers",),
+    ),
 )
 
 KINDS = (
