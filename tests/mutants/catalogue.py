@@ -10,6 +10,10 @@ REFERENCE = "tests/accounting/test_accounting_reference.py"
 PATE_ACCOUNTING = "tests/accounting/test_pate_accounting.py"
 SMOOTH = "tests/accounting/test_smooth_gaussian.py"
 MANIFEST = "tests/report/test_manifest.py"
+WHOLE_REPLAY = (
+    "tests/report/test_release_tells_no_statistic.py::"
+    "test_given_the_same_answers_a_patient_more_changes_no_file_of_a_release"
+)
 GRADIENTS = "tests/seal/test_gradients.py"
 BUCKETS = "tests/seal/test_buckets.py"
 APART = "tests/seal/test_rows_apart.py::test_rows_that_may_be_mixed_are_not"
@@ -312,6 +316,25 @@ DOOR = (
         "    age = self._sealed.read().column('age')\n"
         "schema = schema.with_learned('age', bounds=(min(0, int(age.min())), max(99, int(age.max()))))",
         ("tests/generators/test_contract.py::test_an_outlier_or_a_rare_category_changes_no_shape[independent]",),
+    ),
+    Mutant(
+        "the exact number of units in a note",
+        "synthdp.seal.door:Sensitive.resolve",
+        "schema = self.schema.settled()",
+        "from dataclasses import replace\n"
+        "with reading():\n"
+        "    schema = replace(self.schema.settled(), notes=(f'{self._sealed.read().units} patients',))",
+        (f"{WHOLE_REPLAY}[independent-settings0]",),
+    ),
+    Mutant(
+        "a warning that the records alone decide",
+        "synthdp.seal.door:Sensitive.resolve",
+        "schema = self.schema.settled()",
+        "schema = self.schema.settled()\n"
+        "with reading():\n"
+        "    if (self._sealed.read().column('age') > 99).any():\n"
+        "        warnings.warn('some values are out of bounds', stacklevel=2)",
+        (f"{WHOLE_REPLAY}[independent-settings0]",),
     ),
     Mutant(
         "accountant skipped on an early return",
