@@ -331,6 +331,14 @@ def test_every_accountant_says_where_its_digits_come_from():
     assert dp_accounting is not None
 
 
+@pytest.mark.parametrize(("relation", "moves"), [("add_remove", 1), ("replace_one", 2)])
+def test_a_sample_with_next_to_no_noise_costs_what_all_units_do(relation, moves):
+    """There sampling is not used, and replacing a unit moves two contributions, as everywhere."""
+    noise = pld.LEAST_SAMPLED_NOISE * 0.9
+    found = epsilon(sampled(0.5, noise, relation=relation), 1e-5, "pld")
+    assert found == pytest.approx(epsilon(gaussian(noise / moves), 1e-5), rel=1e-9)
+
+
 @each_accountant
 @pytest.mark.parametrize("noise", [30.0, 1e3, 3e4])
 def test_however_faint_a_gaussian_nobody_says_less_than_its_exact_epsilon(noise, accountant):

@@ -10,6 +10,10 @@ REFERENCE = "tests/accounting/test_accounting_reference.py"
 PATE_ACCOUNTING = "tests/accounting/test_pate_accounting.py"
 SMOOTH = "tests/accounting/test_smooth_gaussian.py"
 MANIFEST = "tests/report/test_manifest.py"
+WHOLE_REPLAY = (
+    "tests/report/test_release_tells_no_statistic.py::"
+    "test_given_the_same_answers_a_patient_more_changes_no_file_of_a_release"
+)
 GRADIENTS = "tests/seal/test_gradients.py"
 BUCKETS = "tests/seal/test_buckets.py"
 APART = "tests/seal/test_rows_apart.py::test_rows_that_may_be_mixed_are_not"
@@ -312,6 +316,25 @@ DOOR = (
         "    age = self._sealed.read().column('age')\n"
         "schema = schema.with_learned('age', bounds=(min(0, int(age.min())), max(99, int(age.max()))))",
         ("tests/generators/test_contract.py::test_an_outlier_or_a_rare_category_changes_no_shape[independent]",),
+    ),
+    Mutant(
+        "the exact number of units in a note",
+        "synthdp.seal.door:Sensitive.resolve",
+        "schema = self.schema.settled()",
+        "from dataclasses import replace\n"
+        "with reading():\n"
+        "    schema = replace(self.schema.settled(), notes=(f'{self._sealed.read().units} patients',))",
+        (f"{WHOLE_REPLAY}[independent-settings0]",),
+    ),
+    Mutant(
+        "a warning that the records alone decide",
+        "synthdp.seal.door:Sensitive.resolve",
+        "schema = self.schema.settled()",
+        "schema = self.schema.settled()\n"
+        "with reading():\n"
+        "    if (self._sealed.read().column('age') > 99).any():\n"
+        "        warnings.warn('some values are out of bounds', stacklevel=2)",
+        (f"{WHOLE_REPLAY}[independent-settings0]",),
     ),
     Mutant(
         "accountant skipped on an early return",
@@ -1271,6 +1294,65 @@ ONCE_UNNOTICED = (  # by the quick tests and the long ones, until a reviewer mad
         "(flat == np.rint(flat)).all()",
         "True",
         ("tests/noise/test_noise.py::test_laplace_noise_is_added_to_whole_numbers_alone[0.5]",),
+    ),
+    Mutant(
+        "Laplace noise on a grid that is coarser than whole numbers",
+        "synthdp.noise.laplace:grid",
+        "min(0, math.frexp(scale)[1] - FINE)",
+        "math.frexp(scale)[1] - FINE",
+        (f"{VOTES}::test_no_digit_of_a_count_is_left_without_laplace_noise[1000.0]",),
+    ),
+    Mutant(
+        "which records of a unit count hangs on their place in the table",
+        f"{SEAL}.records:_bounded",
+        "names[member[order[position]]] + b'/%d' % place[position]",
+        "b'/%d' % order[position]",
+        (f"{SENSITIVE}::test_a_unit_keeps_at_most_its_records_and_the_choice_is_its_own",),
+    ),
+    Mutant(
+        "a table that is asked twice moves once",
+        f"{SEAL}.marginals:Marginals.sensitivity",
+        "len(self.cliques)",
+        "len(set(self.cliques))",
+        ("tests/seal/test_questions.py::test_units_fill_the_sensitivity_where_it_is_tight[asked twice]",),
+    ),
+    Mutant(
+        "a misfit to any number of records",
+        f"{SEAL}.choice:Misfit.check",
+        "np.abs(table).sum() > MOST_RECORDS",
+        "False",
+        (
+            "tests/seal/test_choice.py::"
+            "test_a_misfit_to_more_records_than_can_be_counted_exactly_is_refused[2147483648.0]",
+        ),
+    ),
+    Mutant(
+        "answers of a selection's runs are kept",
+        f"{SEAL}.door:Sensitive._again",
+        "twin._teachers, twin._terms, twin._answers = [], None, Answers()",
+        "twin._teachers, twin._terms = [], None",
+        ("tests/seal/test_selection.py::test_no_answer_of_a_run_is_kept_on_disk",),
+    ),
+    Mutant(
+        "a run of a selection asks twice what was charged once",
+        f"{SEAL}.best_of:only.enter",
+        "count > held[event]",
+        "count > 2 * held[event]",
+        ("tests/seal/test_selection.py::test_what_a_run_asks_beyond_its_plan_is_refused",),
+    ),
+    Mutant(
+        "a sample with next to no noise moves by one contribution",
+        "synthdp.accounting.accountants.pld:_mu",
+        "contributions(event) / noise if noise < LEAST_SAMPLED_NOISE else 0.0",
+        "1 / noise if noise < LEAST_SAMPLED_NOISE else 0.0",
+        (f"{LAWS}::test_a_sample_with_next_to_no_noise_costs_what_all_units_do[replace_one-2]",),
+    ),
+    Mutant(
+        "a fixed sample's noise is that of both contributions",
+        "synthdp.accounting.accountants.analytic_moments:divergence",
+        "joint_gaussian(event, 'analytic_moments') / contributions(event)",
+        "joint_gaussian(event, 'analytic_moments')",
+        ("tests/cli/test_epsilon.py::test_samplers",),
     ),
 )
 

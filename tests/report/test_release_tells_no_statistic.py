@@ -2,16 +2,20 @@
 
 import re
 import secrets
+import warnings
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from clinic import make_schema
+from clinic import make_frame, make_schema
+from sweeps import heavy
 
-from synthdp import Budget, Synthesizer
+from synthdp import Budget, Synthesizer, seal
 from synthdp.report.statement_page import render, write
+from synthdp.seal.replay import Recorder
 
 ROWS, WOMEN, UNKNOWN, WARD = 3571, 2389, 1039, 1187
 DIGITS = 5  # of a mean or quantile: fewer could stand in a page by chance
@@ -123,3 +127,46 @@ def test_the_scan_finds_each_statistic(release, everything):
             assert name in told(f'{{"leak": {text}}}', everything), f"{name} as {text}"
     leaks = {f"leak {number}": sorted(texts)[0] for number, texts in enumerate(everything.values())}
     assert told(render(replace(release.statement, settings=leaks)), everything) == list(everything)
+
+
+LEARNED = {
+    "age": {"kind": "integer", "bounds": "learn"},
+    "sex": {"kind": "categorical", "categories": "learn"},
+    "dose": {"kind": "continuous", "bounds": "learn", "bins": "learn", "missing": True},
+    "seen": {"kind": "datetime", "bounds": "learn"},
+}
+
+
+@pytest.mark.parametrize(
+    ("generator", "settings"),
+    [
+        ("independent", {}),
+        heavy(("mst", {"iterations": 50})),
+        heavy(("aim", {"rounds": 3, "iterations": 20, "last": 20})),
+    ],
+)
+def test_given_the_same_answers_a_patient_more_changes_no_file_of_a_release(generator, settings, tmp_path, monkeypatch):
+    """Replay of the whole fit: not the model alone, but statement, page, tables, warnings and file sizes see nothing but answers."""
+    schema = make_schema(unit="patient", max_records_per_unit=2, units="learn", columns=LEARNED)
+    fewer, first = make_frame(120, repeats=2), Recorder()
+    odd = {"age": 5000, "sex": "an unknown one", "dose": -9e9, "seen": pd.Timestamp("1700-01-01"), "stage": None}
+    more = make_frame(3, seed=8).assign(patient="new", **odd)
+    runs = ((fewer, first), (pd.concat([fewer[:40], more, fewer[40:]], ignore_index=True), Recorder(of=first)))
+    found = []
+    for place, (frame, recorder) in enumerate(runs):
+        folder = tmp_path / str(place)
+        with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            patch.setattr(seal, "Sensitive", partial(seal.Sensitive, recorder=recorder))
+            synthesizer = Synthesizer(generator, schema=schema, budget=Budget(8.0, 1e-5), **settings)
+            release = synthesizer.fit(frame, seed=1, answers=True, invalid="clamp")
+        release.save(folder / "release")
+        write(release.statement, folder / "report")
+        files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+        found.append((files, [str(warning.message) for warning in heard]))
+    assert len(runs[1][1].asked) == len(first.asked) > 5
+    assert {"release/release.json", "release/model.safetensors", "report/statement.html"} <= found[0][0].keys()
+    assert any("tables" in file for file in found[0][0])
+    assert found[0][1] == found[1][1]
+    for file in {**found[0][0], **found[1][0]}:
+        assert found[0][0].get(file) == found[1][0].get(file), file

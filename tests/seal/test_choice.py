@@ -170,6 +170,17 @@ def test_a_misfit_that_does_not_fit_is_refused(changes, said):
         data.choice(PAIRS, dataclasses.replace(misfit(data), **changes), 1.0)
 
 
+@pytest.mark.parametrize("cell", [2.0**31, math.inf, math.nan])
+def test_a_misfit_to_more_records_than_can_be_counted_exactly_is_refused(cell):
+    """Beside a cell of 2^60 a record more would move a distance by nothing, or by 256."""
+    data = opened()
+    score = misfit(data)
+    expected = [table.copy() for table in score.expected]
+    expected[1].flat[0] = cell
+    with pytest.raises(BadInput, match="count at most 2\\^30 records"):
+        data.choice(PAIRS, Misfit(expected=tuple(expected), weights=score.weights, offsets=score.offsets), 1.0)
+
+
 @pytest.mark.parametrize("offset", [0.0, MOST_OFFSET, -MOST_OFFSET])
 @pytest.mark.parametrize("weight", [1e-100, 1.0, 3.7, 1e100])
 def test_rounding_moves_no_score_further_than_its_bound(offset, weight):

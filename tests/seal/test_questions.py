@@ -68,6 +68,7 @@ def network():
 QUESTIONS = {
     "sums": Sums((Group(one_hot, WIDTH, 1.5, 2.0), Group(lambda c: 1e9 * one_hot(c)[:, :3], 3, 0.1, 4.0))),
     "marginals": Marginals(((0,), (1, 2), (0, 1, 4)), CODEC.sizes, 2.0, 3),
+    "asked twice": Marginals(((0,), (1, 2), (0,)), CODEC.sizes, 2.0, 3),
     "grouped": Marginals(
         ((0,), (1, 2), (0, 1, 4)), CODEC.sizes, 2.0, 3, tuple(np.arange(size) // 2 for size in CODEC.sizes)
     ),
@@ -138,11 +139,12 @@ def test_one_unit_moves_the_bounded_value_by_at_most_the_sensitivity(name, rows,
         assert moved > 0
 
 
-def test_units_fill_the_sensitivity_where_it_is_tight():
+@pytest.mark.parametrize("name", ["marginals", "asked twice", "grouped"])
+def test_units_fill_the_sensitivity_where_it_is_tight(name):
     same = pd.concat([make_frame(1, seed=4)] * 3, ignore_index=True).assign(patient="p-new")
-    empty = sealed(make_frame(0), "marginals")
-    question = QUESTIONS["marginals"]
-    assert question.movement(question.bounded(empty), question.bounded(sealed(same, "marginals"))) == pytest.approx(
+    empty = sealed(make_frame(0), name)
+    question = QUESTIONS[name]
+    assert question.movement(question.bounded(empty), question.bounded(sealed(same, name))) == pytest.approx(
         question.sensitivity
     )
 

@@ -24,6 +24,7 @@ from synthdp.seal.best_of import Terms
 from synthdp.seal.charging import Account
 from synthdp.seal.door import Sensitive
 from synthdp.seal.replay import Recorder
+from synthdp.seal.resume import Answers, _whole
 
 BUDGET = Budget(1.0, 1e-5)
 ACCOUNTANTS = ("analytic_moments", "rdp")  # the others refuse by name
@@ -185,11 +186,9 @@ def test_the_number_of_runs_has_its_distribution(mean, shape):
 SCORE = (Entry(Gaussian(40.0)),)
 
 
-def opened(seed=1, frame=None, recorder=None, mean=4.0):
+def opened(seed=1, frame=None, mean=4.0, **options):
     """A door whose plan holds a selection over one and two questions about the marginals, charged and ready."""
-    data = Sensitive(
-        make_frame(200) if frame is None else frame, make_schema(), Account(BUDGET), seed=seed, recorder=recorder
-    )
+    data = Sensitive(make_frame(200) if frame is None else frame, make_schema(), Account(BUDGET), seed=seed, **options)
 
     def event(z):
         plans = ((Entry(Gaussian(z)), *SCORE), (Entry(Gaussian(2 * z), 2), *SCORE))
@@ -267,12 +266,24 @@ def test_tables_of_runs_are_told_to_nobody():
     assert not heard
 
 
+def test_no_answer_of_a_run_is_kept_on_disk(tmp_path):
+    """Its file would tell how many runs there were, and what those that lost were told."""
+    data, event, terms = opened(answers=Answers(tmp_path / "answers"))
+    log = []
+    data.select(event, terms, asking(log))
+    assert log
+    (begun,) = _whole(tmp_path / "answers")  # what the fit is
+    assert "answer" not in begun[0]
+
+
 def test_what_a_run_asks_beyond_its_plan_is_refused():
     data, event, terms = opened()
 
     def dearer(place, door):
-        z = door.commit(lambda z: (Entry(Gaussian(z), 3),))
-        door.marginals([("sex",)], z)
+        once_too_often = plan_of(place, 1.0)[0].count + 1
+        door.commit(lambda z: (Entry(plan_of(place, z)[0].event, once_too_often),))
+        door.marginals([("sex",)], terms[place].noise * (1 + place))
+        return place, 0.0
 
     with pytest.raises(BadInput, match="more than the selection was charged"):
         data.select(event, terms, dearer)
@@ -339,10 +350,10 @@ def test_runs_depend_on_records_through_their_answers_only():
     frame = make_frame(201)
     for other in (frame, pd.concat([frame.iloc[:-1], make_frame(1, seed=9)], ignore_index=True).iloc[:-2]):
         first, logs = Recorder(), ([], [])
-        data, event, terms = opened(3, frame.iloc[:-1], first)
+        data, event, terms = opened(3, frame.iloc[:-1], recorder=first)
         data.select(event, terms, asking(logs[0]))
         second = Recorder(of=first)
-        data, event, terms = opened(3, other, second)
+        data, event, terms = opened(3, other, recorder=second)
         data.select(event, terms, asking(logs[1]))
         assert [each[:2] for each in logs[0]] == [each[:2] for each in logs[1]]
         assert second.movements

@@ -407,6 +407,16 @@ def test_the_laplace_noise_added_is_the_noise_accounted(scale):
         assert abs(np.corrcoef(one, two)[0, 1]) < 5 / count**0.5
 
 
+@pytest.mark.parametrize("scale", [0.3, 50.0, 1000.0, 2.0**20])
+def test_no_digit_of_a_count_is_left_without_laplace_noise(scale):
+    """On a grid of 8, three votes would be three beyond a multiple of 8, whatever the noise."""
+    noise, most = Noise(14), min(64.0, scale)
+    found = noise.added_laplace(np.full(2000, 3.0), scale)
+    for step in (2.0, 8.0, 64.0):
+        rests = np.unique(np.mod(found, step))
+        assert len(rests) > min(most, step) / 2, f"an answer tells the count, up to multiples of {step:g}"
+
+
 def test_laplace_noise_does_not_depend_on_the_counts_and_moves_nothing_in_the_stream():
     one, two = Noise(15), Noise(15)
     counts = np.random.default_rng(1).integers(0, 10**6, (999, 3)).astype(float)
