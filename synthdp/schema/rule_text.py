@@ -173,7 +173,7 @@ class _Reader:
         # With `other`, values that are not listed are cells like any other; bought categories always have it.
         tree = column.tree if isinstance(column, Categorical) else None
         if isinstance(column, Categorical) and tree is not None and tree.declared:
-            if text not in tree.nodes and text != column.other:
+            if text not in tree.every and text != column.other:
                 self._refuse(f"{where}: {text!r} is neither one of its codes nor above one{nearest(text, tree.nodes)}")
             return text
         free = column.categories == LEARN or getattr(column, "other", None) is not None

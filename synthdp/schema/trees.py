@@ -114,6 +114,11 @@ class Tree:
         return tuple(sorted({node for code in codes for node in self.chain(code)}))
 
     @cached_property
+    def every(self) -> frozenset[str]:
+        """The same nodes, to look one up."""
+        return frozenset(self.nodes)
+
+    @cached_property
     def coarsest(self) -> tuple[str, ...]:
         """The last nodes of the declared codes' chains, in order."""
         codes = () if self.codes is None or isinstance(self.codes, str) else self.codes
