@@ -36,6 +36,7 @@ KNOWN = (*LINKS, "reading", "columns")
 LABELS = ("categorical", "ordinal", "boolean")
 MOST_NUMBERED = 4_999  # rows of a person whose keys may follow a pattern: twice as many may be drawn, and their numbers have four digits
 MOST_PLACES = 12  # rows below one visit
+MOST_SHOWN = 120  # characters of a rule in a message
 SHAPE = "a table of people, one of their visits below it, and tables below the visits"
 REMEDY = (
     "Join other tables to one of these, or leave them out. A draft takes every table in the folder, or in the database's schema: put the "
@@ -299,7 +300,7 @@ def _rules_apart(
             continue
         if len(of) > 1:
             raise BadInput(
-                f"schema: rule {_plain(rule)!r} names two tables below visits, {' and '.join(sorted(of))}: no row of one stands beside "
+                f"schema: rule {_shown(rule)} names two tables below visits, {' and '.join(sorted(of))}: no row of one stands beside "
                 "a row of the other, so no rule between them can be kept or counted; leave it out"
             )
         (name,) = of
@@ -309,7 +310,7 @@ def _rules_apart(
             orders.setdefault(name, []).append(order)
         elif told & set(dates):
             raise BadInput(
-                f"schema: rule {_plain(rule)!r}: a date below visits is ordered by >= or <= and no more: against the visit's order, a date "
+                f"schema: rule {_shown(rule)}: a date below visits is ordered by >= or <= and no more: against the visit's order, a date "
                 "of the person, or another date of the same row. Leave other rules about it out"
             )
         else:
@@ -318,6 +319,11 @@ def _rules_apart(
     if isinstance(honoured, list | tuple):
         honoured = [moved.get(place, place) for place in honoured if place in moved or place not in range(len(given))]
     return rest, honoured, orders, others
+
+
+def _shown(rule: Any) -> str:
+    text = repr(_plain(rule))
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def _plain(rule: Any) -> Any:
