@@ -231,3 +231,43 @@ def test_without_rules_nothing_is_excluded_and_draws_stay_as_they_were():
     assert model.zeros.closed("visit.ward", {}, 3) is None
     _, again = drawn(schema(rules=DATES, honoured=[0, 1]), clinic(80, seed=1))
     assert all(again[name].equals(each) for name, each in tables.items())
+
+
+CONDITIONS = {  # of columns that a rule may name
+    "person.sex": ["F", "M"],
+    "person.birth": ["< 1950-01-01", ">= 1980-01-01"],
+    "visit.ward": ["a", "b"],
+    "visit.no_show": [True, False],
+    "diagnosis.code": ["E", "E11", "I", ["J45.0", "K21"], "K22.1"],
+    "lab.test": ["CRP", ["Hb", "K"]],
+    "lab.value": ["< 20", ">= 40 and < 80", ">= 60"],
+    "lab.urgent": [True, False],
+}
+
+
+def made_up_rule(rng):
+    below = [None, "diagnosis", "lab"][rng.integers(0, 3)]
+    known = [name for name in CONDITIONS if name.partition(".")[0] in ("person", "visit", below)]
+    names = rng.permutation(known)[: rng.integers(1, 4)]
+    conditions = {str(name): CONDITIONS[name][rng.integers(0, len(CONDITIONS[name]))] for name in names}
+    if len(conditions) > 1 and rng.random() < 0.5:
+        first, *rest = conditions.items()
+        return {"if": dict([first]), "then": dict(rest)}
+    return {"always" if rng.random() < 0.2 else "never": conditions}
+
+
+@pytest.mark.heavy
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("seed", range(20))
+def test_no_draw_breaks_a_rule_that_is_said_to_be_kept(seed):
+    """One row's rule on its visit contradicted a rule on visits, and both were broken."""
+    rng = np.random.default_rng(seed)
+    made = [made_up_rule(rng) for _ in range(5)]
+    rules = [rule for at, rule in enumerate(made) if rule not in made[:at]]
+    targets = [[], ["visit.no_show"]][rng.integers(0, 2)]
+    declared = with_tree(with_labs, rules=[*DATES, *rules], targets=targets)
+    release, tables = drawn(declared, finer(labs(clinic(200, seed=seed), seed=seed)), [1, 3, 1e4][seed % 3], 1000)
+    kept = {rule.text for rule in release.schema.rules_apart()[0]}
+    assert kept == {rule.text for rule in declared.rules_apart()[0]}, "what is learned changes nothing"
+    broken_ones = {text: count for text, count in breaks(release.schema, tables).items() if count and text in kept}
+    assert not broken_ones
