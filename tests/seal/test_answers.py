@@ -19,6 +19,7 @@ from synthdp.generators import Traits
 from synthdp.ledger.events import Capped, Choice, Entry, Gaussian
 from synthdp.ledger.ledger import Ledger
 from synthdp.options import option
+from synthdp.schema.codec import Codec
 from synthdp.schema.trees import Tree
 from synthdp.seal.charging import Account
 from synthdp.seal.choice import Dependence
@@ -26,6 +27,7 @@ from synthdp.seal.door import Sensitive
 from synthdp.seal.learn import Domain
 from synthdp.seal.marginals import Marginals
 from synthdp.seal.resume import LEAST_TEXT, Answers, _record, digest
+from synthdp.seal.vectors import Group, Sums
 
 BUDGET = Budget(2.0, 1e-5)
 PAIRS = (("sex", "ill"), ("stage", "ill"), ("age", "ill"))
@@ -344,6 +346,19 @@ def test_a_question_is_known_bit_for_bit():
         differ = {each for each, value in digest(other, None, None).items() if value != digest(plain, None, None)[each]}
         assert differ == {name}
     assert digest(plain, 0.5, None)["rate"] != digest(plain, None, None)["rate"]
+
+
+def test_a_question_is_known_by_what_its_functions_say_of_made_up_rows():
+    """Nothing noticed when functions were left out of it: another function would have been given the answer."""
+    codec = Codec(make_schema())
+
+    def asked(function):
+        return digest(Sums((Group(function, 1, 1.0, 1.0),)), None, codec)
+
+    plain = asked(lambda codes: codes[:, :1] * 1.0)
+    assert plain == asked(lambda codes: codes[:, :1].astype(float))
+    other = asked(lambda codes: codes[:, 1:2] * 1.0)
+    assert {name for name, value in other.items() if value != plain[name]} == {"vectors of group 0"}
 
 
 def test_a_question_that_got_another_field_is_the_one_that_an_older_version_asked():
