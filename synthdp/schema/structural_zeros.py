@@ -201,8 +201,8 @@ class _Codes:
 
     @classmethod
     def of(cls, schema: Schema, rule: Rule) -> _Codes | None:
-        """None if only some values of a code satisfy a condition, if a column's codes are still to be learned, if the rule compares two
-        numbers or dates, or if there are too many combinations."""
+        """None if only some values of a code satisfy a condition, if `_values` has none of a column, if the rule compares numbers or dates
+        of two columns or lists combinations of them, or if there are too many combinations of codes."""
         columns = {name: schema.column(name) for name in rule.columns}
         plain = all(isinstance(each, Boolean | Categorical | Ordinal) for each in columns.values())
         trees = any(isinstance(each, Categorical) and each.tree is not None for each in columns.values())
@@ -215,7 +215,7 @@ class _Codes:
         least, greatest = ({name: getattr(each, end) for name, each in found.items()} for end in ("least", "greatest"))
         if not plain:
             terms = (*rule.given, *rule.then) if isinstance(rule, Implies) else getattr(rule, "terms", None)
-            if terms is None:
+            if terms is None:  # `together`
                 return None
             both = [[Rows(ends[term.column], schema).holds(term)[0] for ends in (least, greatest)] for term in terms]
             if any((low != high).any() for low, high in both):
@@ -255,17 +255,18 @@ def _values(column: Column) -> _Values | None:
     if tree is None or not tree.declared:
         return None
     other = getattr(column, "other", None) or OTHER
-    return _labels(
-        column, list(dict.fromkeys([*tree.nodes, other])), {*tree.coarsest, other}
-    )  # a fit may learn no finer code
+    labels = list(dict.fromkeys([*tree.nodes, other]))
+    return _labels(column, labels, {*tree.coarsest, other})  # a fit may keep no code below the coarsest
 
 
 def _labels(column: Boolean | Categorical | Ordinal, labels: Sequence[Any], certain: Collection[Any]) -> _Values:
+    """Each label is a code of one value. If cells may be missing, that is the last code; no rule excludes it."""
     frame = pd.DataFrame({column.name: pd.Series([*labels, *[None] * column.missing], dtype=object)})
     return _Values(frame, frame, np.array([*(each in certain for each in labels), *[True] * column.missing]))
 
 
 def _numbers(column: Integer | Continuous | Datetime) -> _Values:
+    """Each bin is a code whose values go from its lower edge to its upper one. If cells may be missing, that is the last code."""
     from synthdp.schema.bins import bins_of
     from synthdp.schema.coders import NumericCoder
 
