@@ -204,7 +204,7 @@ def _goes_on(frame: pd.DataFrame, table: Table, schema: Schema, code: str, name:
 
 
 def _broken_by_rows(schema: Schema, visits: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:
-    """For each rule on rows below visits, the share of rows that break it, in the form of `faithfulness.violations`."""
+    """The share of rows that break each rule on rows below visits, in the form of `faithfulness.violations`."""
     found = []
     for table in schema.tables[2:]:
         rules, of = (*table.orders, *table.rules), of_rows(schema, table)

@@ -105,8 +105,8 @@ def _event(item: Any, schema: Schema, dated: bool) -> Event:
 
 
 def _declared(column: Column) -> Sequence[str] | None:
-    """The values that cells of a categorical column may hold; None if they are not declared, in a column with a tree, whose codes the rule
-    checks itself, and in one of another kind."""
+    """The values that cells of a categorical column may hold. None if they are not declared, or if the column is of another kind or has a
+    tree; a rule checks the codes of a tree itself."""
     if not isinstance(column, Categorical):
         return None
     return None if column.categories == LEARN or column.tree is not None else column.categories

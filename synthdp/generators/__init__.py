@@ -128,10 +128,11 @@ class Linked(Protocol):
 
 @runtime_checkable
 class Related(Protocol):
-    """What a model of linked tables may tell."""
+    """A model of linked tables that knows which codes it relates to each other."""
 
     def unrelated(self) -> "list[tuple[str, str, bool]]":
-        """Two columns of codes below visits that nothing relates, and whether the second is that of the visit before."""
+        """Pairs of columns of codes below visits that no table relates; true if the second column's codes are those of the previous visit,
+        false if both are of one visit."""
         ...
 
 

@@ -39,7 +39,7 @@ CONCEPT = {
 MALE, FEMALE = 8507, 8532
 GENDERS = (FEMALE, MALE)
 CODE_OF = {"Male": MALE, "Female": FEMALE}
-# Concepts of OHDSI's DataQualityDashboard, plausibleGenderUseDescendants: only people of this gender have them and those below them.
+# From OHDSI's DataQualityDashboard, plausibleGenderUseDescendants: only people of this gender have these concepts and those below them.
 GENDERED = (
     ("condition_occurrence", "Male", (4090861, 4025213)),
     ("condition_occurrence", "Female", (4095793, 443343, 4024004, 4172857, 444094, 197810, 4158481)),
@@ -187,7 +187,7 @@ def check(schema: Schema) -> None:
 
 
 def below(ancestors: Sequence[int]) -> str:
-    """SQL that selects the concepts below some, of the view of `concept_ancestor`."""
+    """The part of an SQL query after SELECT that gives the concepts below these, from the view of `concept_ancestor`."""
     return (
         "CAST(descendant_concept_id AS BIGINT) FROM v_concept_ancestor WHERE CAST(ancestor_concept_id AS BIGINT) IN "
         f"({', '.join(map(str, ancestors))})"

@@ -16,7 +16,7 @@ from synthdp.omop.cdm_tables import is_local
 from synthdp.schema.columns import TODO
 
 RANKS = 4
-ONLY = {"Female": "only_women", "Male": "only_men"}  # columns of a list: its concepts that nobody else has
+ONLY = {"Female": "only_women", "Male": "only_men"}  # columns of a list: the concepts that only they have
 # A row of a list that is no tree, so that concepts that are not on the list may become 0.
 UNMAPPED = (0, "No matching concept", None)
 # The concepts of the table `listed`, their names, and which lies above each.
@@ -53,8 +53,8 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Listed:
-    """A list of concepts in a file, relative to the schema; whether it says which ones lie above others; how many it has; and of which
-    genders alone some are."""
+    """A list of concepts in a file whose name is relative to the schema. `rolls_up`: it says which concepts lie above others. `number`: how
+    many it has. `genders`: some of them only people of this gender have."""
 
     file: str
     rolls_up: bool
@@ -103,7 +103,7 @@ def draft(where: str | None, lists: Mapping[str, Listed] | None = None, version:
 
 
 def _of_genders(below: Sequence[str], lists: Mapping[str, Listed]) -> Iterator[str]:
-    """Rules that only women or only men have some of the listed concepts."""
+    """Rules: only women have some of the listed concepts, only men others."""
     listed = [(name, lists[cdm.CONCEPT[name]]) for name in below if cdm.CONCEPT[name] in lists]
     if any(each.genders for _, each in listed):
         yield "  # question: do these hold in your hospital? They are from OHDSI's DataQualityDashboard"
@@ -231,7 +231,7 @@ def version_of(vocabulary: str) -> str | None:
 
 def concept_lists(vocabulary: str, folder: Path) -> dict[str, Listed]:
     """Write a file of the standard and valid concepts of its domain for each field of concepts below visits, with the name of each, the
-    one above it, and columns of those that only women or only men have; the files by field. Concepts of a hospital's own (above
+    one above it, and columns of those that only women or only men have. Returns the files by field. Concepts of a hospital's own (above
     `cdm.LOCAL`) are left out. Where none lies above another, 0 is on the list.
 
     `concept_ancestor` is no tree, and too deep for one. Concepts are of so many ranks, `RANKS` at most besides the lowest, by how many

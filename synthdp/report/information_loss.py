@@ -160,8 +160,8 @@ class Bare:
 
 @dataclass(frozen=True, kw_only=True)
 class Apart:
-    """Two columns of codes below visits that no table relates, since noise would hide it: those of one visit, or (`earlier`) of a visit
-    with those of the one before."""
+    """Two columns of codes below visits that no table relates, since noise would hide the relation. Both codes are of one visit, or
+    (`earlier`) the second is of the previous one."""
 
     column: str
     other: str
@@ -169,7 +169,9 @@ class Apart:
 
     @property
     def text(self) -> str:
-        return f"{self.column} and {self.other} of {'the visit before' if self.earlier else 'the same visit'}"
+        if self.earlier:
+            return f"{self.column} and {self.other} of the visit before"
+        return f"{self.column} and {'another ' if self.other == self.column else ''}{self.other} of the same visit"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,8 +181,8 @@ class Lost:
     schema; `levels` of the columns whose codes have a tree; `wide` the numeric ones whose noisy counts stand clear of the noise in a
     small part of their declared bounds alone; `hidden` the declared categories that do not stand clear of it; `unlinked` whether
     several records of a unit count, and each synthetic one is drawn by itself; `bare` the tables below visits in which few
-    drawn visits have a row; `apart` the columns of codes below visits that nothing relates; `drowned` how large the noise is relative
-    to what pictures show, which it is likely to hide at 1 or more (0: no pictures, or not known)."""
+    drawn visits have a row; `apart` the pairs of columns of codes below visits that no table relates; `drowned` how large the noise is
+    relative to what pictures show, which it is likely to hide at 1 or more (0: no pictures, or not known)."""
 
     merged: tuple[Merged, ...] = ()
     alone: tuple[str, ...] = ()
@@ -312,8 +314,8 @@ def sentences(statement: "Statement") -> Iterator[str]:
         )
     if lost.apart:
         yield (
-            f"Too many codes for so much noise, so that no table relates them: {_listed([each.text for each in lost.apart], '; ')}. "
-            "Synthetic rows relate them only as far as both depend on the person and the visit."
+            f"Too many codes for so much noise: no table relates {_listed([each.text for each in lost.apart], '; ')}. "
+            "In synthetic rows they are related only as far as both depend on the person and the visit."
         )
     units = statement.declared.get("units")
     if lost.drowned >= 1 and isinstance(units, int | float):

@@ -29,7 +29,7 @@ def resolved(values: Any, folder: Path) -> Any:
 
 
 def named(values: Any, folder: Path) -> list[tuple[str, Path]]:
-    """The files that columns take their categories, trees or rules from, each with its column."""
+    """The files from which columns take their categories or trees, and rules their codes, each with the column."""
     rules = values.get("rules") if isinstance(values, Mapping) else None
     of_rules = [
         (str(name), folder / str(wanted["file"]))
@@ -48,7 +48,7 @@ def named(values: Any, folder: Path) -> list[tuple[str, Path]]:
 
 
 def _listed(rule: Any) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
-    """The lists that a rule's conditions name: which condition, of which column, and the file and its column."""
+    """The lists that a rule names: the key of the condition, the column that it is about, and `{file: ..., column: ...}`."""
     for key in CONDITIONS:
         condition = rule.get(key) if isinstance(rule, Mapping) else None
         for name, wanted in condition.items() if isinstance(condition, Mapping) else ():
@@ -57,6 +57,7 @@ def _listed(rule: Any) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
 
 
 def _rule(rule: Any, folder: Path) -> Any:
+    """The rule with the codes of each list in the place of its name."""
     for key, name, wanted in [*_listed(rule)]:
         where = f"rule on column {name!r}"
         if set(wanted) != set(KEYS) or not all(isinstance(wanted[each], str) for each in KEYS):

@@ -71,8 +71,8 @@ def joined(frames: Frames, schema: Schema, key: bytes = b"") -> Joined:
 
 
 def rows_of(visits: pd.DataFrame, schema: Schema, table: Table, names: Iterable[str]) -> pd.DataFrame:
-    """The rows of a table below these visits of the joined one, with columns (`linked_tables.of_rows`) of theirs, of their visit and of
-    its person."""
+    """The rows that a table has below these visits of the joined table. `names`: their columns, or columns of their visit or its person
+    (`linked_tables.of_rows`)."""
     code = f"{table.name}.{learned_of(schema, table)[0]}"
     parts, own = [], set(visits.columns)
     for at in range(1, (table.max_rows or 0) + 1):

@@ -48,10 +48,10 @@ REMEDY = (
 class Table:
     """One of several linked tables. `key` names its rows, `parent` the table whose rows hold them, `order` the column by which the visits
     of a person follow one another. At most `max_rows` rows of one parent count. `with_unit`: it has the column of people besides its
-    parent's key, and is joined by both. Of a table below visits, `optional` are the columns in which cells may be missing, `orders` the
-    rules by which a date of its rows is not before another date, or not after it, which are kept by construction, and `rules` all others
-    that name its columns, of which those at the places `honoured` are kept (`structural_zeros`; None: all that can be). `reading`: how its
-    files are written. `names`: the columns of a file in their order, if they were declared with keys among them."""
+    parent's key, and is joined by both. Of a table below visits, `optional` are the columns in which cells may be missing. `orders` are the
+    rules by which a date of its rows is not before another date, or not after it; all of them are kept by construction. `rules` are all
+    other rules that name its columns; those at the places `honoured` are kept (`structural_zeros`; None: all that can be). `reading`: how
+    its files are written. `names`: the columns of a file in their order, if they were declared with keys among them."""
 
     name: str
     key: str | None = None
@@ -272,8 +272,8 @@ def _columns(given: Mapping[str, Any], table: Table, unit: str) -> dict[str, Any
 def _rules_apart(
     values: Mapping[Any, Any], columns: Mapping[str, Any], tables: tuple[Table, ...]
 ) -> tuple[Any, Any, dict[str, list[Order]], dict[str, list[tuple[int, Any]]]]:
-    """Of the rules those of one row for each visit; which of these are to be honoured; and for each table below visits the orders of its
-    dates, which its rows keep in any case, and the other rules of its rows, as they were given, each with its place."""
+    """The rules on people and visits; which of these are to be honoured; and by table below visits, the orders of dates, which its rows
+    keep in any case, and the other rules of its rows as they were given, each with its place."""
     given = values.get("rules")
     if not isinstance(given, list | tuple):
         return given, values.get("honoured"), {}, {}
@@ -300,8 +300,8 @@ def _rules_apart(
             continue
         if len(of) > 1:
             raise BadInput(
-                f"schema: rule {_shown(rule)} names two tables below visits, {' and '.join(sorted(of))}: no row of one stands beside "
-                "a row of the other, so no rule between them can be kept or counted; leave it out"
+                f"schema: rule {_shown(rule)} names two tables below visits, {' and '.join(sorted(of))}. No row of one belongs to a row "
+                "of the other, so a rule between them can be neither kept nor counted: leave it out"
             )
         (name,) = of
         order = _order(rule)
@@ -311,7 +311,7 @@ def _rules_apart(
         elif told & set(dates):
             raise BadInput(
                 f"schema: rule {_shown(rule)}: a date below visits is ordered by >= or <= and no more: against the visit's order, a date "
-                "of the person, or another date of the same row. Leave other rules about it out"
+                "of the person, or another date of the same row. Leave out other rules about this date"
             )
         else:
             others.setdefault(name, []).append((place, rule))
@@ -372,7 +372,7 @@ def check(schema: "Schema") -> None:
 
 
 def parsed(schema: "Schema", table: Table) -> Table:
-    """The table with its rules as values. Raises `BadInput` that names the rule."""
+    """The table with its rules as values instead of text. Raises `BadInput` that names the rule."""
     from synthdp.schema.rule_text import parse
 
     if not table.rules:
@@ -382,7 +382,7 @@ def parsed(schema: "Schema", table: Table) -> Table:
 
 
 def of_rows(schema: "Schema", table: Table) -> "Schema":
-    """The columns of a table below visits by their own names, beside those of people and visits: what its rules are about."""
+    """The columns that rules of a table below visits may name: its own, each once for all places, and those of people and visits."""
     below = [(column, at) for column, at in once(schema) if column.name.startswith(f"{table.name}.")]
     above = [schema.column(name) for name in (*schema.per_unit, *of_visits(schema))]
     return type(schema)(columns=(*above, *(column for column, _ in below)))

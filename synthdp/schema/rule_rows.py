@@ -88,8 +88,8 @@ class Rows:
         return known & too & ~COMPARE[rule.op](a, b)
 
     def places(self, name: str, values: Sequence[Value]) -> tuple[NDArray[np.int64], Mask]:
-        """(rows,) twice: the first place in values of each cell's value, -1 for none; whether the cell is known. A code of a tree has the
-        place of the finest value at or above it."""
+        """(rows,) twice: the first place in values of each cell's value, -1 for none; whether the cell is known. For a code of a tree,
+        it is the place of the finest value at or above the code."""
         column = self.schema.column(name)
         if isinstance(column, Categorical) and column.tree is not None:
             of_values = CodesOfTree(cells.table_of(tuple(map(str, values))), column.tree)

@@ -158,9 +158,9 @@ class Schema:
             rows = all(each.honoured == self._kept_of_rows(each) for each in self.tables if each.honoured is not None)
             if self.tables and not (rows and self._kept(self.honoured) == self.honoured):
                 raise BadInput(
-                    "schema: honoured names a rule that cannot be kept by construction beside the others: name those that put all "
-                    "visits after a date of the person, or before one, and those whose limits are edges of bins and that always leave a "
-                    "value"
+                    "schema: honoured names a rule that cannot be kept by construction beside the others. Name only rules that put all "
+                    "visits after a date of the person, or before it, and rules whose limits are edges of bins and that together leave "
+                    "each column a value"
                 )
         if self.reading is not None:
             if self.image is not None:

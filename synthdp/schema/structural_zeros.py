@@ -1,16 +1,19 @@
-"""Combinations of codes that rules exclude from linked tables, for a model that draws one column after another: structural zeros.
+"""Structural zeros: combinations of codes that rules exclude from linked tables, for a model that draws one column after another.
 
-A rule such as {never: {person.sex: M, diagnosis.code: O80}} is kept by drawing the last of its columns from what the others leave it. That
-needs two things. Each code must satisfy a condition with all of its values or with none: for a number or a date, the condition's ends must
-be edges of its bins. And whatever the other columns are, all rules together must leave the last one a code. Rules of which this is not so
-are counted by evaluation and no more.
+A rule such as {never: {person.sex: M, diagnosis.code: O80}} is kept at the last of its columns that is drawn: the codes that the rule
+excludes there, given the other columns, have no chance. Two conditions must hold:
+
+- All values of a code satisfy a condition of the rule, or none does. The limits of a number or a date must therefore be edges of its bins.
+- Whatever codes the other columns have, all rules together leave the last column a code.
+
+Evaluation counts how often rows break the other rules.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,48 +26,56 @@ from synthdp.schema.rules import Implies, Order, Rule
 from synthdp.schema.tied_columns import forbidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from synthdp.schema.history_view import View
     from synthdp.schema.linked_tables import Table
     from synthdp.schema.schema import Schema
 
 Mask = NDArray[np.bool_]
-Excluded = tuple[tuple[str, ...], Mask]  # other columns, and (their codes..., codes): what they exclude
-MOST_CELLS = 1 << 22  # combinations of codes that are looked through
+MOST_CELLS = 1 << 22  # combinations of codes; rules that need a larger mask are not kept
+
+
+class Excluded(NamedTuple):
+    """The codes of a column that the codes of other columns exclude."""
+
+    others: tuple[str, ...]
+    mask: Mask  # (codes of each of the others..., codes of the column): true where they exclude the code
 
 
 @dataclass(frozen=True, eq=False)
 class Zeros:
-    """What rules exclude, by the column that is drawn last."""
+    """The codes that rules exclude: by the last of a rule's columns that the model draws. The masks have as many codes as the model."""
 
-    by_last: Mapping[str, tuple[Excluded, ...]]  # whose masks have as many codes as the model has
+    by_last: Mapping[str, tuple[Excluded, ...]]
 
     @classmethod
     def of(cls, schema: Schema, view: View) -> Zeros:
-        """Of linked tables whose columns are drawn in the order of this view: the rules that are kept. None of other schemas."""
+        """What the kept rules of linked tables exclude when columns are drawn in the order of this view; of other schemas, nothing."""
         if not schema.tables:
             return cls({})
         drawn = [*view.unit, view.order, *view.drawn]  # the targets last
         found: dict[str, tuple[Excluded, ...]] = {}
-        above = _Search.of(schema)
+        of_visits = _Kept.of_people_and_visits(schema)
         for place in schema.settled().honoured or ():
-            above.keep(schema.rules[place])
-        for search in (above, *(_Search.of_rows(schema, table) for table in schema.tables[2:])):
-            for name, others, mask in search.excluded():
-                names = (*others, name)
-                if max(names, key=drawn.index) == name:  # rows below visits have codes for what is not there
-                    more = [(0, view.sizes[each] - size) for each, size in zip(names, mask.shape, strict=True)]
-                    found[name] = (*found.get(name, ()), (others, np.pad(mask, more)))
+            of_visits.keep(schema.rules[place])
+        for kept in (of_visits, *(_Kept.of_rows(schema, table) for table in schema.tables[2:])):
+            for name, excluded in kept.by_last.items():
+                for others, mask in excluded:
+                    names = (*others, name)
+                    if max(names, key=drawn.index) == name:
+                        # The model has more codes for rows below visits: those of rows that are not there.
+                        more = [(0, view.sizes[each] - size) for each, size in zip(names, mask.shape, strict=True)]
+                        found[name] = (*found.get(name, ()), Excluded(others, np.pad(mask, more)))
         return cls(found)
 
-    def told(self, name: str) -> set[str]:
-        """The columns on which it depends what a column cannot be."""
+    def others(self, name: str) -> set[str]:
+        """The columns whose codes exclude some of this column's codes."""
         return {other for others, _ in self.by_last.get(name, ()) for other in others}
 
     def closed(self, name: str, cells: Mapping[str, NDArray[Any]], rows: int) -> Mask | None:
-        """(rows, codes): what a column cannot be in each row, given its columns drawn so far, `cells` (rows,); None where no rule excludes
-        anything."""
+        """(rows, codes): true where a row cannot have a code of this column, given the codes (rows,) of the columns drawn before, `cells`.
+        None if no rule excludes any code of this column."""
         found: Mask | None = None
         for others, mask in self.by_last.get(name, ()):
             each = np.broadcast_to(mask[tuple(cells[other] for other in others)], (rows, mask.shape[-1]))
@@ -73,34 +84,40 @@ class Zeros:
 
 
 def kept_of_people_and_visits(schema: Schema, places: Iterable[int]) -> tuple[int, ...]:
-    """Which of these rules, by their places among all, can be kept together."""
-    search = _Search.of(schema)
-    return tuple(place for place in places if search.keep(schema.rules[place]))
+    """Those of the rules at these places that can be kept together, an earlier rule before a later one."""
+    kept = _Kept.of_people_and_visits(schema)
+    return tuple(place for place in places if kept.keep(schema.rules[place]))
 
 
 def kept_of_rows(schema: Schema, table: Table) -> tuple[int, ...]:
-    """Which of the rules of a table below visits, by their places, can be kept together: of all, or of those that it has as honoured."""
-    kept = _Search.of_rows(schema, table).kept
+    """The places of the rules of a table below visits that can be kept together: of those that it honours, or of all if it does not say."""
+    kept = _Kept.of_rows(schema, table).rules
     return tuple(place for place, rule in enumerate(table.rules) if rule in kept)
 
 
-class _Search:
-    """Takes rules one by one, in the order in which they are declared. `turns`: in which order columns are drawn, as far as that is known
-    before anything is learned; the columns of a visit come in any order."""
+class _Kept:
+    """Rules that are kept together. They are added one by one, as they are declared, and a rule that cannot be kept beside the earlier
+    ones is left out.
 
-    def __init__(self, schema: Schema, of: Schema, turns: Sequence[Sequence[str]], own: Sequence[str] = ()) -> None:
-        self.linked, self.schema, self.turns, self.own = schema, of, turns, own
-        self.held: dict[str, list[tuple[Excluded, Mask]]] = {}
-        self.kept: list[Rule] = []
+    `turns` says in which order columns are drawn, as far as that is known before anything is learned. Columns of one turn, such as those of
+    a visit, may come in any order. `own` are the columns of a table below visits, if the rules are about one. `by_last` has each rule under
+    every column that may be drawn last.
+    """
+
+    def __init__(self, linked: Schema, schema: Schema, turns: Sequence[Sequence[str]], own: Sequence[str] = ()) -> None:
+        self.linked, self.schema, self.turns, self.own = linked, schema, turns, own
+        self.by_last: dict[str, list[Excluded]] = {}
+        self.rules: list[Rule] = []
 
     @classmethod
-    def of(cls, schema: Schema) -> _Search:
-        """For rules on people and visits."""
+    def of_people_and_visits(cls, schema: Schema) -> _Kept:
+        """No rule yet. Rules on people and visits may be added."""
         return cls(schema, schema, [*_turns(schema), *([name] for name in reversed(schema.targets))])
 
     @classmethod
-    def of_rows(cls, schema: Schema, table: Table) -> _Search:
-        """With the rules of a table below visits that can be kept. Its rows come before their visit's targets, and are not told by them."""
+    def of_rows(cls, schema: Schema, table: Table) -> _Kept:
+        """The rules of a table below visits that can be kept. Its rows are drawn before the targets of their visit, so a rule that names a
+        target is not among them."""
         own = [f"{table.name}.{name}" for name in linked_tables.learned_of(schema, table)]
         found = cls(schema, linked_tables.of_rows(schema, table), [*_turns(schema), *([name] for name in own)], own)
         for place, rule in enumerate(table.rules):
@@ -108,50 +125,44 @@ class _Search:
                 found.keep(rule)
         return found
 
-    def excluded(self) -> Iterator[tuple[str, tuple[str, ...], Mask]]:
-        """Columns that may be drawn last of those of a rule, the others, and (their codes..., codes): what they exclude."""
-        for name, held in self.held.items():
-            yield from ((name, others, mask) for (others, mask), _ in held)
-
     def keep(self, rule: Rule) -> bool:
-        """Whether the rule can be kept beside those that are; then it is. One that puts visits after a date of the person, or before it, is
-        kept by how visits are drawn."""
+        """Add the rule, if it can be kept beside the others, and say whether it was added. A rule that puts all visits after a date of the
+        person, or before it, needs no mask: visits are drawn between such dates."""
         if self.schema is self.linked and linked_tables.limit(self.linked, rule) is not None:
-            self.kept.append(rule)
+            self.rules.append(rule)
             return True
-        before = self.held
+        before = self.by_last
         for part in _parts(rule):
-            found = self._with(part)
-            if found is None:
-                self.held = before
+            changed = self._with(part)
+            if changed is None:
+                self.by_last = before
                 return False
-            self.held = self.held | found
-        self.kept.append(rule)
+            self.by_last = self.by_last | changed
+        self.rules.append(rule)
         return True
 
-    def _with(self, rule: Rule) -> dict[str, list[tuple[Excluded, Mask]]] | None:
-        """What rules then exclude of the columns of this one that may be drawn last; None if that may leave nothing."""
-        at = [place for name in rule.columns for place, turn in enumerate(self.turns) if name in turn]
-        if len(at) < len(rule.columns):
+    def _with(self, rule: Rule) -> dict[str, list[Excluded]] | None:
+        """By each column of this rule that may be drawn last: what rules exclude there, this one included. None if it cannot be kept."""
+        turns = [place for name in rule.columns for place, turn in enumerate(self.turns) if name in turn]
+        if len(turns) < len(rule.columns):
             return None
-        last = [name for name in self.turns[max(at)] if name in rule.columns]
-        if self.own and last[0] not in self.own:  # what a row says of its visit comes too late for it
+        last = [name for name in self.turns[max(turns)] if name in rule.columns]
+        if self.own and last[0] not in self.own:  # a row cannot decide what its visit is, which is drawn before it
             return None
         codes = None if self.linked.order in last else _Codes.of(self.schema, rule)
         if codes is None:
             return None
         found = {}
         for name in last:
-            others = [each for each in rule.columns if each != name]
-            found[name] = [
-                *self.held.get(name, ()),
-                ((tuple(others), codes.excluded([*others, name])), codes.sure[name]),
-            ]
-        return found if all(map(_leaves_something, found.values())) else None
+            others = tuple(each for each in rule.columns if each != name)
+            found[name] = [*self.by_last.get(name, ()), Excluded(others, codes.excluded([*others, name]))]
+            if not _leave_a_code(found[name], codes.certain[name]):
+                return None
+        return found
 
 
 def _parts(rule: Rule) -> list[Rule]:
-    """The rules of one consequence each that say the same together."""
+    """Rules with one column as their consequence, which together say the same."""
     if not isinstance(rule, Implies):
         return [rule]
     by_column = {name: tuple(each for each in rule.then if each.column == name) for name in rule.columns}
@@ -159,38 +170,39 @@ def _parts(rule: Rule) -> list[Rule]:
 
 
 def _turns(schema: Schema) -> list[list[str]]:
+    """The columns of people in their order, the date of the visit, and all other columns of visits but the targets."""
     own = [name for name in linked_tables.of_visits(schema) if name not in schema.targets and name != schema.order]
     return [*([name] for name in schema.per_unit), [str(schema.order)], own]
 
 
-def _leaves_something(held: Sequence[tuple[Excluded, Mask]]) -> bool:
-    """Whether rules about one column, with the codes that it has in any case, leave one of these whatever the others are."""
+def _leave_a_code(rules: Sequence[Excluded], certain: Mask) -> bool:
+    """Whether these rules leave a column one of the codes that it is `certain` (codes,) to have, whatever codes the others have."""
     sizes: dict[str, int] = {}
-    for (others, mask), _ in held:
+    for others, mask in rules:
         sizes |= dict(zip(others, mask.shape, strict=False))
-    names, sure = list(sizes), held[0][1]
-    if math.prod(sizes.values()) * len(sure) > MOST_CELLS:
+    names = list(sizes)
+    if math.prod(sizes.values()) * len(certain) > MOST_CELLS:
         return False
-    closed = np.zeros((*sizes.values(), len(sure)), np.bool_)
-    for (others, mask), _ in held:
+    closed = np.zeros((*sizes.values(), len(certain)), np.bool_)
+    for others, mask in rules:
         order = sorted(range(len(others)), key=lambda place: names.index(others[place]))
         shape = [sizes[name] if name in others else 1 for name in names]
-        closed |= mask.transpose([*order, len(others)]).reshape(*shape, len(sure))
-    return not (closed | ~sure).all(-1).any()
+        closed |= mask.transpose([*order, len(others)]).reshape(*shape, len(certain))
+    return not (closed | ~certain).all(-1).any()
 
 
 @dataclass(frozen=True, eq=False)
 class _Codes:
-    """What a rule excludes, one axis for each of its columns; and of each column, which codes (codes,) it has whatever is learned."""
+    """The combinations of codes that a rule excludes."""
 
     rule: Rule
-    mask: Mask
-    sure: Mapping[str, Mask]
+    mask: Mask  # one axis for each of the rule's columns
+    certain: Mapping[str, Mask]  # by column (codes,): those that it has whatever a fit learns
 
     @classmethod
     def of(cls, schema: Schema, rule: Rule) -> _Codes | None:
-        """None where a code may satisfy a condition with some of its values alone, where values are still to be learned, or where there
-        are too many combinations."""
+        """None if only some values of a code satisfy a condition, if `_values` has none of a column, if the rule compares numbers or dates
+        of two columns or lists combinations of them, or if there are too many combinations of codes."""
         columns = {name: schema.column(name) for name in rule.columns}
         plain = all(isinstance(each, Boolean | Categorical | Ordinal) for each in columns.values())
         trees = any(isinstance(each, Categorical) and each.tree is not None for each in columns.values())
@@ -203,14 +215,14 @@ class _Codes:
         least, greatest = ({name: getattr(each, end) for name, each in found.items()} for end in ("least", "greatest"))
         if not plain:
             terms = (*rule.given, *rule.then) if isinstance(rule, Implies) else getattr(rule, "terms", None)
-            if terms is None:
+            if terms is None:  # `together`
                 return None
             both = [[Rows(ends[term.column], schema).holds(term)[0] for ends in (least, greatest)] for term in terms]
             if any((low != high).any() for low, high in both):
                 return None
         mask = forbidden(rule, schema, least)
         shape = [len(least[name]) for name in rule.columns]
-        return cls(rule, np.broadcast_to(mask, shape), {name: each.sure for name, each in found.items()})
+        return cls(rule, np.broadcast_to(mask, shape), {name: each.certain for name, each in found.items()})
 
     def excluded(self, names: Sequence[str]) -> Mask:
         """The mask with its axes in the order of these names."""
@@ -219,37 +231,42 @@ class _Codes:
 
 @dataclass(frozen=True, eq=False)
 class _Values:
-    """The least and the greatest value of each code of a column, as frames; and which codes it has whatever is learned."""
+    """The least and the greatest value of each code of a column, as frames of that column."""
 
     least: pd.DataFrame
     greatest: pd.DataFrame
-    sure: Mask
+    certain: Mask  # (codes,): those that the column has whatever a fit learns
 
 
 def _values(column: Column) -> _Values | None:
-    """None for values that are still to be learned, and for codes below a tree's nodes that are drawn at the end."""
+    """None if its codes are still to be learned, or if it has a tree below whose nodes codes are drawn at the end (`leaves`)."""
     if isinstance(column, Integer | Continuous | Datetime):
         return None if LEARN in (column.bounds, column.bins) else _numbers(column)
-    if not isinstance(column, Boolean | Categorical | Ordinal):
+    if isinstance(column, Boolean):
+        return _labels(column, [False, True], {False, True})
+    if not isinstance(column, Categorical | Ordinal):
         return None
-    labels: list[Any] = [False, True]
-    sure: set[Any] = {False, True}
-    if not isinstance(column, Boolean):
-        tree = column.tree if isinstance(column, Categorical) else None
-        labels = [] if column.categories == LEARN else list(column.categories)
-        sure = set(labels)
-        if tree is not None and tree.leaves:
-            return None
-        if not labels and tree is not None and tree.declared:
-            other = getattr(column, "other", None) or OTHER
-            labels, sure = list(dict.fromkeys([*tree.nodes, other])), {*tree.coarsest, other}
-        if not labels:
-            return None
+    tree = column.tree if isinstance(column, Categorical) else None
+    if tree is not None and tree.leaves:
+        return None
+    labels = [] if column.categories == LEARN else list(column.categories)
+    if labels:
+        return _labels(column, labels, set(labels))
+    if tree is None or not tree.declared:
+        return None
+    other = getattr(column, "other", None) or OTHER
+    labels = list(dict.fromkeys([*tree.nodes, other]))
+    return _labels(column, labels, {*tree.coarsest, other})  # a fit may keep no code below the coarsest
+
+
+def _labels(column: Boolean | Categorical | Ordinal, labels: Sequence[Any], certain: Collection[Any]) -> _Values:
+    """Each label is a code of one value. If cells may be missing, that is the last code; no rule excludes it."""
     frame = pd.DataFrame({column.name: pd.Series([*labels, *[None] * column.missing], dtype=object)})
-    return _Values(frame, frame, np.array([*(each in sure for each in labels), *[True] * column.missing]))
+    return _Values(frame, frame, np.array([*(each in certain for each in labels), *[True] * column.missing]))
 
 
 def _numbers(column: Integer | Continuous | Datetime) -> _Values:
+    """Each bin is a code whose values go from its lower edge to its upper one. If cells may be missing, that is the last code."""
     from synthdp.schema.bins import bins_of
     from synthdp.schema.coders import NumericCoder
 
@@ -259,7 +276,7 @@ def _numbers(column: Integer | Continuous | Datetime) -> _Values:
         bins.lowest(np.arange(bins.size, dtype=np.int32)),
         np.append(bins.edges[1 : bins.count + 1] - step, bins.atoms),
     ]
-    if bins.scale is None:  # an interval of real numbers holds its upper edge if it is the last
+    if bins.scale is None:  # of intervals of real numbers, only the last holds its upper edge
         ends[1][: bins.count - 1] = np.nextafter(ends[1][: bins.count - 1], -np.inf)
     gone = np.arange(coder.size) >= bins.size
     frames = []

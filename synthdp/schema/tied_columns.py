@@ -100,8 +100,8 @@ def labelled(column: Column) -> bool:
 
 
 def forbidden(rule: Rule, schema: Schema, values: Mapping[str, pd.DataFrame] | None = None) -> Mask:
-    """Which combinations of codes break the rule, one axis for each of its columns; as `rule_rows.broken` of their rows. `values`: frames
-    with a value of each code, if these are not the labels of each column."""
+    """Which combinations of codes break the rule, one axis for each of its columns; as `rule_rows.broken` of their rows. `values`: by
+    column, a frame with one value of each code; by default, its labels."""
     values = {name: _values(schema.column(name)) for name in rule.columns} if values is None else values
     rows = {name: Rows(values[name], schema) for name in rule.columns}
     if isinstance(rule, Never):

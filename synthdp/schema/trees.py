@@ -115,7 +115,7 @@ class Tree:
 
     @cached_property
     def every(self) -> frozenset[str]:
-        """The same nodes, to look one up."""
+        """All nodes as a set, in which a code is looked up fast."""
         return frozenset(self.nodes)
 
     @cached_property

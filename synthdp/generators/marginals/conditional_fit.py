@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
 Clique = tuple[str, ...]
-Closed = Callable[[Mapping[str, Whole], int], NDArray[np.bool_] | None]  # of columns of so many rows: (rows, codes)
+# Given the codes of other columns, and how many rows there are: (rows, codes), true where a row cannot have a code.
+Closed = Callable[[Mapping[str, Whole], int], NDArray[np.bool_] | None]
 ROWS, CHANCES = 50_000, 10_000_000  # of which probabilities are made at a time
 CLOSED = -1e6  # the logarithm of a chance that is none
 ALIKE = 2.0**30  # of a code's place: means that differ by less than a part of so many are alike
@@ -87,7 +88,7 @@ class Conditional:
         rng: np.random.Generator,
         closed: Closed | None = None,
     ) -> Whole:
-        """A code for each row of `cells`; if nothing tells this column, from its own distribution. `closed` says which codes some rows
+        """A code for each row of `cells`; if no other column tells this one, from its own distribution. `closed` says which codes a row
         cannot have."""
         found = np.empty(rows, np.int64)
         step = max(1, min(ROWS, CHANCES // len(self.margin)) if self.cliques else rows)
@@ -100,7 +101,7 @@ class Conditional:
     def chances(
         self, cells: Mapping[str, Whole], sizes: Mapping[str, int], rows: int, closed: NDArray[np.bool_] | None
     ) -> Array:
-        """(rows, codes); 0 for `closed` ones."""
+        """The chance of each code (rows, codes): 0 for those that are `closed`."""
         offset = None if closed is None else np.where(closed, CLOSED, 0.0)
         if self.cliques:
             return self.probabilities(cells, sizes, offset)
@@ -123,9 +124,8 @@ def drawn(chances: Array, rng: np.random.Generator) -> Whole:
     numbers = np.empty(len(ends))
     alike = np.rint(means * ALIKE)  # so that rounding, which differs between machines, does not order rows
     numbers[np.argsort(alike, kind="stable")] = evenly(len(ends), rng)
-    reached = np.minimum(
-        numbers[:, None] * ends[:, -1:], np.nextafter(ends[:, -1:], 0)
-    )  # rounding reaches no code without a chance
+    # Just below the sum of all chances at most: otherwise rounding could draw a code that has no chance.
+    reached = np.minimum(numbers[:, None] * ends[:, -1:], np.nextafter(ends[:, -1:], 0))
     found: Whole = (ends > reached).argmax(1)
     return found
 

@@ -132,7 +132,7 @@ class HistoryFit:
 
     @cached_property
     def zeros(self) -> Zeros:
-        """What rules exclude."""
+        """The codes that rules exclude."""
         return Zeros.of(self.codec.schema, self.view)
 
     def units(self, asked: NoisyTables, rng: np.random.Generator) -> None:
@@ -526,7 +526,7 @@ class HistoryFit:
     ) -> tuple[dict[str, Whole], Array, Array]:
         """Rows below drawn records, and what each weighs in tables with the rows' code and in those without it; if there are very many,
         evenly spaced ones of them."""
-        names = dict.fromkeys((name, *(each for clique in cliques for each in clique), *self.zeros.told(name)))
+        names = dict.fromkeys((name, *(each for clique in cliques for each in clique), *self.zeros.others(name)))
         if self._again(asked, below, name) is not None:
             names |= dict.fromkeys([below.table + HAD_LAST, below.table + HAD, below.table + SO_FAR])
             counts = np.diff(self.owner, prepend=-1) == 0  # the record before; else a code of it is new in the table
@@ -581,7 +581,7 @@ class HistoryFit:
                 variances=self.variances.setdefault(name, {}),
                 offset=zeros,
             )
-        if offset is not None and zeros is not None:  # where rules leave nothing of what is open else, they decide
+        if offset is not None and zeros is not None:  # if the two together close all codes, rules alone count
             both = np.where(zeros <= CLOSED, CLOSED, offset)
             zeros = np.where((both <= CLOSED).all(1, keepdims=True), zeros, both)
         strong = [

@@ -83,18 +83,18 @@ class HistoryModel:
 
     @cached_property
     def zeros(self) -> Zeros:
-        """What rules exclude."""
+        """The codes that rules exclude."""
         return Zeros.of(self.schema, self.view)
 
     def _draw(
         self, conditional: Conditional, name: str, cells: Mapping[str, Whole], rows: int, rng: np.random.Generator
     ) -> Whole:
-        """The codes of a column that rules do not exclude, given those drawn before it."""
+        """A code of a column for each row, given the columns drawn before; none that rules exclude."""
         return conditional.draw(cells, self.view.sizes, rows, rng, functools.partial(self.zeros.closed, name))
 
     def excluded(self, name: str, cells: Mapping[str, Whole], rows: int) -> Mask | None:
-        """(records, codes): what a record's column cannot be, by rules and by what `as before` says. Where rules exclude something, it need
-        not change, and where they exclude what it was, it need not stay."""
+        """(records, codes): the codes that a record cannot have, by rules and by whether the column stays as before. Rules come first: a
+        column that should change may stay if rules exclude any of its codes, and one that should stay changes if they exclude its code."""
         stays, zeros = self.view.excluded(name, cells), self.zeros.closed(name, cells, rows)
         if stays is None or zeros is None:
             return zeros if stays is None else stays
@@ -306,7 +306,7 @@ class HistoryModel:
             part = {each: values[some] for each, values in row.items()}
             codes = part[below.code]
             closed, held = self.zeros.closed(name, part, len(codes)), there[codes]
-            if closed is not None:  # a level of which rules leave no number
+            if closed is not None:  # a level is drawn only if rules leave one of its numbers
                 left = [((in_levels[codes] == each) & ~closed).any(1) for each in range(held.shape[1])]
                 held = held & np.stack(left, 1)
                 held = np.where(held.any(1, keepdims=True), held, np.stack(left, 1))
@@ -462,7 +462,8 @@ class HistoryModel:
         return {name: pd.DataFrame(frame).reset_index(drop=True) for name, frame in found.items()}
 
     def unrelated(self) -> list[tuple[str, str, bool]]:
-        """Two columns of codes below visits that no table relates, and whether the second is that of the visit before."""
+        """Pairs of columns of codes below visits that no table relates; true if the second column's codes are those of the previous visit,
+        false if both are of one visit."""
         found = []
         for place, below in enumerate(self.view.below):
             told = {name for clique in self.of_record[below.code].cliques for name in clique}

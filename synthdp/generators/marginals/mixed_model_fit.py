@@ -33,7 +33,7 @@ PASSES, FIRST_STEPS, STEPS = 8, 15, 3  # over all codes; of the variances, in th
 FARTHEST, NEAR = 2.0, 0.05  # change of a row's logarithm in one pass; below which nothing changes any more
 LEAST_VARIANCE, MOST_VARIANCE = 1e-8, 9.0
 LEAST = 1e-300  # of a share, before its logarithm
-MOST_ATTAINED = 0.99  # of a code's share where only some rows can have it: noise may want more
+MOST_ATTAINED = 0.99  # of the rows that can have a code: noise may ask for more rows than there are
 LEAST_VARIED = 0.02  # a chance times that of all other codes: certain rows make no step too long
 ROUNDING = 1e-8  # of the largest variance: cells of one table add up to another's, so that some differences are zero
 SOLVED = 2.4  # nanoseconds that a whole fit takes for each triple of cells
@@ -87,7 +87,7 @@ def fit(
     `conditional_fit.fit`; `ordered` has the codes [first, end) of each column that stand in their order. `spread` is where the deviations
     of the parameters begin, after a fit of `conditional_fit` in so many iterations. A later fit of the same cliques goes on from `start`
     and from the `variances` of an earlier one, by code, which it improves in place. `offset` (rows, codes) is `CLOSED` for codes that a row
-    cannot have, and else 0.
+    cannot have, and 0 for all others.
     """
     rows = indicators(cells, cliques, sizes)
     columns = rows.T.tocsr()
