@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from synthdp.schema.schema import Schema
 
 Mask = NDArray[np.bool_]
-MOST_CELLS = 1 << 22  # combinations of codes; rules that need a larger mask are not kept
+MOST_CELLS = 1 << 25  # combinations of codes; rules that need a larger mask are not kept
 
 
 class Excluded(NamedTuple):
