@@ -64,9 +64,10 @@ class Zeros:
                 for others, mask in excluded:
                     names = (*others, name)
                     if max(names, key=drawn.index) == name:
-                        # The model has more codes for rows below visits: those of rows that are not there.
+                        # The model has more codes for rows below visits: those of rows and cells that are not there. No row has one.
                         more = [(0, view.sizes[each] - size) for each, size in zip(names, mask.shape, strict=True)]
-                        found[name] = (*found.get(name, ()), Excluded(others, np.pad(mask, more)))
+                        none = [(False, False)] * len(others) + [(True, True)]
+                        found[name] = (*found.get(name, ()), Excluded(others, np.pad(mask, more, constant_values=none)))
         return cls(found)
 
     def others(self, name: str) -> set[str]:

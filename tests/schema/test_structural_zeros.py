@@ -200,6 +200,33 @@ def test_a_column_of_a_row_may_depend_on_the_date_of_its_visit():
     assert rows["urgent"].any()
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_number_that_rules_confine_to_atoms_never_gets_a_cell_that_its_column_cannot_have():
+    """A level of a number was drawn of which nothing was left but missing cells, though none may be missing."""
+    value = {"kind": "continuous", "bounds": [0, 100], "bins": [20, 50], "atoms": [50]}
+    lab = {**LAB, "columns": {**LAB["columns"], "value": value}}
+    declared = with_labs(rules=[*DATES, {"if": {"lab.test": "Hb"}, "then": {"lab.value": "< 20"}}], tables={"lab": lab})
+    frames = labs(clinic(200, seed=1))
+    frames["lab"] = frames["lab"].assign(value=frames["lab"]["value"].where(frames["lab"]["test"] != "Hb", 50).fillna(50))
+    _, tables = drawn(declared, frames, epsilon=100)
+    rows = tables["lab"]
+    assert (rows["test"] == "Hb").any()
+    assert rows["value"].notna().all()
+    assert (rows["value"][rows["test"] == "Hb"] < 20).all()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_fit_goes_on_where_a_ruled_column_has_one_code():
+    """As one has of whose tree noise hides all nodes: the fit ended after the charge."""
+    ward = {"kind": "categorical", "categories": ["a"]}
+    rules = [*DATES, {"always": {"visit.ward": "a"}}]
+    declared = schema(rules=rules, tables={"visit": {"columns": {**VISIT["columns"], "ward": ward}}}, targets=[])
+    frames = clinic(60, seed=1)
+    frames["visit"] = frames["visit"].assign(ward="a")
+    _, tables = drawn(declared, frames)
+    assert {*tables["visit"]["ward"]} == {"a"}
+
+
 def test_check_and_evaluate_count_the_rows_that_break_a_rule():
     rule, other = RULES["a category and a code"], {"never": {"lab.test": "Hb", "lab.value": "< 55"}}
     declared, frames = with_labs(rules=[*DATES, rule, other]), labs(clinic(120, seed=1))
