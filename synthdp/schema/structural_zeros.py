@@ -257,7 +257,7 @@ def _values(column: Column) -> _Values | None:
         return None
     other = getattr(column, "other", None) or OTHER
     labels = list(dict.fromkeys([*tree.nodes, other]))
-    return _labels(column, labels, {*tree.coarsest, other})  # a fit may keep no code below the coarsest
+    return _labels(column, labels, {other})  # noise may hide every node, or show all codes of one under finer ones
 
 
 def _labels(column: Boolean | Categorical | Ordinal, labels: Sequence[Any], certain: Collection[Any]) -> _Values:

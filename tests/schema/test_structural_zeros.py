@@ -227,6 +227,27 @@ def test_a_fit_goes_on_where_a_ruled_column_has_one_code():
     assert {*tables["visit"]["ward"]} == {"a"}
 
 
+TREE_OF_WARDS = {"kind": "categorical", "categories": ["a1", "a2", "b1", "b2"], "tree": {"prefix": [1]}}
+
+
+def with_tree_of_wards(rules):
+    ward = {"visit": {"columns": {**VISIT["columns"], "ward": TREE_OF_WARDS}}}
+    return schema(rules=[*DATES, *rules], tables=ward, targets=[])
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1000])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_rule_that_says_which_codes_of_a_tree_there_are_is_only_counted(epsilon):
+    """Noise may hide all of them, and then nothing else was left: the fit was refused after the charge."""
+    rule = {"if": {"person.sex": "M"}, "then": {"visit.ward": "b"}}
+    declared = with_tree_of_wards([rule])
+    assert [each.text for each in declared.rules_apart()[1]] == ["if person.sex = M then visit.ward = b"]
+    frames = clinic(60, seed=1)
+    frames["visit"] = frames["visit"].assign(ward="a1")
+    release, _ = drawn(declared, frames, epsilon=epsilon)
+    assert "if person.sex = M then visit.ward = b" in release.statement.declared["rules"]["counted"]
+
+
 def test_check_and_evaluate_count_the_rows_that_break_a_rule():
     rule, other = RULES["a category and a code"], {"never": {"lab.test": "Hb", "lab.value": "< 55"}}
     declared, frames = with_labs(rules=[*DATES, rule, other]), labs(clinic(120, seed=1))
