@@ -207,7 +207,9 @@ def test_a_number_that_rules_confine_to_atoms_never_gets_a_cell_that_its_column_
     lab = {**LAB, "columns": {**LAB["columns"], "value": value}}
     declared = with_labs(rules=[*DATES, {"if": {"lab.test": "Hb"}, "then": {"lab.value": "< 20"}}], tables={"lab": lab})
     frames = labs(clinic(200, seed=1))
-    frames["lab"] = frames["lab"].assign(value=frames["lab"]["value"].where(frames["lab"]["test"] != "Hb", 50).fillna(50))
+    frames["lab"] = frames["lab"].assign(
+        value=frames["lab"]["value"].where(frames["lab"]["test"] != "Hb", 50).fillna(50)
+    )
     _, tables = drawn(declared, frames, epsilon=100)
     rows = tables["lab"]
     assert (rows["test"] == "Hb").any()
@@ -246,6 +248,27 @@ def test_a_rule_that_says_which_codes_of_a_tree_there_are_is_only_counted(epsilo
     frames["visit"] = frames["visit"].assign(ward="a1")
     release, _ = drawn(declared, frames, epsilon=epsilon)
     assert "if person.sex = M then visit.ward = b" in release.statement.declared["rules"]["counted"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_rule_on_a_rare_code_leaves_alone_how_often_a_column_stays_as_it_was():
+    """Whoever had one code less stayed more often, since a column that should change was free to stay."""
+    rng, wards = np.random.default_rng(1), [f"w{each}" for each in range(10)]
+    frames = clinic(3000, seed=1)
+    visit = frames["visit"].sort_values(["person_id", "start"], ignore_index=True)
+    changes = (visit["person_id"] != visit["person_id"].shift()) | (rng.random(len(visit)) < 0.5)
+    anew = visit.assign(
+        ward=rng.choice(wards, len(visit), p=[0.23, 0.2, 0.15, 0.12, 0.1, 0.08, 0.06, 0.03, 0.02, 0.01])
+    )
+    frames["visit"] = visit.assign(ward=anew["ward"].where(changes).ffill())
+    ward = {"visit": {"columns": {**VISIT["columns"], "ward": {"kind": "categorical", "categories": wards}}}}
+    rules = [*DATES, {"never": {"person.sex": "M", "visit.ward": "w9"}}]
+    declared = schema(rules=rules, tables=ward, targets=[], units=3000)
+    _, tables = drawn(declared, frames, epsilon=3, people=8000)
+    visits = tables["visit"].merge(tables["person"], on="person_id").sort_values(["person_id", "start"])
+    before = visits.groupby("person_id")["ward"].shift()
+    stays = (visits["ward"] == before)[before.notna()].groupby(visits["sex"]).mean()
+    assert stays["M"] == pytest.approx(stays["F"], abs=0.03)
 
 
 def test_check_and_evaluate_count_the_rows_that_break_a_rule():
