@@ -8,10 +8,10 @@ from synthdp import Budget, Schema, Synthesizer
 from synthdp.errors import BadInput
 from synthdp.evaluate.linked import _broken_by_rows
 from synthdp.generators.histories import HistoriesSettings
-from synthdp.schema import table_review
+from synthdp.schema import structural_zeros, table_review
 from synthdp.schema.joined_tables import joined, rows_of
 from synthdp.schema.linked_tables import of_rows
-from synthdp.schema.rule_rows import broken
+from synthdp.schema.rule_rows import Rows, broken
 
 DATES = DECLARED["rules"]
 RULES = {  # each of another kind of column
@@ -269,6 +269,19 @@ def test_a_rule_on_a_rare_code_leaves_alone_how_often_a_column_stays_as_it_was()
     before = visits.groupby("person_id")["ward"].shift()
     stays = (visits["ward"] == before)[before.notna()].groupby(visits["sex"]).mean()
     assert stays["M"] == pytest.approx(stays["F"], abs=0.03)
+
+
+def test_which_codes_a_rule_excludes_is_worked_out_once(monkeypatch):
+    """A fit with five rules on a list of 100,000 codes took 56 seconds in place of 8."""
+    rule = {"never": {"person.sex": "M", "diagnosis.code": ["E10", "K22.1"]}}
+    declared, asked, plain = with_tree(rules=[*DATES, rule]), [], Rows.places
+    monkeypatch.setattr(Rows, "places", lambda self, *given: asked.append(given) or plain(self, *given))
+    structural_zeros._codes.cache_clear()
+    first = declared.rules_apart()
+    once = len(asked)
+    assert once > 0
+    assert declared.rules_apart() == Schema.from_dict(declared.to_dict()).rules_apart() == first
+    assert len(asked) == once
 
 
 def test_check_and_evaluate_count_the_rows_that_break_a_rule():
