@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from linked_clinic import DECLARED, LAB, VISIT, clinic, finer, labs, schema, with_labs, with_tree
+from linked_clinic import DECLARED, LAB, TREE, VISIT, clinic, finer, labs, schema, with_labs, with_tree
 
 from synthdp import Budget, Schema, Synthesizer
 from synthdp.errors import BadInput
@@ -282,6 +282,22 @@ def test_which_codes_a_rule_excludes_is_worked_out_once(monkeypatch):
     assert once > 0
     assert declared.rules_apart() == Schema.from_dict(declared.to_dict()).rules_apart() == first
     assert len(asked) == once
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_fit_ends_where_rules_leave_nobody_time_for_a_visit():
+    """It drew visits for its page for ever, after the charge."""
+    birth = {"kind": "datetime", "bounds": ["2025-01-01", "2026-01-01"], "bins": 2}
+    facts = {**DECLARED["tables"]["person"]["columns"], "birth": birth}
+    declared = schema(
+        rules=["visit.start >= person.birth"],
+        tables={"person": {"columns": facts}, "diagnosis": {"columns": {"code": TREE}}},
+    )
+    frames = finer(clinic(60, seed=1))
+    frames["person"] = frames["person"].assign(birth="2025-06-01")
+    _, tables = drawn(declared, frames, epsilon=3)
+    assert len(tables["person"]) == 400
+    assert len(tables["visit"]) == 0
 
 
 def test_check_and_evaluate_count_the_rows_that_break_a_rule():

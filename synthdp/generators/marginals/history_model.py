@@ -351,16 +351,16 @@ class HistoryModel:
 
     def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
         """`rows` records, whole histories one after another; that of the last unit ends where the rows do. Units are named from
-        `first_row` on."""
+        `first_row` on. There are fewer records if, again and again, no unit has any."""
         import pandas as pd
 
         rng = np.random.default_rng(seed)
         parts: list[pd.DataFrame] = []
-        left, units = rows, 0
-        while left > 0 or not parts:
+        left, units, empty = rows, 0, 0
+        while (left > 0 and empty < MOST_EMPTY) or not parts:
             frame, count = self._frame(min(left, BATCH), rng, first_row + units)
             parts.append(frame)
-            left, units = left - len(frame), units + count
+            left, units, empty = left - len(frame), units + count, 0 if len(frame) else empty + 1
         return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
 
     def _frame(self, most: int, rng: np.random.Generator, first_unit: int) -> "tuple[pd.DataFrame, int]":
