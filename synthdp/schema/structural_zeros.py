@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -64,9 +65,10 @@ class Zeros:
                 for others, mask in excluded:
                     names = (*others, name)
                     if max(names, key=drawn.index) == name:
-                        # The model has more codes for rows below visits: those of rows that are not there.
+                        # The model has more codes for rows below visits: those of rows and cells that are not there. No row has one.
                         more = [(0, view.sizes[each] - size) for each, size in zip(names, mask.shape, strict=True)]
-                        found[name] = (*found.get(name, ()), Excluded(others, np.pad(mask, more)))
+                        none = [(False, False)] * len(others) + [(True, True)]
+                        found[name] = (*found.get(name, ()), Excluded(others, np.pad(mask, more, constant_values=none)))
         return cls(found)
 
     def others(self, name: str) -> set[str]:
@@ -203,30 +205,36 @@ class _Codes:
     def of(cls, schema: Schema, rule: Rule) -> _Codes | None:
         """None if only some values of a code satisfy a condition, if `_values` has none of a column, if the rule compares numbers or dates
         of two columns or lists combinations of them, or if there are too many combinations of codes."""
-        columns = {name: schema.column(name) for name in rule.columns}
-        plain = all(isinstance(each, Boolean | Categorical | Ordinal) for each in columns.values())
-        trees = any(isinstance(each, Categorical) and each.tree is not None for each in columns.values())
-        if isinstance(rule, Order) and (trees or not plain):
-            return None
-        values = {name: _values(column) for name, column in columns.items()}
-        found = {name: each for name, each in values.items() if each is not None}
-        if len(found) < len(values) or math.prod(len(each.least) for each in found.values()) > MOST_CELLS:
-            return None
-        least, greatest = ({name: getattr(each, end) for name, each in found.items()} for end in ("least", "greatest"))
-        if not plain:
-            terms = (*rule.given, *rule.then) if isinstance(rule, Implies) else getattr(rule, "terms", None)
-            if terms is None:  # `together`
-                return None
-            both = [[Rows(ends[term.column], schema).holds(term)[0] for ends in (least, greatest)] for term in terms]
-            if any((low != high).any() for low, high in both):
-                return None
-        mask = forbidden(rule, schema, least)
-        shape = [len(least[name]) for name in rule.columns]
-        return cls(rule, np.broadcast_to(mask, shape), {name: each.certain for name, each in found.items()})
+        return _codes(type(schema)(columns=tuple(schema.column(name) for name in rule.columns)), rule)
 
     def excluded(self, names: Sequence[str]) -> Mask:
         """The mask with its axes in the order of these names."""
         return self.mask.transpose([self.rule.columns.index(name) for name in names])
+
+
+@lru_cache(maxsize=32)
+def _codes(schema: Schema, rule: Rule) -> _Codes | None:
+    """See `_Codes.of`; of a schema of the rule's columns. For a list of 100,000 codes it takes seconds, and a fit asks again and again."""
+    columns = {name: schema.column(name) for name in rule.columns}
+    plain = all(isinstance(each, Boolean | Categorical | Ordinal) for each in columns.values())
+    trees = any(isinstance(each, Categorical) and each.tree is not None for each in columns.values())
+    if isinstance(rule, Order) and (trees or not plain):
+        return None
+    values = {name: _values(column) for name, column in columns.items()}
+    found = {name: each for name, each in values.items() if each is not None}
+    if len(found) < len(values) or math.prod(len(each.least) for each in found.values()) > MOST_CELLS:
+        return None
+    least, greatest = ({name: getattr(each, end) for name, each in found.items()} for end in ("least", "greatest"))
+    if not plain:
+        terms = (*rule.given, *rule.then) if isinstance(rule, Implies) else getattr(rule, "terms", None)
+        if terms is None:  # `together`
+            return None
+        both = [[Rows(ends[term.column], schema).holds(term)[0] for ends in (least, greatest)] for term in terms]
+        if any((low != high).any() for low, high in both):
+            return None
+    mask = forbidden(rule, schema, least)
+    shape = [len(least[name]) for name in rule.columns]
+    return _Codes(rule, np.broadcast_to(mask, shape), {name: each.certain for name, each in found.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +264,7 @@ def _values(column: Column) -> _Values | None:
         return None
     other = getattr(column, "other", None) or OTHER
     labels = list(dict.fromkeys([*tree.nodes, other]))
-    return _labels(column, labels, {*tree.coarsest, other})  # a fit may keep no code below the coarsest
+    return _labels(column, labels, {other})  # noise may hide every node, or show all codes of one under finer ones
 
 
 def _labels(column: Boolean | Categorical | Ordinal, labels: Sequence[Any], certain: Collection[Any]) -> _Values:

@@ -379,15 +379,17 @@ class HistoryFit:
         if name not in (FIRST, GAP, ALIKE):
             if name in self.shares and below is not None:
                 return self._number(name, below, cells, weights, tables, deviations, start)
-            excluded = self.model.excluded(name, cells, len(weights)) if name in self.view.alike else None
+            offset: Array | None = None
+            factors = self.model.factors(name, cells, len(weights)) if name in self.view.alike else None
+            if factors is not None:
+                offset = np.log(factors, where=factors > 0, out=np.full(factors.shape, CLOSED))
             if name in self.levels and below is not None:
                 there = np.pad(self.model.held_levels(name.removeprefix(LEVEL)), ((0, 1), (0, 0)))
                 tables = [
                     np.where(there.repeat(len(table) // len(there), 0), table, 0) if clique[0] == below.code else table
                     for clique, table in zip(cliques, tables, strict=True)
                 ]
-                excluded = ~there[cells[below.code]]
-            offset = None if excluded is None else np.where(excluded, CLOSED, 0.0)
+                offset = np.where(there[cells[below.code]], 0.0, CLOSED)
             gains, alone = None, self.alone[name]
             of_row = below is not None
             again = None if below is None else self._again(first, below, name)

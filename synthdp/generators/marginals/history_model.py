@@ -43,7 +43,7 @@ from synthdp.schema.linked_tables import Table
 from synthdp.schema.number_levels import LEVEL, LEVELS, Last, held_levels, levels_of
 from synthdp.schema.rows_below import HAD, HAD_LAST, LAST, PREVIOUS, ROW, ROWS, SO_FAR, Below, Had, besides
 from synthdp.schema.schema import Schema
-from synthdp.schema.structural_zeros import Mask, Zeros
+from synthdp.schema.structural_zeros import Zeros
 from synthdp.schema.where import People
 from synthdp.schema.where import people as condition
 
@@ -92,16 +92,20 @@ class HistoryModel:
         """A code of a column for each row, given the columns drawn before; none that rules exclude."""
         return conditional.draw(cells, self.view.sizes, rows, rng, functools.partial(self.zeros.closed, name))
 
-    def excluded(self, name: str, cells: Mapping[str, Whole], rows: int) -> Mask | None:
-        """(records, codes): the codes that a record cannot have, by rules and by whether the column stays as before. Rules come first: a
-        column that should change may stay if rules exclude any of its codes, and one that should stay changes if they exclude its code."""
+    def factors(self, name: str, cells: Mapping[str, Whole], rows: int) -> Array | None:
+        """(records, codes): factors on the chances of codes, 0 for those that a record cannot have by rules or by whether the column stays
+        as before; None if all are 1. Rules come first: if they exclude its code, a column that should stay changes. One that should change
+        may stay, since fewer codes are left to change to: its code keeps as much of its chance as rules took from all codes."""
         stays, zeros = self.view.excluded(name, cells), self.zeros.closed(name, cells, rows)
-        if stays is None or zeros is None:
-            return zeros if stays is None else stays
-        changes = stays.sum(1, keepdims=True) == 1
-        return np.where(
-            changes & zeros.any(1, keepdims=True) | (stays | zeros).all(1, keepdims=True), zeros, stays | zeros
-        )
+        if zeros is None:
+            return None if stays is None else (~stays).astype(np.float64)
+        open_ = (~zeros).astype(np.float64)
+        if stays is None:
+            return open_
+        taken = zeros @ softmax(self.of_record[name].margin[None, :])[0]
+        changes = stays.sum(1) == 1  # all codes but one are left
+        found = open_ * np.where(stays, np.where(changes, taken, 0.0)[:, None], 1.0)
+        return np.where(found.any(1, keepdims=True), found, open_)
 
     @cached_property
     def in_levels(self) -> dict[str, Whole]:
@@ -194,13 +198,13 @@ class HistoryModel:
             for name in view.own:
                 if name in view.targets[:1]:
                     self._below(cells, points[alive], alive, spans, last, had, rng)
-                excluded = self.excluded(name, cells, len(alive))
-                if excluded is None:
+                factors = self.factors(name, cells, len(alive))
+                if factors is None:
                     cells[name] = self._draw(self.of_record[name], name, cells, len(alive), rng)
                 else:
                     closed = self.zeros.closed(name, cells, len(alive))
                     chances = np.maximum(self.of_record[name].chances(cells, sizes, len(alive), closed), LEAST_CHANCE)
-                    cells[name] = drawn(np.where(excluded, 0, chances), rng)
+                    cells[name] = drawn(chances * factors, rng)
             if not view.targets:
                 self._below(cells, points[alive], alive, spans, last, had, rng)
             parts.append(cells)
@@ -347,16 +351,16 @@ class HistoryModel:
 
     def sample(self, rows: int, *, seed: int | None = None, first_row: int = 0) -> "pd.DataFrame":
         """`rows` records, whole histories one after another; that of the last unit ends where the rows do. Units are named from
-        `first_row` on."""
+        `first_row` on. There are fewer records if, again and again, no unit has any."""
         import pandas as pd
 
         rng = np.random.default_rng(seed)
         parts: list[pd.DataFrame] = []
-        left, units = rows, 0
-        while left > 0 or not parts:
+        left, units, empty = rows, 0, 0
+        while (left > 0 and empty < MOST_EMPTY) or not parts:
             frame, count = self._frame(min(left, BATCH), rng, first_row + units)
             parts.append(frame)
-            left, units = left - len(frame), units + count
+            left, units, empty = left - len(frame), units + count, 0 if len(frame) else empty + 1
         return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
 
     def _frame(self, most: int, rng: np.random.Generator, first_unit: int) -> "tuple[pd.DataFrame, int]":

@@ -116,6 +116,8 @@ def fit(
     if offset is not None:
         closed, open_ = offset, offset > CLOSED
         free = open_ & (open_.sum(1, keepdims=True) > 1)
+        if not free.any():  # such as of a column with one code
+            return start
         wanted = np.minimum(wanted, MOST_ATTAINED * (weights @ open_) / weights.sum())
     for turn in range(PASSES):
         farthest = 0.0
