@@ -666,6 +666,14 @@ NAMED = {  # columns of tables, and the parent and the key of each; none where n
         {"visit": ["visit_id", "person_id"], "visit_notes": ["visit_id"], "person": ["person_id"]},
         {"person": (None, "person_id"), "visit": ("person", "visit_id"), "visit_notes": ("visit", None)},
     ),
+    "id first, as in French": (
+        {"patients": ["id_patient"], "sejours": ["id_sejour", "id_patient"], "biologie": ["id_sejour", "id_patient"]},
+        {"patients": (None, "id_patient"), "sejours": ("patients", "id_sejour"), "biologie": ("sejours", None)},
+    ),
+    "id first, with a capital": (
+        {"patient": ["idPatient"], "sejour": ["idSejour", "idPatient"], "idee": ["idSejour", "idee"]},
+        {"patient": (None, "idPatient"), "sejour": ("patient", "idSejour"), "idee": ("sejour", None)},
+    ),
     "another name below people": (
         {"patienten": PEOPLE, "aufenthalte": STAYS, "diagnosen": ["FallNr", "Kode"]},
         {"patienten": (None, "PatNr"), "aufenthalte": ("patienten", "FallNr"), "diagnosen": ("aufenthalte", None)},
