@@ -572,7 +572,12 @@ def warn_of_counted_rules(schema: Schema) -> None:
     (`honoured`)."""
     _, counted = schema.rules_apart()
     if counted and schema.honoured is None:
-        edges = ". A limit on a number or a date is kept only if it is an edge of the bins" if schema.tables else ""
+        edges = (
+            ". A limit on a number or a date is kept only if it is an edge of the bins, and no rule is kept that contradicts those before "
+            "it; docs/linked.md lists the other reasons"
+            if schema.tables
+            else ""
+        )
         warnings.warn(
             f"synthetic records may break these rules; evaluate counts how often: {'; '.join(r.text for r in counted)}{edges}",
             stacklevel=outside(),

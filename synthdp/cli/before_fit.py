@@ -226,7 +226,7 @@ def _more(finding: "Finding") -> str:
 
 def plan(config: Config) -> None:
     """What a fit with these arguments would ask, and how much noise its answers would hold. No record is read."""
-    from synthdp.api import Synthesizer
+    from synthdp.api import Synthesizer, warn_of_counted_rules
     from synthdp.generators import warn_of_large_delta, warn_of_shared_bins
     from synthdp.planning import planned
 
@@ -242,6 +242,7 @@ def plan(config: Config) -> None:
     fits.warn_of_large(config["budget"])
     warn_of_large_delta(config["budget"], schema)
     warn_of_shared_bins(schema)
+    warn_of_counted_rules(schema)
     found = planned(synthesizer, time=options.time)
     if options.format == "json":
         print(json.dumps(found.to_json(), allow_nan=False))

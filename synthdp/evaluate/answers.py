@@ -39,6 +39,7 @@ FAULTS = {  # with which a verdict ends, and the kinds of findings that are one
 LOST = "{real:.2f} among real rows, {synthetic:.2f} among synthetic ones"
 TOGETHER = "{made} of synthetic {what}; {held} of real ones do{more}"
 NUMBERS = "{what} is farthest off: 10 %, 50 % and 90 % of synthetic ones lie below {synthetic}, of real ones below {real}{more}"
+OUTSIDE = "{made} of synthetic {what} lie outside the range of the real training ones; {held} of held-out ones do{more}"
 SHOWN = {"single columns": "tvd_1way", "pairs": "tvd_2way", "detection": "detection_auc"}
 DISTANCES = {"single columns": "single columns differ from the real training rows", "pairs": "pairs of columns"}
 SENTENCES = {
@@ -46,18 +47,23 @@ SENTENCES = {
     "histories": "Among the histories, the largest difference is in {what}: {synthetic:.3f} ({real:.3f} in held-out ones).",
     "below": "Below the visits, the largest difference is in {what}: {synthetic:.3f} ({real:.3f} in held-out ones).",
     "together": f"{TOGETHER}.",
+    "ages": f"{TOGETHER}.",
     "numbers": f"Among the numbers below the visits, {NUMBERS}.",
+    "outside": f"{OUTSIDE}.",
     "rule": "{made} of synthetic rows break the rule {what} ({held} of real ones do).",
 }
 LINES = {
     "rule": "{made} of synthetic rows and {held} of real rows break {what}",
     "below": "{what} total variation distance {synthetic:.3f}; of held-out people {real:.3f}",
     "together": TOGETHER,
+    "ages": TOGETHER,
     "numbers": NUMBERS,
+    "outside": OUTSIDE,
 }
 MORE = {  # of a kind: one, and several
     "together": (". One more pair is lost", ". {} more pairs are lost"),
     "numbers": (", and one more code is far off", ", and {} more codes are far off"),
+    "outside": (", and too many of one more code do", ", and too many of {} more codes do"),
 }
 
 
@@ -278,7 +284,7 @@ def shareable(result: Entry) -> Ask:
     parts = [] if run else ["No attack was run."]
     figures: list[dict[str, Any]] = []
     if found.shown is not None:
-        parts, figures = [_strongest(*found.shown)], _figures(found.shown[1])
+        parts, figures = [_strongest(*found.shown), *_by_chance(found)], _figures(found.shown[1])
     text = " ".join([*parts, _promise(result["about"].get("claim"))])
     answers = [
         Answer("Could someone be found?", Verdict(told), text, figures, "attacks"),
@@ -322,6 +328,14 @@ def _strongest(attack: Entry, figure: Entry) -> str:
     return text + "."
 
 
+def _by_chance(found: Attacks) -> list[str]:
+    """That one attack of several may have found something by chance, where none contradicts the guarantee."""
+    tried = len(found.tried)
+    if len(found.concerns) != 1 or tried == 1 or found.refuted:
+        return []
+    return [f"Each attack may be wrong in up to 5 % of cases, so one of {tried} may find something by chance."]
+
+
 def _promise(claim: Entry | None) -> str:
     if claim is None:
         return "Attacks that fail prove nothing. Whether the synthetic records may be shared depends on the statement of their release."
@@ -355,7 +369,14 @@ def brief(result: Entry) -> list[tuple[str, str]]:
     lines = {"held out?": overlapping(result), "rules": told.get("rule"), "rows": few_rows(result)}
     if lost:
         lines["associations"] = "lost most: " + "; ".join(_words(f"{{what}} {LOST}", each) for each in lost)
-    lines |= {"below visits": told.get("below"), "together": told.get("together"), "numbers": told.get("numbers")}
+    beside = {
+        "below visits": "below",
+        "together": "together",
+        "by age": "ages",
+        "numbers": "numbers",
+        "outside": "outside",
+    }
+    lines |= {label: told.get(kind) for label, kind in beside.items()}
     codes = []
     for column, levels in result["fidelity"].get("code_levels", {}).items():
         kept = f"{column}: {percent(levels[-1]['kept'])} of synthetic codes are as fine as real ones; total variation distance"

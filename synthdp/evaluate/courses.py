@@ -282,7 +282,7 @@ def ever(sets: Mapping[str, Histories], below: Linked, bands: Mapping[str, Whole
         "column": column,
         **_farthest(shares),
         "codes": [{"code": levels[place], **{k: float(v[place]) for k, v in shares.items()}} for place in frequent],
-        "by_age": _by_age(had, bands, [(int(place), levels[place]) for place in frequent]),
+        "by_age": _by_age(had, bands, levels, [int(place) for place in frequent]),
     }
 
 
@@ -294,9 +294,10 @@ def _farthest(shares: Mapping[str, Numbers]) -> dict[str, float]:
 
 
 def _by_age(
-    had: Mapping[str, NDArray[np.bool_]], bands: Mapping[str, Whole], codes: Sequence[tuple[int, str]]
+    had: Mapping[str, NDArray[np.bool_]], bands: Mapping[str, Whole], levels: Sequence[str], frequent: Sequence[int]
 ) -> dict[str, Any] | None:
-    """Of each band of ages with enough people, the shares of these codes; None where there is none."""
+    """Of each band of ages with enough people, the shares of the `frequent` codes; and, of all codes and bands, those `farthest` from the
+    training people, beyond held-out ones. None where there is no such band."""
     if len(bands) < len(had):
         return None
     kept = [band for band in range(len(AGES) + 1) if all((of == band).sum() >= LEAST_PEOPLE for of in bands.values())]
@@ -304,12 +305,19 @@ def _by_age(
         return None
     shares = {name: np.stack([held[bands[name] == band].mean(axis=0) for band in kept]) for name, held in had.items()}
     ends = [f"under {AGES[0]}", *(f"{low} to {high - 1}" for low, high in pairwise(AGES)), f"{AGES[-1]} and over"]
-    rows = [
-        {"code": code, "ages": ends[band], **{name: float(each[at, place]) for name, each in shares.items()}}
-        for place, code in codes
-        for at, band in enumerate(kept)
-    ]
-    return {**_farthest(shares), "rows": rows}
+
+    def row(place: int, at: int) -> dict[str, Any]:
+        told = {name: float(each[at, place]) for name, each in shares.items()}
+        return {"code": levels[place], "ages": ends[kept[at]], **told}
+
+    beyond = np.abs(shares["synthetic"] - shares["train"]) - np.abs(shares["test"] - shares["train"])
+    farthest = np.argsort(-beyond, axis=None, kind="stable")[:COMMON]
+    pairs = [divmod(int(place), beyond.shape[1]) for place in farthest if beyond.flat[place] > 0]
+    return {
+        **_farthest(shares),
+        "farthest": [row(place, at) for at, place in pairs],
+        "rows": [row(place, at) for place in frequent for at in range(len(kept))],
+    }
 
 
 def timelines(made: Histories, schema: Schema, types: Types | None) -> list[dict[str, Any]]:

@@ -105,6 +105,7 @@ STRONG, MUCH = 0.3, 0.5  # a fault if MUCH of an association of at least STRONG 
 MOST_LOST = 10  # associations in a table
 MOST_BROKEN = 0.01  # a fault if this share of synthetic rows, and more, break a rule beyond real ones
 OFF = 1.0  # real ranges by which the quantiles of a code's numbers are farther off than held-out ones where it is named
+AGED = 0.1  # a code is named if the share of people of some age who ever have it is so much farther off than that of held-out people
 FAR = Verdict("Far from the real rows", bad=True)
 CLOSENESS = (  # most by which distances exceed those of held-out rows, and most AUROC of detection
     (0.01, 0.55, Verdict("As close as real rows are to each other", good=True)),
@@ -133,7 +134,9 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
         _farthest("histories", _of_histories(histories or {}) | _named(apart)),
         _farthest("below", _named({what: each for what, each in apart.items() if ", " in what})),
         _lost_pairs(linked.get("together", ())),
+        _worst_age((histories or {}).get("ever", ())),
         _worst_numbers(linked.get("numbers", ())),
+        _outside(linked.get("numbers", ())),
         _worst_rule(fidelity.get("rules", ())),
     )
     return {each.kind: each for each in found if each is not None}
@@ -214,6 +217,29 @@ def _worst_numbers(columns: Sequence[Entry]) -> Finding | None:
     return Finding(
         "numbers", f"{column['column']} of {column['by']} = {code['code']}", made, real, len(far), fault=True
     )
+
+
+def _outside(columns: Sequence[Entry]) -> Finding | None:
+    """The code of which most numbers lie where no real one does, if they are clearly more than of held-out records."""
+    found = []
+    for column in columns:
+        for code in column["codes"]:
+            made, real = ((code.get("outside") or {}).get(name) for name in ("synthetic", "test"))
+            if made is not None and real is not None and made - real > MOST_BROKEN:
+                found.append(Finding("outside", f"{column['column']} of {column['by']} = {code['code']}", made, real))
+    return max(found, key=lambda each: each.beyond)._replace(many=len(found)) if found else None
+
+
+def _worst_age(ever: Sequence[Entry]) -> Finding | None:
+    """The code and the age at which people who ever have it are farthest off (`courses.ever`)."""
+    found = []
+    for each in ever:
+        for row in (each.get("by_age") or {}).get("farthest", ()):
+            beyond = abs(row["synthetic"] - row["train"]) - abs(row["test"] - row["train"])
+            what = f"people aged {row['ages']} at their first visit ever have {each['column']} = {row['code']}"
+            found.append((beyond, Finding("ages", what, row["synthetic"], row["train"])))
+    beyond, worst = max(found, key=lambda pair: pair[0], default=(0.0, None))
+    return worst if beyond >= AGED else None
 
 
 def far_off(code: Entry) -> bool:

@@ -36,8 +36,9 @@ def numbers_by_code(
     {"column", "by", "distance", "real", "codes"}, and "time" for times of day (as in `fidelity.numbers`). Of each code "rows" and
     "missing" (the share of rows without a number) and "quantiles" (`QUANTILES`; None where there are too few numbers), each by "synthetic"
     and "train"; "distance", the mean over the quantiles of how far the synthetic one is from the training one, in units of the training
-    numbers' range from the 10 % to the 90 % quantile; and "real", the same of held-out records. The column's own "distance" and "real"
-    are the means over its codes. They are None where they cannot be told.
+    numbers' range from the 10 % to the 90 % quantile; "real", the same of held-out records; and "outside", by "synthetic" and "test" the
+    share of numbers that lie outside the whole range of the training numbers (None where there are too few numbers). The column's own
+    "distance" and "real" are the means over its codes. They are None where they cannot be told.
     """
     own = of_table(schema, table)
     first = own.modelled[0]
@@ -106,6 +107,10 @@ def _compared(numbers: Sequence[Numbers]) -> dict[str, Any]:
         "quantiles": {"synthetic": made, "train": real},
         "distance": _distance(made, real, train),
         "real": _distance(held_out, real, train),
+        "outside": {
+            name: None if few is None or real is None else float(((each < train.min()) | (each > train.max())).mean())
+            for name, few, each in (("synthetic", made, synthetic), ("test", held_out, test))
+        },
     }
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NoReturn, cast
 
-from synthdp.errors import BadInput, nearest
+from synthdp.errors import BadInput, listed, nearest
 from synthdp.schema.columns import LEARN, Boolean, Categorical, Column, Datetime, Ordinal, iso, microseconds
 from synthdp.schema.rules import OPERATORS, Implies, Never, Operator, Order, Rule, Term, Together, Value
 
@@ -178,7 +178,8 @@ class _Reader:
             return text
         free = column.categories == LEARN or getattr(column, "other", None) is not None
         if not free and text not in column.categories:
-            self._refuse(f"{where}: {text!r} is not one of its categories{nearest(text, column.categories)}")
+            meant = nearest(text, column.categories) or f": {listed(column.categories)}"
+            self._refuse(f"{where}: {text!r} is not one of its categories{meant}")
         return text
 
     def _refuse(self, why: str) -> NoReturn:

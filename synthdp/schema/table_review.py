@@ -45,6 +45,7 @@ from synthdp.schema.guesses import DAY_AS_TEXT
 from synthdp.schema.joined_tables import Joined, joined, rows_of
 from synthdp.schema.linked_tables import MOST_PLACES, Table, keys_of, of_rows, of_table
 from synthdp.schema.rule_rows import broken as breaking
+from synthdp.schema.rules import Rule
 from synthdp.schema.schema import Schema
 
 ROWS = 20  # that are named of each rule
@@ -63,10 +64,8 @@ REMEDIES = {
     NOBODY: "say whose records they are, or take them out",
     UNTRUE: "write yes and no, true and false, or 1 and 0; or declare the column categorical",
 }
-EITHER_WAY = (
-    "a fit accepts these records: correct them, or take the rule out if they are right; when dates are compared, one without a time counts "
-    "as midnight"
-)
+EITHER_WAY = "a fit accepts these records: correct them, or take the rule out if they are right"
+AT_MIDNIGHT = f"{EITHER_WAY}; when dates are compared, one without a time counts as midnight"
 PUBLIC_STEP = f"correct the cells, or declare another step ({ELSEWHERE})"
 UNREAD = "correct the cells, declare how the file writes them, or declare another kind"
 UNREAD_LABEL = "correct the cells, or declare another kind"  # beside pictures, where `reading` is refused
@@ -272,7 +271,7 @@ def _rules_of_rows(schema: Schema, table: Table, visits: pd.DataFrame) -> Iterat
         if count:
             then = "are made to keep" if rule in kept else "may break as well"
             what = f"some rows of {table.name} break the rule {rule.text!r}, which synthetic rows {then}"
-            yield Finding(column="", what=what, remedy=EITHER_WAY, count=count)
+            yield Finding(column="", what=what, remedy=_either_way(rule, of), count=count)
 
 
 def _windows(schema: Schema, whole: Joined) -> Iterator[Finding]:
@@ -484,7 +483,13 @@ def _rules(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
         if wrong.any():
             then = "are made to keep" if rule in kept else "may break as well"
             what = f"some records break the rule {rule.text!r}, which synthetic records {then}"
-            yield _of_rows("", what, EITHER_WAY, wrong)
+            yield _of_rows("", what, _either_way(rule, schema), wrong)
+
+
+def _either_way(rule: Rule, schema: Schema) -> str:
+    """What to do about records that break the rule."""
+    dates = any(isinstance(schema.column(name), Datetime) for name in rule.columns)
+    return AT_MIDNIGHT if dates else EITHER_WAY
 
 
 def _names(column: str, frame: pd.DataFrame, unit: str) -> Iterator[Finding]:

@@ -251,7 +251,10 @@ HEAD_OF_TABLES = """\
 # 2. Replace TODO by the codes that may occur, and by the bounds between which numbers and dates lie.
 # 3. Say in `declared_by` who vouches for this. Until all is done, `synthdp fit` refuses this file.
 """
-KEY = re.compile("(.+?)[_ .-]?(id|key|nr|no|num|number|nummer)", re.IGNORECASE)
+KEY = re.compile(  # such as visit_id and FallNr, or id_patient and idPatient; the name without that sign is `stem` or `after`
+    "(?P<stem>.+?)[_ .-]?(?:id|key|nr|no|num|number|nummer)|(?:id|num)[_ .-](?P<after>.+)|id(?P<capital>(?-i:[A-Z]).+)",
+    re.IGNORECASE,
+)
 DEATH = re.compile(  # in names of dates
     "death|dead|died|deceas|sterbe|storben|exitus|overl[ei]|zgon|zmar|d[e\u00e9]c[e\u00e8]s|fallec|muert|mort[eo]|umrt|\u00famrt|avliden|"
     "(^|_)(tod|d[o\u00f6\u00f8]d)",
@@ -264,9 +267,10 @@ MOST_RENAMED = 4  # files that a refusal proposes to rename
 
 
 def draft_tables(found: "dict[str, Found]", folder: str | Path) -> Draft:
-    """The same of linked tables, by name. A column is a table's key if it is called by it, such as `visit_id` of visit or visits, or, where
-    other tables have it too, by its beginning, such as `FallNr` of faelle, or because this table alone of them is below another; a table
-    that has the key of another is below it. Raises `BadInput` where names do not tell a tree of people, visits, and tables below visits."""
+    """The same of linked tables, by name. A column is a table's key if it is called by it, such as `visit_id` or `id_visit` of visit or
+    visits, or, where other tables have it too, by its beginning, such as `FallNr` of faelle, or because this table alone of them is below
+    another; a table that has the key of another is below it. Raises `BadInput` where names do not tell a tree of people,
+    visits, and tables below visits."""
     keys, parents = _links({name: list(map(str, each.frame.columns)) for name, each in found.items()}, folder)
     root = next(name for name, parent in parents.items() if parent is None)
     lines = [HEAD_OF_TABLES.format(folder=Path(folder).name)]
@@ -314,7 +318,7 @@ def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str,
     """The key of each table, and its parent."""
     keys: dict[str, str | None] = {}
     for name, names in columns.items():
-        own = [column for column in names if (form := KEY.fullmatch(column)) and _alike(form[1], name)]
+        own = [column for column in names if (form := KEY.fullmatch(column)) and _alike(_stem(form), name)]
         keys[name] = own[0] if own else None
     keys |= _keys_by_beginning(columns, keys)
     keys |= _keys_by_parent(columns, keys)
@@ -326,13 +330,13 @@ def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str,
     roots = [name for name in columns if not above[name]]
     if len(roots) != 1 or keys[roots[0]] is None:
         files = [
-            f"Of {' and '.join(holders)}, rename the one with one row for each {key} to {form[1]}. "
+            f"Of {' and '.join(holders)}, rename the one with one row for each {key} to {_stem(form)}. "
             for key, form, holders in _shared(columns, keys)
         ][:MOST_RENAMED]
         raise BadInput(
             f"{folder}: the names of columns do not tell how the tables are linked: a table's key begins as its name does, such as "
-            "visit_id of visit, or FallNr of Fall or faelle, and is called the same in the tables below it. It is enough to rename the "
-            "files; in a database, create views with such names in a schema of their own. "
+            "visit_id of visit, id_patient of patients, or FallNr of Fall or faelle, and is called the same in the tables below it. It is "
+            "enough to rename the files; in a database, create views with such names in a schema of their own. "
             f"{''.join(files)}Tables without a parent are {', '.join(roots) or 'none'}. Or write the schema by hand (docs/linked.md)"
         )
     (root,) = roots
@@ -345,7 +349,7 @@ def _keys_by_beginning(columns: dict[str, list[str]], keys: dict[str, str | None
     such column is there."""
     found: dict[str, list[str]] = {}
     for key, form, holders in _shared(columns, keys):
-        named = [name for name in holders if _begin_alike(form[1], name)]
+        named = [name for name in holders if _begin_alike(_stem(form), name)]
         if len(named) == 1:
             found.setdefault(named[0], []).append(key)
     return _only(found, keys)
@@ -373,6 +377,11 @@ def _shared(
         form, holders = KEY.fullmatch(key), [name for name, names in columns.items() if key in names]
         if form is not None and len(holders) > 1 and key not in keys.values():
             yield key, form, holders
+
+
+def _stem(key: re.Match[str]) -> str:
+    """What a key is called after."""
+    return key["stem"] or key["after"] or key["capital"]
 
 
 def _begin_alike(stem: str, table: str) -> bool:

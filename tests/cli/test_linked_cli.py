@@ -81,6 +81,44 @@ def test_a_plan_says_of_each_question_what_it_asks_for(place, capsys):
     assert any(" of rows of diagnosis" in line for line in asked)
 
 
+@pytest.mark.filterwarnings("default:synthetic records may break")
+def test_a_plan_names_the_rules_that_are_only_counted(place, capsys):
+    """Only the fit named them, when the account was already to be charged."""
+    rules = ["visit.start >= person.birth", {"never": {"person.sex": "M", "visit.ward": "a"}}]
+    counted = {"never": {"person.birth": "< 1990-05-07", "diagnosis.code": "J45"}}  # no edge of the bins
+    asked = ["plan", *DATA, "generator=histories", "budget.epsilon=3", "budget.delta=1e-5", "account=none"]
+    schema(units=120, rules=rules).save(place / "clinic.yaml")
+    assert run(asked) == 0
+    assert "may break" not in capsys.readouterr().err
+    schema(units=120, rules=[*rules, counted]).save(place / "clinic.yaml")
+    assert run(asked) == 0
+    told = capsys.readouterr().err
+    assert "may break these rules" in told
+    assert (
+        "never person.birth < 1990-05-07 and diagnosis.code = J45. A limit on a number or a date is kept only" in told
+    )
+
+
+def test_an_unknown_column_of_a_rule_is_looked_for_in_other_tables(place, capsys):
+    rules = "[{never: {person.sex: M, visit.code: J44}}]"
+    path = place / "clinic.yaml"
+    path.write_text(re.sub(r"^rules:.*(\n[ -].*)*", f"rules: {rules}", path.read_text(), flags=re.MULTILINE))
+    assert run(["check", *DATA]) == 2
+    assert "'visit.code' is not one of the columns; did you mean 'diagnosis.code'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rule", "midnight"),
+    [("visit.start <= person.birth", True), ({"never": {"diagnosis.code": ["J45", "I10"]}}, False)],
+)
+def test_a_check_speaks_of_midnight_only_where_a_rule_compares_dates(place, capsys, rule, midnight):
+    schema(units=120, rules=[rule]).save(place / "clinic.yaml")
+    run(["check", *DATA])
+    told = capsys.readouterr().out
+    assert "break the rule" in told
+    assert ("counts as midnight" in told) == midnight
+
+
 def test_a_fit_says_which_tables_noise_will_hide_before_it_is_charged(place, capsys, monkeypatch):
     """Only `plan` said so, and a steward who skipped it learned it of no page. Made-up records show the tables, at no charge."""
     words = [*DATA, "generator=histories", "budget.epsilon=3", "budget.delta=1e-5"]
@@ -665,6 +703,14 @@ NAMED = {  # columns of tables, and the parent and the key of each; none where n
     "a whole name first": (
         {"visit": ["visit_id", "person_id"], "visit_notes": ["visit_id"], "person": ["person_id"]},
         {"person": (None, "person_id"), "visit": ("person", "visit_id"), "visit_notes": ("visit", None)},
+    ),
+    "id first, as in French": (
+        {"patients": ["id_patient"], "sejours": ["id_sejour", "id_patient"], "biologie": ["id_sejour", "id_patient"]},
+        {"patients": (None, "id_patient"), "sejours": ("patients", "id_sejour"), "biologie": ("sejours", None)},
+    ),
+    "id first, with a capital": (
+        {"patient": ["idPatient"], "sejour": ["idSejour", "idPatient"], "idee": ["idSejour", "idee"]},
+        {"patient": (None, "idPatient"), "sejour": ("patient", "idSejour"), "idee": ("sejour", None)},
     ),
     "another name below people": (
         {"patienten": PEOPLE, "aufenthalte": STAYS, "diagnosen": ["FallNr", "Kode"]},

@@ -223,6 +223,17 @@ def test_who_ever_has_a_code_is_counted_by_age_at_the_first_visit(frames, sets, 
             assert row[name] == pytest.approx(shares.get((name, row["code"], row["ages"]), 0))
     apart = [abs(row["synthetic"] - row["train"]) for row in rows]
     assert found["by_age"]["distance"] == pytest.approx(max(apart))
+    beyond = {
+        (code, band): abs(shares["synthetic", code, band] - shares["train", code, band])
+        - abs(shares["test", code, band] - shares["train", code, band])
+        for code, band in {(code, band) for _, code, band in shares}
+        if band in {row["ages"] for row in rows} and all((name, code, band) in shares for name in frames)
+    }
+    farthest = [beyond[row["code"], row["ages"]] for row in found["by_age"]["farthest"]]
+    assert farthest == pytest.approx(
+        sorted((each for each in beyond.values() if each > 0), reverse=True)[: len(farthest)]
+    )
+    assert farthest
     monkeypatch.setattr(courses, "LEAST_PEOPLE", 60)
     assert courses.judge(sets, schema(), None)["ever"][0]["by_age"] is None
     without = schema(rules=[])

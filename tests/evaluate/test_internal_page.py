@@ -355,6 +355,10 @@ def test_sharing_follows_the_attacks_and_their_bounds(result, no_plots, change, 
     assert share["answers"][0]["verdict"].startswith(verdict)
     assert share["verdict"].startswith(sharing)
     assert share["bad"] is bad
+    chance = "one of 3 may find something by chance" in share["answers"][0]["text"]
+    assert chance == verdict.startswith("1 of 3"), (
+        "not where the guarantee is contradicted, nor where nothing was found"
+    )
     html(found)
 
 
@@ -502,6 +506,56 @@ def test_a_code_whose_numbers_lie_elsewhere_is_on_the_first_screen_and_in_the_te
     assert "numbers" not in dict(answers.brief(right))
     del linked["numbers"]
     assert "Each cell shows" not in html({**wrong, "linked": linked}), "a result of before opens"
+
+
+def test_a_code_whose_numbers_leave_the_real_range_is_named(result):
+    """The quantiles from 10 % to 90 % hide a haemoglobin of 50,000."""
+
+    def code(name, made, real):
+        return {
+            "code": name,
+            "rows": {"synthetic": 90, "train": 120},
+            "missing": {"synthetic": 0.0, "train": 0.0},
+            "quantiles": {"synthetic": [0.6, 1.0, 1.4], "train": [0.6, 1.0, 1.4]},
+            "distance": 0.0,
+            "real": 0.0,
+            "outside": {"synthetic": made, "test": real},
+        }
+
+    def told(*codes):
+        column = {"column": "lab.value", "by": "lab.test", "distance": 0.0, "real": 0.0, "codes": codes}
+        return {**result, "linked": {"apart": {}, "links": [], "numbers": [column]}}
+
+    wrong = told(code("Hb", 0.03, 0.004), code("Na", 0.06, 0.055), code("K", 0.02, 0.0), code("CRP", None, None))
+    said = (
+        "3.0 % of synthetic lab.value of lab.test = Hb lie outside the range of the real training ones; 0.4 % of held-out ones do, and too "
+        "many of one more code do"
+    )
+    assert dict(answers.brief(wrong))["outside"] == said
+    close = next(each for each in pages.first_screen(wrong)[0]["answers"] if each["question"] == "Is it faithful?")
+    assert f"{said}." in close["text"]
+    assert ("0.03", "0.4 % / 3.0 %") in Page(html(wrong)).cells
+    assert "outside" not in dict(answers.brief(told(code("Na", 0.06, 0.055), code("CRP", None, None))))
+
+
+def test_the_age_at_which_a_code_is_farthest_off_is_named(result):
+    def row(code, ages, made, real, held_out):
+        return {"code": code, "ages": ages, "synthetic": made, "train": real, "test": held_out}
+
+    def told(*rows):
+        by_age = {"distance": 0.5, "real": 0.1, "farthest": list(rows), "rows": []}
+        ever = {"column": "diagnosis.code", "distance": 0.1, "real": 0.1, "codes": [], "by_age": by_age}
+        return {**result, "histories": {**(result.get("histories") or {}), "ever": [ever]}}
+
+    far = row("K35", "under 18", 0.14, 0.5, 0.48)
+    said = "14.0 % of synthetic people aged under 18 at their first visit ever have diagnosis.code = K35; 50.0 % of real ones do"
+    assert dict(answers.brief(told(row("I10", "18 to 39", 0.2, 0.1, 0.1), far)))["by age"] == said
+    assert "by age" not in dict(answers.brief(told(row("K35", "under 18", 0.14, 0.5, 0.2)))), (
+        "held-out people are as far off"
+    )
+    without = told()
+    without["histories"]["ever"][0]["by_age"] = None
+    assert "by age" not in dict(answers.brief(without))
 
 
 def test_a_group_is_marked_as_the_worst_only_if_chance_cannot_explain_it(result):

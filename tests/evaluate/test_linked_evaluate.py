@@ -221,8 +221,27 @@ def test_numbers_lie_where_they_should_for_each_code():
         far = np.abs(np.subtract(code["quantiles"]["synthetic"], code["quantiles"]["train"])).mean()
         assert code["distance"] == pytest.approx(far / (high - low))
         assert code["distance"] < 0.2 > code["real"]
+        assert code["outside"]["synthetic"] < 0.03
     assert column["distance"] == pytest.approx(np.mean([code["distance"] for code in column["codes"]]))
     assert not findings.worst({}, linked={"numbers": [column]})
+
+
+def test_numbers_outside_the_real_range_of_their_code_are_counted():
+    """One in ten values of Hb is that of another test: no quantile from 10 % to 90 % moves far, but people notice."""
+
+    def change(rows):
+        tenth = (rows["test"] == "Hb") & (np.arange(len(rows)) % 10 == 0)
+        return rows.assign(value=rows["value"].mask(tenth, 99.0))
+
+    (column,), _, rows = by_code(change)
+    (code,) = (code for code in column["codes"] if code["code"] == "Hb")
+    assert rows.loc[rows["test"] == "Hb", "value"].astype(float).max() < 99
+    assert 0.05 < code["outside"]["synthetic"] < 0.2
+    assert code["outside"]["test"] < 0.03
+    assert (
+        "lab.value of lab.test = Hb lie outside the range"
+        in dict(answers.brief({"about": {}, "fidelity": {}, "targets": {}, "linked": {"numbers": [column]}}))["outside"]
+    )
 
 
 def told(column):

@@ -123,7 +123,7 @@ def test_bought_categories_never_make_a_rule_fail():
         ({"if": {"sex": "M"}}, "expected {always: ...}"),
         ({"if": {}, "then": {"sex": "M"}}, "if must map at least one column"),
         ({"never": []}, "never must map at least one column"),
-        ({"never": {"sex": "X"}}, "column 'sex' (categorical): 'X' is not one of its categories"),
+        ({"never": {"sex": "X"}}, "column 'sex' (categorical): 'X' is not one of its categories: F, M"),
         ({"never": {"sex": []}}, "column 'sex': no row can satisfy an empty list"),
         ({"never": {"sex": True}}, "column 'sex' (categorical): True must be text"),
         ({"never": {"pregnant": "perhaps"}}, "column 'pregnant' (boolean): 'perhaps' is not true or false"),
