@@ -318,15 +318,13 @@ def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str,
         keys[name] = own[0] if own else None
     keys |= _keys_by_beginning(columns, keys)
     keys |= _keys_by_parent(columns, keys)
-    keys |= _keys_by_whole_name(columns, keys)
-    if not any(keys.values()):
-        keys |= _keys_by_shape(columns)
-    owners = {key: name for name, key in keys.items() if key is not None}
-    above = {
-        name: [owners[each] for each in names if each in owners and owners[each] != name]
-        for name, names in columns.items()
-    }
-    roots = [name for name in columns if not above[name]]
+    above, roots = _above(columns, keys)
+    if (
+        len(roots) != 1 or keys[roots[0]] is None
+    ):  # only then, as a column may be called as a table is without being its key
+        keys |= _keys_by_whole_name(columns, keys)
+        keys |= {} if any(keys.values()) else _keys_by_shape(columns)
+        above, roots = _above(columns, keys)
     if len(roots) != 1 or keys[roots[0]] is None:
         shared = [(key, form[1], holders) for key, form, holders in _shared(columns, keys)]
         if not shared and not any(keys.values()):
@@ -345,6 +343,16 @@ def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str,
     (root,) = roots
     deeper = {name: [each for each in held if each != root] for name, held in above.items()}
     return keys, {name: None if name == root else (deeper[name] or [root])[0] for name in columns}
+
+
+def _above(columns: dict[str, list[str]], keys: dict[str, str | None]) -> tuple[dict[str, list[str]], list[str]]:
+    """For each table the tables whose key it has, and the tables for which there are none."""
+    owners = {key: name for name, key in keys.items() if key is not None}
+    above = {
+        name: [owners[each] for each in names if each in owners and owners[each] != name]
+        for name, names in columns.items()
+    }
+    return above, [name for name in columns if not above[name]]
 
 
 def _keys_by_beginning(columns: dict[str, list[str]], keys: dict[str, str | None]) -> dict[str, str]:

@@ -686,6 +686,20 @@ NAMED = {  # columns of tables, and the parent and the key of each; none where n
         {"IPP": ["IPP", "Sexe"], "nda": ["NDA", "IPP", "Unité"], "diagnostics": ["NDA", "Unité"]},
         {"IPP": (None, "IPP"), "nda": ("IPP", "NDA"), "diagnostics": ("nda", None)},
     ),
+    "a column called as its table is, which is no key": (
+        {
+            "person": ["person_id"],
+            "visit": ["person_id", "visit_id"],
+            "drug": ["visit_id", "drug"],
+            "order": ["visit_id", "drug"],
+        },
+        {
+            "person": (None, "person_id"),
+            "visit": ("person", "visit_id"),
+            "drug": ("visit", None),
+            "order": ("visit", None),
+        },
+    ),
     "keys called as no key is, by the shape": (
         {
             "patients": ["IPP"],
