@@ -38,6 +38,7 @@ LACKED = {  # by how a metric in `not_computed` begins, its name in words
     "survival": "Kaplan-Meier curve",
     "trtr": "models trained on real records",
     "tstr": "models trained on synthetic records",
+    "unread": "cells of the column",
     "tvd_2way": "pairs of columns",
     "tvd_3way": "triples of columns",
     "utility": "utility",
