@@ -345,3 +345,70 @@ def test_pairs_of_codes_with_few_visits_are_not_judged():
     assert not list(codes_together([each.frame[each.there] for each in whole], schema())), "no codes at all"
     few = [{**each, "pairs": [{**pair, "synthetic": None} for pair in each["pairs"]]} for each in found]
     assert not findings.worst({}, linked={"together": few})
+
+
+CLOSE = {"tvd_1way": {"mean": 0, "floor": {"mean": 0}}}
+
+
+@pytest.mark.parametrize(("made", "named", "fault"), [(0.02, False, False), (0.16, True, False), (0.31, True, True)])
+def test_codes_that_people_of_the_wrong_age_have_are_named(made, named, fault):
+    rows = [
+        {"code": "I10", "ages": "under 18", "synthetic": made, "train": 0.0, "test": 0.01},
+        {"code": "I10", "ages": "80 and over", "synthetic": 0.7, "train": 0.75, "test": 0.5},
+    ]
+    ever = [{"column": "diagnosis.code", "by_age": {"rows": rows}}, {"column": "drug.name", "by_age": None}]
+    ever = [{**each, "distance": 0.0, "real": 0.0} for each in ever]
+    found = findings.worst({}, {"ever": ever})
+    assert ("ages" in found) == named
+    answer = answers.faithful(CLOSE, found)
+    who = "synthetic people aged under 18 at their first visit"
+    said = f"{100 * made:.1f} % of {who} ever have diagnosis.code = I10; 0.0 % of real ones do."
+    assert (said in answer.text) == named
+    assert ("wrong age" in answer.verdict.words) == fault
+
+
+@pytest.mark.parametrize(("made", "named"), [(19, True), (41, False), (199, False), (241, True)])
+@pytest.mark.parametrize("train", [100, 19])
+def test_an_event_that_far_too_few_or_too_many_people_have_is_named(made, named, train):
+    people = {"synthetic": 1000, "train": 10 * train, "test": 100}
+    curve = {"event": "person.death", "people": people, "events": {"synthetic": made, "train": train, "test": 8}}
+    found = findings.worst({}, {"survival": [{**curve, "distance": 0.0, "real": 0.0}]})
+    named = named and train >= 20
+    assert ("event" in found) == named
+    answer = answers.faithful(CLOSE, found)
+    said = f"{made / 10:.1f} % of synthetic people have the event person.death; 10.0 % of real ones do."
+    assert (said in answer.text) == named == ("gets the number of events wrong" in answer.verdict.words)
+
+
+def test_associations_below_visits_are_named_without_the_places_of_their_rows():
+    names = [
+        "person.birth",
+        "stage 2",
+        "diagnosis.code 1",
+        "diagnosis.code 2",
+        "drug.name 1",
+        "drug.name 2",
+        "diagnosis.code 3",
+    ]
+    zero, one = np.zeros((7, 7)).tolist(), np.full((7, 7), 0.5).tolist()
+    fidelity = {"correlation_difference": {"names": names, "synthetic": zero, "train": one}}
+    linked = {"apart": {"diagnosis.code": {}, "drug.name": {}, "diagnosis.code, kind": {}}}
+    lost = [each.what for each in findings.lost_associations(fidelity, None, linked)]
+    assert lost == [
+        "person.birth and stage 2",
+        "person.birth and diagnosis.code",
+        "stage 2 and diagnosis.code",
+        "diagnosis.code of two rows of a visit",
+        "person.birth and drug.name",
+        "stage 2 and drug.name",
+        "diagnosis.code and drug.name",
+        "drug.name of two rows of a visit",
+    ]
+
+
+def test_the_verdict_counts_the_pairs_of_codes_that_are_lost():
+    pair = {"code": "E11", "other": "metformin", "chance": 0.1, "train": 0.8, "test": 0.8}
+    for made, words in (((0.2, 0.7), "loses a strong association"), ((0.2, 0.1), "loses 2 strong associations")):
+        pairs = [{**pair, "synthetic": each} for each in made]
+        found = findings.worst({}, linked={"together": [{"columns": ["diagnosis.code", "drug.name"], "pairs": pairs}]})
+        assert answers.faithful(CLOSE, found).verdict.words.endswith(f", and {words}")
