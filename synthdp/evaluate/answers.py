@@ -205,7 +205,7 @@ def faithful(fidelity: Entry, found: Mapping[str, Finding]) -> Answer:
         parts.append(f"A classifier tells synthetic rows from real ones with {auroc}.")
     twice = "below" in found and found["below"].what == found["histories"].what
     parts += [_words(SENTENCES[kind], each) for kind, each in found.items() if kind != "below" or not twice]
-    words = ", and ".join([verdict.words, *faults])
+    words = ", and ".join([", ".join([verdict.words, *faults[:-1]]), *faults[-1:]])
     verdict = Verdict(words, verdict.good and not faults, verdict.bad or bool(faults))
     return Answer(question, verdict, " ".join(parts), _items(figures), subject)
 

@@ -596,7 +596,7 @@ def test_a_verdict_says_that_a_strong_association_is_lost(result):
         assert ("loses a strong association" in faithful(found).verdict.words) == told, (value, made)
     entry["train"][first][0], entry["synthetic"][first][0] = 1.0, -0.04
     answer = faithful(found)
-    assert ", and loses a strong association" in answer.verdict.words
+    assert ", loses a strong association, and breaks a declared rule" in answer.verdict.words
     assert answer.verdict.bad
     assert not answer.verdict.good
     assert (

@@ -411,4 +411,9 @@ def test_the_verdict_counts_the_pairs_of_codes_that_are_lost():
     for made, words in (((0.2, 0.7), "loses a strong association"), ((0.2, 0.1), "loses 2 strong associations")):
         pairs = [{**pair, "synthetic": each} for each in made]
         found = findings.worst({}, linked={"together": [{"columns": ["diagnosis.code", "drug.name"], "pairs": pairs}]})
-        assert answers.faithful(CLOSE, found).verdict.words.endswith(f", and {words}")
+        verdict = answers.faithful(CLOSE, found).verdict.words
+        assert verdict.endswith(f", and {words}")
+        both = answers.faithful(
+            CLOSE, found | {"ages": findings.Finding("ages", "people", 0.5, 0.1, fault=True)}
+        ).verdict
+        assert both.words == verdict.replace(", and", ",") + ", and gives codes to people of the wrong age"
