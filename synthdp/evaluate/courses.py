@@ -282,7 +282,7 @@ def ever(sets: Mapping[str, Histories], below: Linked, bands: Mapping[str, Whole
         "column": column,
         **_farthest(shares),
         "codes": [{"code": levels[place], **{k: float(v[place]) for k, v in shares.items()}} for place in frequent],
-        "by_age": _by_age(had, bands, [(int(place), levels[place]) for place in frequent]),
+        "by_age": _by_age(had, bands, levels, frequent.tolist()),
     }
 
 
@@ -294,9 +294,10 @@ def _farthest(shares: Mapping[str, Numbers]) -> dict[str, float]:
 
 
 def _by_age(
-    had: Mapping[str, NDArray[np.bool_]], bands: Mapping[str, Whole], codes: Sequence[tuple[int, str]]
+    had: Mapping[str, NDArray[np.bool_]], bands: Mapping[str, Whole], levels: Sequence[str], frequent: Sequence[int]
 ) -> dict[str, Any] | None:
-    """Of each band of ages with enough people, the shares of these codes; None where there is none."""
+    """Of each band of ages with enough people, the shares of the frequent codes, and of all codes the one that is farthest off; None where
+    there is no such band."""
     if len(bands) < len(had):
         return None
     kept = [band for band in range(len(AGES) + 1) if all((of == band).sum() >= LEAST_PEOPLE for of in bands.values())]
@@ -304,12 +305,16 @@ def _by_age(
         return None
     shares = {name: np.stack([held[bands[name] == band].mean(axis=0) for band in kept]) for name, held in had.items()}
     ends = [f"under {AGES[0]}", *(f"{low} to {high - 1}" for low, high in pairwise(AGES)), f"{AGES[-1]} and over"]
-    rows = [
-        {"code": code, "ages": ends[band], **{name: float(each[at, place]) for name, each in shares.items()}}
-        for place, code in codes
-        for at, band in enumerate(kept)
-    ]
-    return {**_farthest(shares), "rows": rows}
+
+    def row(at: int, place: int) -> dict[str, Any]:
+        return {"code": levels[place], "ages": ends[kept[at]]} | {
+            name: float(each[at, place]) for name, each in shares.items()
+        }
+
+    rows = [row(at, place) for place in frequent for at in range(len(kept))]
+    off = np.abs(shares["synthetic"] - shares["train"])
+    at, place = np.unravel_index(int(off.argmax()), off.shape)
+    return {**_farthest(shares), "rows": rows, "worst": row(int(at), int(place))}
 
 
 def timelines(made: Histories, schema: Schema, types: Types | None) -> list[dict[str, Any]]:

@@ -232,14 +232,19 @@ def _lost_pairs(found: Sequence[Entry]) -> Finding | None:
 
 def _worst_ages(columns: Sequence[Entry]) -> Finding | None:
     """The code and the age at which the share of people who ever have it is farthest off, beyond that of held-out people."""
-    rows = [(each["column"], row) for each in columns if each.get("by_age") for row in each["by_age"]["rows"]]
     far = []
-    for column, row in rows:
+    for column, row in ((each["column"], row) for each in columns for row in _by_age(each.get("by_age"))):
         beyond = abs(row["synthetic"] - row["train"]) - abs(row["test"] - row["train"])
         if beyond >= BY_AGE:
             what = f"people aged {row['ages']} at their first visit ever have {column} = {row['code']}"
             far.append((beyond, what, row["synthetic"], row["train"]))
     return Finding("ages", *max(far)[1:], len(far), fault=max(far)[0] >= FAR_BY_AGE) if far else None
+
+
+def _by_age(found: Entry | None) -> list[Entry]:
+    """The rows of the table, and the worst of all codes, which may not be among them."""
+    rows, worst = ([], None) if found is None else (list(found["rows"]), found.get("worst"))
+    return rows if worst is None or worst in rows else [*rows, worst]
 
 
 def _worst_event(curves: Sequence[Entry]) -> Finding | None:

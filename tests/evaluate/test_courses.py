@@ -223,6 +223,9 @@ def test_who_ever_has_a_code_is_counted_by_age_at_the_first_visit(frames, sets, 
             assert row[name] == pytest.approx(shares.get((name, row["code"], row["ages"]), 0))
     apart = [abs(row["synthetic"] - row["train"]) for row in rows]
     assert found["by_age"]["distance"] == pytest.approx(max(apart))
+    worst = found["by_age"]["worst"]
+    assert worst in rows
+    assert abs(worst["synthetic"] - worst["train"]) == found["by_age"]["distance"]
     monkeypatch.setattr(courses, "LEAST_PEOPLE", 60)
     assert courses.judge(sets, schema(), None)["ever"][0]["by_age"] is None
     without = schema(rules=[])

@@ -360,6 +360,11 @@ def test_codes_that_people_of_the_wrong_age_have_are_named(made, named, fault):
     ever = [{**each, "distance": 0.0, "real": 0.0} for each in ever]
     found = findings.worst({}, {"ever": ever})
     assert ("ages" in found) == named
+    rare = {"code": "O80", "ages": "18 to 39", "synthetic": 0.1, "train": 0.6, "test": 0.6}
+    beside = [{**ever[0], "by_age": {"rows": rows, "worst": rare}}]
+    assert "= O80" in findings.worst({}, {"ever": beside})["ages"].what, "a code that is too rare for the table"
+    repeated = [{**ever[0], "by_age": {"rows": rows, "worst": rows[0]}}]
+    assert findings.worst({}, {"ever": repeated}) == found, "counted once"
     answer = answers.faithful(CLOSE, found)
     who = "synthetic people aged under 18 at their first visit"
     said = f"{100 * made:.1f} % of {who} ever have diagnosis.code = I10; 0.0 % of real ones do."
