@@ -597,7 +597,7 @@ REFUSED = {
 def test_what_is_not_offered_is_refused_by_name(place, capsys, words, said):
     made = Path("schema.yaml").read_text(encoding="utf-8")
     Path("other.yaml").write_text(
-        made.replace("visit_concept_id:", "ward: {kind: boolean}\n      visit_concept_id:"), encoding="utf-8"
+        made.replace("visit_concept_id:", "ward: {kind: boolean}\n      visit_concept_id:", 1), encoding="utf-8"
     )
     assert run(list(words)) != 0
     assert said in capsys.readouterr().err
