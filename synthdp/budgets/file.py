@@ -25,7 +25,7 @@ from synthdp.tables import source as tables
 if TYPE_CHECKING:
     import pandas as pd
 
-NEW = "account.add_version=true (in Python AccountFile(..., add_version=True))"
+NEW = "account.add_version=true (in Python account=AccountFile(path=..., add_version=True), from synthdp.budgets)"
 FILE, FRAME = "file", "frame"  # what a fingerprint is of
 ANEW = "Leave resume out to start a new fit, which is charged separately"
 

@@ -34,6 +34,11 @@ MOST_RUNS = 10_000  # of one --multirun
 # What reading a file of a config group may raise besides Hydra's own errors.
 UNREADABLE = (YAMLError, RecursionError, UnicodeDecodeError)
 WHERE = "where"  # of sample: a mapping whose names are columns
+SURVIVAL = "evaluate.survival"  # names of columns, and such mappings
+NAMING = {
+    WHERE: dict,
+    SURVIVAL: list,
+}  # options with names of columns, which Hydra's grammar may not know; the type of each
 ACCOUNT = "account.path"  # account=FILE is short for it
 DEFAULT = "default"  # of the group generator: nobody chose one
 FLAT = ("schema", "split", "sample")  # commands without the group data, where data.path= is path=
@@ -165,16 +170,21 @@ def _quoted(word: str, command: str) -> str:
 
 
 def _escaped(word: str) -> str:
-    """A condition whose names of columns Hydra's grammar does not know, as JSON in quotes that it does: `_typed` reads it back."""
+    """A condition whose names of columns Hydra's grammar does not know, as JSON in quotes that it does: `_read_back` reads it."""
     key, _, value = word.partition("=")
-    if key != WHERE or not value.startswith("{") or _parses(word):
+    if key not in NAMING or value[:1] not in ("{", "[") or _parses(word):
         return word
     try:
-        found = yamlfile.parse(value, WHERE)
+        found = yamlfile.parse(value, key)
     except BadInput:
         return word  # which is refused in the words for all options
     text = json.dumps(found, default=str).replace("'", "\\u0027").replace("$", "\\u0024")  # the grammar's own signs
-    return f"{WHERE}='{text}'" if isinstance(found, dict) else word
+    return f"{key}='{text}'" if isinstance(found, NAMING[key]) else word
+
+
+def _read_back(key: str, value: Any) -> Any:
+    """The value of an option, read from its JSON if `_escaped` wrote that."""
+    return yamlfile.parse(value, key) if key in NAMING and isinstance(value, str) else value
 
 
 def _parses(word: str) -> bool:
@@ -315,15 +325,14 @@ def _typed(command: str, plain: Config) -> Config:
     """Groups and flat options as validated dataclasses; the generator with its settings made."""
     _check_no_password(plain)
     flat = {name: value for name, value in plain.items() if name not in settings.GROUPS.get(command, {})}
-    if isinstance(flat.get(WHERE), str):
-        flat[WHERE] = yamlfile.parse(flat[WHERE], WHERE)
+    flat = {name: _read_back(name, value) for name, value in flat.items()}
     config: Config = {"options": option_values.made(settings.OPTIONS[command], flat), "plain": plain}
     config["out"] = flat.get("out")
     for group in settings.GROUPS.get(command, {}):
         values = plain.get(group)
         if not isinstance(values, Mapping):
             raise BadInput(f"{group} must be a mapping of options to values, such as those of `{group}=...` in a file")
-        values = dict(values)
+        values = {name: _read_back(f"{group}.{name}", value) for name, value in values.items()}
         if group == "generator":
             if not (name := values.pop("name", None)):
                 raise BadInput(

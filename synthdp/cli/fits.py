@@ -215,7 +215,8 @@ def drowned(tables: "Sequence[Table]") -> list[str]:
             distinct = len({table.columns for table in these})
             lines.append(
                 f"drowned    {len(hidden)} of {distinct} {name} have cells that hold, on average, fewer records than two standard "
-                f"deviations of the noise: {shown}{more}. Declare fewer categories or wider bins, or raise epsilon"
+                f"deviations of the noise: {shown}{more}. Declare fewer categories or wider bins, leave out columns that nobody needs, "
+                "or raise epsilon"
             )
     return lines
 

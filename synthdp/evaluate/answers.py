@@ -30,14 +30,17 @@ REMARKS = {
     "given away": "Models trained on real rows are always right: another column may give this one away, and then the figures say nothing "
     "of the rest. Leave such a column out to learn more; synthdp check names those that it finds.",
 }
+ASSOCIATION = "loses a strong association"
 FAULTS = {  # with which a verdict ends, and the kinds of findings that are one
-    "loses a strong association": ("association", "together"),
+    ASSOCIATION: ("association", "together"),
     "distorts the histories": ("histories",),
+    "gets the number of events wrong": ("event",),
+    "gives codes to people of the wrong age": ("ages",),
     "breaks a declared rule": ("rule",),
     "misplaces numbers below visits": ("numbers",),
 }
+SHARE = "{made} of synthetic {what}; {held} of real ones do{more}"
 LOST = "{real:.2f} among real rows, {synthetic:.2f} among synthetic ones"
-TOGETHER = "{made} of synthetic {what}; {held} of real ones do{more}"
 NUMBERS = "{what} is farthest off: 10 %, 50 % and 90 % of synthetic ones lie below {synthetic}, of real ones below {real}{more}"
 OUTSIDE = "{made} of synthetic {what} lie outside the range of the real training ones; {held} of held-out ones do{more}"
 SHOWN = {"single columns": "tvd_1way", "pairs": "tvd_2way", "detection": "detection_auc"}
@@ -46,8 +49,9 @@ SENTENCES = {
     "association": f"The association of {{what}} loses most: {LOST}.",
     "histories": "Among the histories, the largest difference is in {what}: {synthetic:.3f} ({real:.3f} in held-out ones).",
     "below": "Below the visits, the largest difference is in {what}: {synthetic:.3f} ({real:.3f} in held-out ones).",
-    "together": f"{TOGETHER}.",
-    "ages": f"{TOGETHER}.",
+    "together": f"{SHARE}.",
+    "ages": f"{SHARE}.",
+    "event": f"{SHARE}.",
     "numbers": f"Among the numbers below the visits, {NUMBERS}.",
     "outside": f"{OUTSIDE}.",
     "rule": "{made} of synthetic rows break the rule {what} ({held} of real ones do).",
@@ -55,13 +59,16 @@ SENTENCES = {
 LINES = {
     "rule": "{made} of synthetic rows and {held} of real rows break {what}",
     "below": "{what} total variation distance {synthetic:.3f}; of held-out people {real:.3f}",
-    "together": TOGETHER,
-    "ages": TOGETHER,
+    "together": SHARE,
+    "ages": SHARE,
+    "event": SHARE,
     "numbers": NUMBERS,
     "outside": OUTSIDE,
 }
 MORE = {  # of a kind: one, and several
     "together": (". One more pair is lost", ". {} more pairs are lost"),
+    "ages": (". One more age of a code is far off", ". {} more ages of codes are far off"),
+    "event": (". One more event is far off", ". {} more events are far off"),
     "numbers": (", and one more code is far off", ", and {} more codes are far off"),
     "outside": (", and too many of one more code do", ", and too many of {} more codes do"),
 }
@@ -179,7 +186,9 @@ def _worst(result: Entry) -> dict[str, Finding]:
 
 
 def _faults(found: Mapping[str, Finding]) -> list[str]:
-    return [fault for fault, kinds in FAULTS.items() if any(found[kind].fault for kind in kinds if kind in found)]
+    faults = [fault for fault, kinds in FAULTS.items() if any(found[kind].fault for kind in kinds if kind in found)]
+    pairs = found["together"].many if "together" in found else 0
+    return [f"loses {pairs} strong associations" if fault == ASSOCIATION and pairs > 1 else fault for fault in faults]
 
 
 def faithful(fidelity: Entry, found: Mapping[str, Finding]) -> Answer:
@@ -200,7 +209,7 @@ def faithful(fidelity: Entry, found: Mapping[str, Finding]) -> Answer:
         parts.append(f"A classifier tells synthetic rows from real ones with {auroc}.")
     twice = "below" in found and found["below"].what == found["histories"].what
     parts += [_words(SENTENCES[kind], each) for kind, each in found.items() if kind != "below" or not twice]
-    words = ", and ".join([verdict.words, *faults])
+    words = ", and ".join([", ".join([verdict.words, *faults[:-1]]), *faults[-1:]])
     verdict = Verdict(words, verdict.good and not faults, verdict.bad or bool(faults))
     return Answer(question, verdict, " ".join(parts), _items(figures), subject)
 
@@ -364,7 +373,7 @@ def overlapping(result: Entry) -> str:
 def brief(result: Entry) -> list[tuple[str, str]]:
     """(label, words) on subgroups and attacks, for a terminal; nothing of what was not judged."""
     found, worst = _worst(result), findings.worst_group(result["targets"])
-    lost = findings.lost_associations(result["fidelity"], result.get("histories"))[:BRIEFLY]
+    lost = findings.lost_associations(result["fidelity"], result.get("histories"), result.get("linked"))[:BRIEFLY]
     told = {kind: _words(LINES[kind], each) for kind, each in found.items() if kind in LINES}
     lines = {"held out?": overlapping(result), "rules": told.get("rule"), "rows": few_rows(result)}
     if lost:
@@ -373,6 +382,7 @@ def brief(result: Entry) -> list[tuple[str, str]]:
         "below visits": "below",
         "together": "together",
         "by age": "ages",
+        "events": "event",
         "numbers": "numbers",
         "outside": "outside",
     }

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from synthdp.evaluate.association import associations, enough
 from synthdp.evaluate.attacks.case import unit_codes
+from synthdp.evaluate.figures import beyond_chance
 from synthdp.evaluate.tables import BOOLEAN, Axis, Table, table_of
 from synthdp.schema.linked_tables import Table as Linked
 from synthdp.schema.linked_tables import limit, places_of
@@ -297,7 +298,7 @@ def _by_age(
     had: Mapping[str, NDArray[np.bool_]], bands: Mapping[str, Whole], levels: Sequence[str], frequent: Sequence[int]
 ) -> dict[str, Any] | None:
     """Of each band of ages with enough people, the shares of the `frequent` codes; and, of all codes and bands, those `farthest` from the
-    training people, beyond held-out ones. None where there is no such band."""
+    training people, beyond held-out ones and beyond chance. None where there is no such band."""
     if len(bands) < len(had):
         return None
     kept = [band for band in range(len(AGES) + 1) if all((of == band).sum() >= LEAST_PEOPLE for of in bands.values())]
@@ -310,7 +311,9 @@ def _by_age(
         told = {name: float(each[at, place]) for name, each in shares.items()}
         return {"code": levels[place], "ages": ends[kept[at]], **told}
 
+    people = {name: np.array([[int((of == band).sum())] for band in kept]) for name, of in bands.items()}
     beyond = np.abs(shares["synthetic"] - shares["train"]) - np.abs(shares["test"] - shares["train"])
+    beyond *= beyond_chance(shares["synthetic"], people["synthetic"], shares["train"], people["train"])
     farthest = np.argsort(-beyond, axis=None, kind="stable")[:COMMON]
     pairs = [divmod(int(place), beyond.shape[1]) for place in farthest if beyond.flat[place] > 0]
     return {

@@ -336,7 +336,7 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "attack_plot": evaluation_plots.attack_plot(leading, "attacks-plot"),
         "sentence": answers.in_a_sentence(result),
-        "lost_associations": findings.lost_associations(found, result.get("histories")),
+        "lost_associations": findings.lost_associations(found, result.get("histories"), result.get("linked")),
         "manifold": evaluation_plots.manifold_plot(found, "manifold") if lines else None,
         "columns": _columns(result),
         "wide": result["about"]["columns"] > SIDE_BY_SIDE,

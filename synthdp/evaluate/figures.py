@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 ABSENT = "not computed"
 DECIMALS = 3
+CHANCE = 4.0  # deviations: one share in 16,000 is so far off by chance
 LEAST_LOST = 0.1  # of an association that is called lost
 MEAN = "Mean of these"
 LACKED = {  # by how a metric in `not_computed` begins, its name in words
@@ -38,6 +39,7 @@ LACKED = {  # by how a metric in `not_computed` begins, its name in words
     "survival": "Kaplan-Meier curve",
     "trtr": "models trained on real records",
     "tstr": "models trained on synthetic records",
+    "unread": "cells of the column",
     "tvd_2way": "pairs of columns",
     "tvd_3way": "triples of columns",
     "utility": "utility",
@@ -144,3 +146,9 @@ def by_arm(
         if floor in entry["floors"]:
             groups.append((label, [("No model", [entry["floors"][floor].get(metric) for metric in found])]))
     return [group for group in groups if group[1]]
+
+
+def beyond_chance(one: Any, ones: Any, other: Any, others: Any) -> Any:
+    """Whether two shares, numbers or arrays, of so many people each are farther apart than chance would take any of some hundred pairs."""
+    together = (one * ones + other * others) / (ones + others)
+    return abs(one - other) > CHANCE * (together * (1 - together) * (1 / ones + 1 / others)) ** 0.5

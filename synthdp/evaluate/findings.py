@@ -1,9 +1,9 @@
 """How the figures of a result are judged, as data; `answers` puts it into words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from synthdp.evaluate.figures import is_lost, kept
+from synthdp.evaluate.figures import beyond_chance, is_lost, kept
 
 Entry = Mapping[str, Any]  # a part of the result
 
@@ -104,8 +104,15 @@ class Finding(NamedTuple):
 STRONG, MUCH = 0.3, 0.5  # a fault if MUCH of an association of at least STRONG is gone, or histories differ by MUCH
 MOST_LOST = 10  # associations in a table
 MOST_BROKEN = 0.01  # a fault if this share of synthetic rows, and more, break a rule beyond real ones
+BY_AGE, FAR_BY_AGE = (
+    0.1,
+    0.2,
+)  # shares by age are named, and a fault, if they are so much farther off than those of held-out people
+LEAST_EVENTS = 20  # among training people, so that their share can be told
+AT_ENDS = (
+    16.0  # numbers that may lie outside the range of as many others by chance: 2 on average, 16 in one case of 7,000
+)
 OFF = 1.0  # real ranges by which the quantiles of a code's numbers are farther off than held-out ones where it is named
-AGED = 0.1  # a code is named if the share of people of some age who ever have it is so much farther off than that of held-out people
 FAR = Verdict("Far from the real rows", bad=True)
 CLOSENESS = (  # most by which distances exceed those of held-out rows, and most AUROC of detection
     (0.01, 0.55, Verdict("As close as real rows are to each other", good=True)),
@@ -127,14 +134,15 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
     """By kind; a kind of which nothing is wrong is not there."""
     linked = linked or {}
     apart = linked.get("apart", {})
-    lost = lost_associations(fidelity, histories)
+    lost = lost_associations(fidelity, histories, linked)
     gone = [each for each in lost if kept(each.real, each.synthetic) <= -MUCH * abs(each.real)]
     found = (
         lost[0]._replace(many=len(lost), fault=any(abs(each.real) >= STRONG for each in gone)) if lost else None,
         _farthest("histories", _of_histories(histories or {}) | _named(apart)),
         _farthest("below", _named({what: each for what, each in apart.items() if ", " in what})),
         _lost_pairs(linked.get("together", ())),
-        _worst_age((histories or {}).get("ever", ())),
+        _worst_ages((histories or {}).get("ever", ())),
+        _worst_event((histories or {}).get("survival") or ()),
         _worst_numbers(linked.get("numbers", ())),
         _outside(linked.get("numbers", ())),
         _worst_rule(fidelity.get("rules", ())),
@@ -142,18 +150,39 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
     return {each.kind: each for each in found if each is not None}
 
 
-def lost_associations(fidelity: Entry, histories: Entry | None = None) -> list[Finding]:
-    """The pairs of columns whose association synthetic rows lost most, within a row and from one record of a person to the next."""
+def lost_associations(fidelity: Entry, histories: Entry | None = None, linked: Entry | None = None) -> list[Finding]:
+    """The pairs of columns whose association synthetic rows lost most, within a row and from one record of a person to the next. Of a
+    column below visits, whose rows stand in no order, the first place speaks for all, and the first two for rows of the same visit."""
     entry: Entry = fidelity.get("correlation_difference") or {"names": ()}
     onward = ((histories or {}).get("onward") or {}).get("pairs", ())
+    below = {what for what in (linked or {}).get("apart", {}) if ", " not in what}
     pairs = [
-        (f"{second} and {first}", entry["synthetic"][i][j], entry["train"][i][j])
+        (what, entry["synthetic"][i][j], entry["train"][i][j])
         for i, first in enumerate(entry["names"])
         for j, second in enumerate(entry["names"][:i])
+        if (what := _pair(second, first, below)) is not None
     ]
     pairs += [(f"{each['present']} and the last {each['last']}", each["synthetic"], each["train"]) for each in onward]
     lost = [Finding("association", *pair) for pair in pairs if is_lost(pair[2], pair[1])]
     return sorted(lost, key=lambda pair: kept(pair.real, pair.synthetic))[:MOST_LOST]
+
+
+def _pair(one: str, other: str, below: Set[str]) -> str | None:
+    """Two columns in words; None for places of columns `below` visits that say no more than the first ones."""
+    parts = [name.rpartition(" ") for name in (one, other)]
+    places = [int(at) if column in below and at.isdigit() else 0 for column, _, at in parts]
+    tables = [column.partition(".")[0] for column, _, _ in parts]
+    if sorted(places) == [1, 2] and tables[0] == tables[1]:
+        same = parts[0][0] == parts[1][0]
+        return (
+            f"{parts[0][0]} of two rows of a visit"
+            if same
+            else f"{parts[0][0]} and {parts[1][0]} of another row of the visit"
+        )
+    if max(places) > 1:
+        return None
+    names = [column if place else name for name, (column, _, _), place in zip((one, other), parts, places, strict=True)]
+    return " and ".join(names)
 
 
 def _of_histories(found: Entry) -> dict[str, Entry | None]:
@@ -205,6 +234,30 @@ def _lost_pairs(found: Sequence[Entry]) -> Finding | None:
     return Finding("together", *max(lost)[1:], len(lost), fault=True) if lost else None
 
 
+def _worst_ages(columns: Sequence[Entry]) -> Finding | None:
+    """The code and the age at which the share of people who ever have it is farthest off, beyond that of held-out people."""
+    far = []
+    rows = ((each["column"], row) for each in columns for row in (each.get("by_age") or {}).get("farthest", ()))
+    for column, row in rows:
+        beyond = abs(row["synthetic"] - row["train"]) - abs(row["test"] - row["train"])
+        if beyond >= BY_AGE:
+            what = f"people aged {row['ages']} at their first visit ever have {column} = {row['code']}"
+            far.append((beyond, what, row["synthetic"], row["train"]))
+    return Finding("ages", *max(far)[1:], len(far), fault=max(far)[0] >= FAR_BY_AGE) if far else None
+
+
+def _worst_event(curves: Sequence[Entry]) -> Finding | None:
+    """The event, such as death, that less than `MUCH` of the people have who should, or that is as much too frequent."""
+    far = []
+    for each in (each for each in curves if each.get("events", {}).get("train", 0) >= LEAST_EVENTS):
+        made, *real = (each["events"][name] / max(1, each["people"][name]) for name in ("synthetic", "train", "test"))
+        if not beyond_chance(made, each["people"]["synthetic"], real[0], each["people"]["train"]):
+            continue
+        if made <= MUCH * min(real) or max(real) <= MUCH * made:
+            far.append((abs(made - real[0]), f"people have the event {each['event']}", made, real[0]))
+    return Finding("event", *max(far)[1:], len(far), fault=True) if far else None
+
+
 def _worst_numbers(columns: Sequence[Entry]) -> Finding | None:
     """The code whose numbers lie farthest off, with their quantiles (`numbers_by_code`)."""
     from synthdp.evaluate.numbers_by_code import said  # loads pandas
@@ -225,21 +278,12 @@ def _outside(columns: Sequence[Entry]) -> Finding | None:
     for column in columns:
         for code in column["codes"]:
             made, real = ((code.get("outside") or {}).get(name) for name in ("synthetic", "test"))
-            if made is not None and real is not None and made - real > MOST_BROKEN:
+            if made is None or real is None:
+                continue
+            numbers = code["rows"]["train"] * (1 - (code["missing"]["train"] or 0.0))
+            if made - max(real, AT_ENDS / numbers) > MOST_BROKEN:
                 found.append(Finding("outside", f"{column['column']} of {column['by']} = {code['code']}", made, real))
     return max(found, key=lambda each: each.beyond)._replace(many=len(found)) if found else None
-
-
-def _worst_age(ever: Sequence[Entry]) -> Finding | None:
-    """The code and the age at which people who ever have it are farthest off (`courses.ever`)."""
-    found = []
-    for each in ever:
-        for row in (each.get("by_age") or {}).get("farthest", ()):
-            beyond = abs(row["synthetic"] - row["train"]) - abs(row["test"] - row["train"])
-            what = f"people aged {row['ages']} at their first visit ever have {each['column']} = {row['code']}"
-            found.append((beyond, Finding("ages", what, row["synthetic"], row["train"])))
-    beyond, worst = max(found, key=lambda pair: pair[0], default=(0.0, None))
-    return worst if beyond >= AGED else None
 
 
 def far_off(code: Entry) -> bool:

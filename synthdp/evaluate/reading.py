@@ -9,7 +9,7 @@ import pandas as pd
 
 from synthdp.errors import BadInput
 from synthdp.evaluate.attacks.case import Codes, unit_codes
-from synthdp.evaluate.tables import SYNTHETIC, Axis, Table, axes_of, check_columns, table_of
+from synthdp.evaluate.tables import SYNTHETIC, Axis, Table, axes_of, check_columns, table_of, unread_of
 from synthdp.schema.schema import Schema
 
 CHANCE = 0.05  # of the held-out rows: as many more than of the training rows may equal a training row by chance
@@ -72,6 +72,8 @@ def parts_of(samples: Sequence[pd.DataFrame], train: pd.DataFrame, test: pd.Data
             f"The synthetic rows have none of the schema's {len(axes)} columns in a readable form. Synthetic, training and test "
             "rows must share one schema."
         )
+    for frame, role in ((train, "real training"), (test, "real test")):
+        log += [{"metric": f"unread.{name}", "reason": reason} for name, reason in unread_of(frame, kept, role).items()]
     made = [[np.empty((len(frame), 0)), *(tables[i].values for tables in read)] for i, frame in enumerate(samples)]  # noqa: PD011
     return Parts(
         samples=tuple(Table(axes=tuple(kept), values=np.concatenate(each, axis=1)) for each in made),

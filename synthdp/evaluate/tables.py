@@ -19,6 +19,9 @@ SECONDS_PER_DAY = 86_400.0
 BOOLEAN = ("False", "True")
 UNLISTED = "(not listed)"
 SYNTHETIC = "synthetic"
+FEW_UNREAD = (
+    0.05  # of a real column's cells: so many that cannot be read are faults of the records, more are another coding
+)
 TRUE, FALSE = {"true", "yes", "t", "y", "1"}, {"false", "no", "f", "n", "0"}
 
 
@@ -180,18 +183,38 @@ def _codes(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
     return known[numbers]  # the sentinel -1 reads the last entry: NaN
 
 
-def _numbers(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
-    missing = series.isna().to_numpy()
+def unread_of(frame: pd.DataFrame, axes: Sequence[Axis], role: str) -> dict[str, str]:
+    """By column of real rows, how many cells `table_of` takes as missing because they cannot be read."""
+    found = {}
+    for axis in axes:
+        unread = int(_unread(frame[axis.name], _parsed(frame[axis.name], axis)).sum()) if axis.kind == "number" else 0
+        if unread:
+            kind = "date" if axis.date else "number"
+            found[axis.name] = (
+                f"{unread:,} of {len(frame):,} {role} rows hold something else than a {kind}: it counts as missing"
+            )
+    return found
+
+
+def _unread(series: pd.Series, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.isnan(values) & series.notna().to_numpy()
+
+
+def _parsed(series: pd.Series, axis: Axis) -> NDArray[np.float64]:
+    """NaN where a cell is missing or cannot be read."""
     if axis.date:
         parsed = pd.to_datetime(series, errors="coerce", format="ISO8601")
         if getattr(parsed.dtype, "tz", None) is not None:
             parsed = parsed.dt.tz_convert(None)
         seconds = parsed.to_numpy(dtype="datetime64[us]").astype(np.int64).astype(np.float64) / 1e6
-        values = np.where(parsed.isna().to_numpy(), np.nan, seconds / SECONDS_PER_DAY)
-    else:
-        values = pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan).copy()
-    unread = int((np.isnan(values) & ~missing).sum())
-    if unread:
+        return np.where(parsed.isna().to_numpy(), np.nan, seconds / SECONDS_PER_DAY)
+    return pd.to_numeric(series, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan).copy()
+
+
+def _numbers(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
+    values = _parsed(series, axis)
+    unread = int(_unread(series, values).sum())
+    if unread > (0 if role == SYNTHETIC else FEW_UNREAD * int(series.notna().sum())):
         kind = "dates" if axis.date else "numbers"
         raise BadInput(
             f"Column {axis.name!r} of the {role} rows: {unread} of {len(series)} values are not {kind}, although the schema "

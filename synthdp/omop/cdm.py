@@ -49,6 +49,7 @@ GENDERED = (
 RACES = (8515, 8516, 8527, 8557, 8657)  # Asian, Black, White, Pacific Islander, American Indian
 ETHNICITIES = (38003563, 38003564)  # Hispanic or Latino, or not
 VISITS = (262, 9201, 9202, 9203, 581477, 42898160)  # ER and inpatient, inpatient, outpatient, ER, office, non-hospital
+ONE_DAY = (9202, 581477)  # kinds of visits that seldom last overnight
 OF_RECORD = 32817  # the type concept "EHR"
 VERSION, VERSION_CONCEPT = "v5.4", 756265
 AROUND_VISIT = 7  # days that a row may lie before or after its visit

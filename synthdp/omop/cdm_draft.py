@@ -97,6 +97,11 @@ def draft(where: str | None, lists: Mapping[str, Listed] | None = None, version:
     lines.append(f"  - {start} >= {cdm.PERSON}.{cdm.BIRTH}")
     lines += [f"  - {start} <= {cdm.PERSON}.{cdm.DEATH_DATE}"] if dead else []
     lines += _of_genders(below, lists or {})
+    kinds = f"{{{cdm.VISIT}.visit_concept_id: [{', '.join(map(str, cdm.ONE_DAY))}]}}"
+    lines.append(
+        "  # question: do visits of these kinds always end on the day on which they start? Noise makes stays of rare ones"
+    )
+    lines.append(f"  # - {{if: {kinds}, then: {{{cdm.VISIT}.{cdm.DAYS}: '< 1'}}}}")
     lines.append("  # and, where dates below visits are learned:")
     lines += [f"  # - {each}" for each in orders]
     return "\n".join(lines) + "\n"

@@ -452,7 +452,8 @@ class Schema:
 
         if not hasattr(frame, "columns"):
             raise BadInput(
-                f"a draft needs a frame, got {type(frame).__name__}: synthdp.read(path) reads one from a file"
+                f"a draft needs a frame, got {type(frame).__name__}: synthdp.read(path) reads one from a file. For linked "
+                "tables, the command synthdp schema path=FOLDER writes one"
             )
         names = [str(column) for column in frame.columns]
         if not names or len(set(names)) < len(names):

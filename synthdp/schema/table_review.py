@@ -293,7 +293,7 @@ def _weighed(schema: Schema, below: Table | None = None) -> str:
     tables = tuple(f"{table.name}." for table in schema.tables if table.below)
     of = [name for name, _ in schema.learned if name.startswith(tables) == (below is not None)]
     bought = ", ".join(dict.fromkeys(name for name in of if below is None or name.startswith(f"{below.name}.")))
-    also = f". What is learned of {bought} holds more noise" if bought else ""
+    also = f". Only what is learned of {bought} then holds more noise" if bought else ""
     return f"the more of them a person has, the less each one weighs; tables by their number get more cells{also}"
 
 

@@ -322,17 +322,22 @@ def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str,
         keys[name] = own[0] if own else None
     keys |= _keys_by_beginning(columns, keys)
     keys |= _keys_by_parent(columns, keys)
-    owners = {key: name for name, key in keys.items() if key is not None}
-    above = {
-        name: [owners[each] for each in names if each in owners and owners[each] != name]
-        for name, names in columns.items()
-    }
-    roots = [name for name in columns if not above[name]]
+    above, roots = _above(columns, keys)
+    if (
+        len(roots) != 1 or keys[roots[0]] is None
+    ):  # only then, as a column may be called as a table is without being its key
+        keys |= _keys_by_whole_name(columns, keys)
+        keys |= {} if any(keys.values()) else _keys_by_shape(columns)
+        above, roots = _above(columns, keys)
     if len(roots) != 1 or keys[roots[0]] is None:
+        shared = [(key, _stem(form), holders) for key, form, holders in _shared(columns, keys)]
+        if not shared and not any(keys.values()):
+            held = {key: holders for key, holders in _held(columns).items() if len(holders) > 1}
+            shared = [(key, key, holders) for key, holders in sorted(held.items(), key=lambda each: -len(each[1]))]
         files = [
-            f"Of {' and '.join(holders)}, rename the one with one row for each {key} to {_stem(form)}. "
-            for key, form, holders in _shared(columns, keys)
-        ][:MOST_RENAMED]
+            f"Of {' and '.join(holders)}, rename the one with one row for each {key} to {stem}. "
+            for key, stem, holders in shared[:MOST_RENAMED]
+        ]
         raise BadInput(
             f"{folder}: the names of columns do not tell how the tables are linked: a table's key begins as its name does, such as "
             "visit_id of visit, id_patient of patients, or FallNr of Fall or faelle, and is called the same in the tables below it. It is "
@@ -342,6 +347,16 @@ def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str,
     (root,) = roots
     deeper = {name: [each for each in held if each != root] for name, held in above.items()}
     return keys, {name: None if name == root else (deeper[name] or [root])[0] for name in columns}
+
+
+def _above(columns: dict[str, list[str]], keys: dict[str, str | None]) -> tuple[dict[str, list[str]], list[str]]:
+    """For each table the tables whose key it has, and the tables for which there are none."""
+    owners = {key: name for name, key in keys.items() if key is not None}
+    above = {
+        name: [owners[each] for each in names if each in owners and owners[each] != name]
+        for name, names in columns.items()
+    }
+    return above, [name for name in columns if not above[name]]
 
 
 def _keys_by_beginning(columns: dict[str, list[str]], keys: dict[str, str | None]) -> dict[str, str]:
@@ -363,6 +378,34 @@ def _keys_by_parent(columns: dict[str, list[str]], keys: dict[str, str | None]) 
         if len(below) == 1 and not any(keys[name] for name in holders if name not in below):
             found.setdefault(below[0], []).append(key)
     return _only(found, keys)
+
+
+def _keys_by_whole_name(columns: dict[str, list[str]], keys: dict[str, str | None]) -> dict[str, str]:
+    """The same of a column that other tables have too, if it has this table's whole name: `MRN` of mrn."""
+    return {
+        name: key
+        for key, holders in _held(columns).items()
+        for name in holders
+        if len(holders) > 1 and keys[name] is None and _alike(key, name)
+    }
+
+
+def _keys_by_shape(columns: dict[str, list[str]]) -> dict[str, str]:
+    """The keys of people and visits, if only two tables have the one column and all tables but that of the people have the other, and no
+    other two columns are like that. So `IPP` and `NDA` are told apart, although nothing is named after them."""
+    found, held = list[dict[str, str]](), _held(columns)
+    for visit, holders in held.items():
+        people = [name for name in columns if name not in holders]
+        if len(people) == 1 and len(holders) > 1:
+            linking = [(key, two) for key, two in held.items() if len(two) == 2 and people[0] in two]
+            found += [{people[0]: key, next(name for name in two if name in holders): visit} for key, two in linking]
+    return found[0] if len(found) == 1 else {}
+
+
+def _held(columns: dict[str, list[str]]) -> dict[str, list[str]]:
+    """The tables that have each column."""
+    names = dict.fromkeys(column for held in columns.values() for column in held)
+    return {column: [name for name, held in columns.items() if column in held] for column in names}
 
 
 def _only(found: dict[str, list[str]], keys: dict[str, str | None]) -> dict[str, str]:

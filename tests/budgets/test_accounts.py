@@ -231,7 +231,8 @@ def test_another_table_is_refused_and_a_newer_version_is_recorded(account):
     for refuse in (lambda: account.check_table(table("theirs")), lambda: enter(account, of="theirs")):
         with pytest.raises(
             BadInput,
-            match=r"belongs to another table.*account.add_version=true \(in Python AccountFile\(..., add_version=True\)\)",
+            match=r"belongs to another table.*account.add_version=true "
+            r"\(in Python account=AccountFile\(path=..., add_version=True\), from synthdp.budgets\)",
         ):
             refuse()
     enter(replace(account, add_version=True), of="theirs")

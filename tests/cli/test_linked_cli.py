@@ -728,6 +728,46 @@ NAMED = {  # columns of tables, and the parent and the key of each; none where n
         {"patienten": PEOPLE, "aufenthalte": STAYS, "labor": ["FallNr", "Test", "StationNr"]},
         None,
     ),
+    "keys called as no key is, in tables of their name": (
+        {"IPP": ["IPP", "Sexe"], "nda": ["NDA", "IPP", "Unité"], "diagnostics": ["NDA", "Unité"]},
+        {"IPP": (None, "IPP"), "nda": ("IPP", "NDA"), "diagnostics": ("nda", None)},
+    ),
+    "a column called as its table is, which is no key": (
+        {
+            "person": ["person_id"],
+            "visit": ["person_id", "visit_id"],
+            "drug": ["visit_id", "drug"],
+            "order": ["visit_id", "drug"],
+        },
+        {
+            "person": (None, "person_id"),
+            "visit": ("person", "visit_id"),
+            "drug": ("visit", None),
+            "order": ("visit", None),
+        },
+    ),
+    "keys called as no key is, by the shape": (
+        {
+            "patients": ["IPP"],
+            "séjours": ["NDA", "IPP"],
+            "labo": ["NDA", "Unité"],
+            "actes": ["NDA", "Unité"],
+        },
+        {
+            "patients": (None, "IPP"),
+            "séjours": ("patients", "NDA"),
+            "labo": ("séjours", None),
+            "actes": ("séjours", None),
+        },
+    ),
+    "keys called as no key is, and another column in the same tables": (
+        {"patients": ["IPP"], "séjours": ["NDA", "IPP", "UF"], "labo": ["NDA", "UF"], "actes": ["NDA", "UF"]},
+        None,
+    ),
+    "keys called as no key is, and either end may be the people": (
+        {"patients": ["IPP"], "séjours": ["NDA", "IPP"], "actes": ["NDA"]},
+        None,
+    ),
     "another name": ({"stamm": PEOPLE, "faelle": STAYS}, None),
     "two tables of one beginning": ({"patienten": PEOPLE, "patientenadressen": PEOPLE, "faelle": STAYS}, None),
     "two keys of one beginning": ({"patienten": [*PEOPLE, "PatID"], "faelle": [*STAYS, "PatID"]}, None),
@@ -758,6 +798,14 @@ def test_a_draft_that_finds_no_links_says_which_files_to_rename():
     assert "Of stamm and aufenthalte and diagnosen, rename the one with one row for each pid to p." in str(
         refusal.value
     )
+    columns = {"patients": ["IPP"], "séjours": ["NDA", "IPP"], "actes": ["NDA", "IPP"]}
+    plain = {name: pd.DataFrame({each: ["1", "2"] for each in names}, dtype="str") for name, names in columns.items()}
+    with pytest.raises(
+        BadInput, match=r"one row for each IPP to IPP\. .*Of séjours and actes, rename the one .* to NDA\."
+    ):
+        draft_tables(
+            {name: Found(frame=frame.assign(c=["a", "b"]), reading=None) for name, frame in plain.items()}, "t"
+        )
     renamed = {"p": found["stamm"], "fall": found["aufenthalte"], "diagnosen": found["diagnosen"]}
     made = yamlfile.parse(draft_tables(renamed, "tables").schema, "draft")["tables"]
     assert {name: table.get("parent") for name, table in made.items()} == {"p": None, "fall": "p", "diagnosen": "fall"}

@@ -296,3 +296,20 @@ def test_names_of_columns_may_hold_anything_in_a_condition(where):
     assert first in ("Age (years)", "Größe in m", "sex")
     with pytest.raises(BadInput, match="where"):
         compose.compose("sample", ["release=r", "rows=1", "out=o.csv", "where={sex: [F"])
+
+
+@pytest.mark.parametrize(
+    ("survival", "expected"),
+    [
+        ('["p.Décès", {"s.Durée": ">= 20"}]', ["p.Décès", {"s.Durée": ">= 20"}]),
+        ("[p.Date de décès, {d.Code CIM: [I50, I48]}]", ["p.Date de décès", {"d.Code CIM": ["I50", "I48"]}]),
+        ('[person.death,{lab.test: K, lab.value: ">= 6"}]', ["person.death", {"lab.test": "K", "lab.value": ">= 6"}]),
+        ('["d\'entrée $1", {"à": 1}]', ["d'entrée $1", {"à": 1}]),
+    ],
+)
+def test_names_of_columns_may_hold_anything_in_an_event(survival, expected):
+    words = ["synthetic=s", "data.train=t", "data.test=v", "data.schema=y", "out=o"]
+    (config,) = compose.compose("evaluate", [*words, f"evaluate.survival={survival}"])
+    assert list(config["evaluate"].survival) == expected
+    with pytest.raises(BadInput, match="close every bracket"):
+        compose.compose("evaluate", [*words, 'evaluate.survival=["Décès"'])

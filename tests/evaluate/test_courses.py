@@ -9,7 +9,7 @@ from histories_of import histories_of
 from linked_clinic import clinic, declared, labs, schema, with_labs
 
 from synthdp import Schema
-from synthdp.evaluate import courses, history_plots, survival
+from synthdp.evaluate import courses, figures, history_plots, survival
 from synthdp.evaluate.association import cramers_v
 from synthdp.evaluate.courses import Histories, Types
 from synthdp.evaluate.linked import _broken_by_rows
@@ -203,6 +203,9 @@ def test_who_ever_has_a_code_is_counted_by_person(frames, sets):
 def test_who_ever_has_a_code_is_counted_by_age_at_the_first_visit(frames, sets, monkeypatch):
     """By the rule that no visit is before birth; a band with few people in one of the sets is left out."""
     monkeypatch.setattr(courses, "LEAST_PEOPLE", 6)
+    (found,) = courses.judge(sets, schema(), None)["ever"]
+    assert found["by_age"]["farthest"] == [], "these are three draws of one clinic"
+    monkeypatch.setattr(figures, "CHANCE", 0.0)
     (found,) = courses.judge(sets, schema(), None)["ever"]
     rows, shares = found["by_age"]["rows"], {}
     bands = {"18 to 39": (18, 40), "40 to 59": (40, 60), "60 to 79": (60, 80), "80 and over": (80, 150)}

@@ -246,6 +246,33 @@ def test_real_rows_must_fit_the_schema(schema, train, test):
         evaluate(train, train.assign(age="old"), test, schema)
 
 
+@pytest.mark.parametrize(("faults", "refused"), [(30, False), (31, True)])
+def test_a_few_cells_that_cannot_be_read_count_as_missing_as_in_a_fit_that_clamps(schema, train, test, faults, refused):
+    wrong = np.arange(len(train)) < faults  # 600 rows
+    age, seen = train["age"].astype(object).mask(wrong, "old"), train["seen"].astype(object).mask(wrong, "31/02/1960")
+    real = train.assign(age=age, seen=seen)
+    if refused:
+        with pytest.raises(BadInput, match="'age' of the real training rows: 31 of 600 values are not numbers"):
+            evaluate(train, real, test, schema, models=["lr"], seeds=1, attacks=False, jobs=1)
+        return
+    found = evaluate(train, real, test, schema, models=["lr"], seeds=1, attacks=False, jobs=1)
+    why = reasons(found)
+    assert why["unread.age"] == "30 of 600 real training rows hold something else than a number: it counts as missing"
+    assert why["unread.seen"] == "30 of 600 real training rows hold something else than a date: it counts as missing"
+    assert "31/02" not in json.dumps(found)
+    blank = evaluate(
+        train,
+        real.assign(age=age.mask(wrong), seen=seen.mask(wrong)),
+        test,
+        schema,
+        models=["lr"],
+        seeds=1,
+        attacks=False,
+        jobs=1,
+    )
+    assert found["columns"] == blank["columns"], "as if the cells were blank"
+
+
 @pytest.mark.heavy
 def test_values_as_files_give_them(schema, train, test):
     """Text dates, 0/1 for booleans and extra columns, as a CSV file gives them, change nothing."""

@@ -10,6 +10,7 @@ from linked_clinic import clinic, finer, labs, schema, with_labs, with_tree
 from synthdp.errors import BadInput
 from synthdp.evaluate import answers, evaluate, evaluate_tables, findings, write
 from synthdp.evaluate.codes_together import codes_together
+from synthdp.evaluate.figures import beyond_chance
 from synthdp.evaluate.linked import _come_again, _onward, _rows_apart
 from synthdp.evaluate.numbers_by_code import numbers_by_code
 from synthdp.schema.joined_tables import joined
@@ -238,6 +239,7 @@ def test_numbers_outside_the_real_range_of_their_code_are_counted():
     assert rows.loc[rows["test"] == "Hb", "value"].astype(float).max() < 99
     assert 0.05 < code["outside"]["synthetic"] < 0.2
     assert code["outside"]["test"] < 0.03
+    code["rows"]["train"] *= 100  # which are too few to name it
     assert (
         "lab.value of lab.test = Hb lie outside the range"
         in dict(answers.brief({"about": {}, "fidelity": {}, "targets": {}, "linked": {"numbers": [column]}}))["outside"]
@@ -364,3 +366,83 @@ def test_pairs_of_codes_with_few_visits_are_not_judged():
     assert not list(codes_together([each.frame[each.there] for each in whole], schema())), "no codes at all"
     few = [{**each, "pairs": [{**pair, "synthetic": None} for pair in each["pairs"]]} for each in found]
     assert not findings.worst({}, linked={"together": few})
+
+
+CLOSE = {"tvd_1way": {"mean": 0, "floor": {"mean": 0}}}
+
+
+@pytest.mark.parametrize(("made", "named", "fault"), [(0.02, False, False), (0.16, True, False), (0.31, True, True)])
+def test_codes_that_people_of_the_wrong_age_have_are_named(made, named, fault):
+    rows = [
+        {"code": "I10", "ages": "under 18", "synthetic": made, "train": 0.0, "test": 0.01},
+        {"code": "I10", "ages": "80 and over", "synthetic": 0.7, "train": 0.75, "test": 0.5},
+    ]
+    ever = [{"column": "diagnosis.code", "by_age": {"farthest": rows}}, {"column": "drug.name", "by_age": None}]
+    found = findings.worst({}, {"ever": [{**each, "distance": 0.0, "real": 0.0} for each in ever]})
+    assert ("ages" in found) == named
+    answer = answers.faithful(CLOSE, found)
+    who = "synthetic people aged under 18 at their first visit"
+    said = f"{100 * made:.1f} % of {who} ever have diagnosis.code = I10; 0.0 % of real ones do."
+    assert (said in answer.text) == named
+    assert ("wrong age" in answer.verdict.words) == fault
+
+
+def test_shares_differ_beyond_chance_if_few_pairs_of_samples_would():
+    rng = np.random.default_rng(0)
+    for share, people in ((0.02, 400), (0.3, 40), (0.6, 2000)):
+        one, other = rng.binomial(people, share, (2, 20_000)) / people
+        assert beyond_chance(one, people, other, people).mean() < 5e-4
+    assert beyond_chance(0.14, 300, 0.51, 300)
+    assert not beyond_chance(0.14, 20, 0.40, 20)
+
+
+@pytest.mark.parametrize(("made", "named"), [(19, True), (41, False), (199, False), (241, True)])
+@pytest.mark.parametrize("train", [100, 19])
+def test_an_event_that_far_too_few_or_too_many_people_have_is_named(made, named, train):
+    people = {"synthetic": 1000, "train": 10 * train, "test": 100}
+    curve = {"event": "person.death", "people": people, "events": {"synthetic": made, "train": train, "test": 8}}
+    found = findings.worst({}, {"survival": [{**curve, "distance": 0.0, "real": 0.0}]})
+    named = named and train >= 20
+    assert ("event" in found) == named
+    answer = answers.faithful(CLOSE, found)
+    said = f"{made / 10:.1f} % of synthetic people have the event person.death; 10.0 % of real ones do."
+    assert (said in answer.text) == named == ("gets the number of events wrong" in answer.verdict.words)
+
+
+def test_associations_below_visits_are_named_without_the_places_of_their_rows():
+    names = [
+        "person.birth",
+        "stage 2",
+        "diagnosis.code 1",
+        "diagnosis.code 2",
+        "drug.name 1",
+        "drug.name 2",
+        "diagnosis.code 3",
+    ]
+    zero, one = np.zeros((7, 7)).tolist(), np.full((7, 7), 0.5).tolist()
+    fidelity = {"correlation_difference": {"names": names, "synthetic": zero, "train": one}}
+    linked = {"apart": {"diagnosis.code": {}, "drug.name": {}, "diagnosis.code, kind": {}}}
+    lost = [each.what for each in findings.lost_associations(fidelity, None, linked)]
+    assert lost == [
+        "person.birth and stage 2",
+        "person.birth and diagnosis.code",
+        "stage 2 and diagnosis.code",
+        "diagnosis.code of two rows of a visit",
+        "person.birth and drug.name",
+        "stage 2 and drug.name",
+        "diagnosis.code and drug.name",
+        "drug.name of two rows of a visit",
+    ]
+
+
+def test_the_verdict_counts_the_pairs_of_codes_that_are_lost():
+    pair = {"code": "E11", "other": "metformin", "chance": 0.1, "train": 0.8, "test": 0.8}
+    for made, words in (((0.2, 0.7), "loses a strong association"), ((0.2, 0.1), "loses 2 strong associations")):
+        pairs = [{**pair, "synthetic": each} for each in made]
+        found = findings.worst({}, linked={"together": [{"columns": ["diagnosis.code", "drug.name"], "pairs": pairs}]})
+        verdict = answers.faithful(CLOSE, found).verdict.words
+        assert verdict.endswith(f", and {words}")
+        both = answers.faithful(
+            CLOSE, found | {"ages": findings.Finding("ages", "people", 0.5, 0.1, fault=True)}
+        ).verdict
+        assert both.words == verdict.replace(", and", ",") + ", and gives codes to people of the wrong age"

@@ -301,6 +301,20 @@ def test_the_draft_asks_how_old_anybody_may_be_and_says_how_unknown_kinds_of_vis
     assert (declared["categories"][-1], declared["other"]) == (0, 0)
 
 
+def test_the_draft_proposes_a_rule_that_keeps_an_outpatient_visit_within_its_day(place):
+    text = Path("schema.yaml").read_text(encoding="utf-8")
+    proposed = (
+        "  # - {if: {visit_occurrence.visit_concept_id: [9202, 581477]}, then: {visit_occurrence.visit_days: '< 1'}}\n"
+    )
+    assert proposed in text
+    assert not [rule for rule in Schema.load("schema.yaml").rules if "visit_days" in rule.text]
+    Path("own.yaml").write_text(text.replace(proposed, proposed.replace("# - ", "- ")), encoding="utf-8")
+    kept, _ = Schema.load("own.yaml").rules_apart()
+    assert [rule.text for rule in kept if "visit_days" in rule.text], (
+        "by construction: 1 is an edge of the draft's bins"
+    )
+
+
 def test_without_a_vocabulary_source_codes_roll_up_as_the_page_says(place):
     page = (Path(__file__).parents[2] / "docs" / "omop.md").read_text(encoding="utf-8")
     block = page.split("### Without a vocabulary")[1].split("```")[1].removeprefix("text\n")
@@ -583,7 +597,7 @@ REFUSED = {
 def test_what_is_not_offered_is_refused_by_name(place, capsys, words, said):
     made = Path("schema.yaml").read_text(encoding="utf-8")
     Path("other.yaml").write_text(
-        made.replace("visit_concept_id:", "ward: {kind: boolean}\n      visit_concept_id:"), encoding="utf-8"
+        made.replace("visit_concept_id:", "ward: {kind: boolean}\n      visit_concept_id:", 1), encoding="utf-8"
     )
     assert run(list(words)) != 0
     assert said in capsys.readouterr().err

@@ -476,8 +476,8 @@ def test_check_says_what_a_larger_number_of_rows_does_to_the_noise_of_histories(
     ward = {**DECLARED["tables"]["visit"]["columns"], "ward": {"kind": "categorical", "categories": "learn"}}
     learned = schema(units=60, tables={"visit": {"columns": ward}, "diagnosis": {"columns": {"code": TREE}}})
     told = {each.column: each.remedy for each in review_tables(learned, frames, frames) if "max_rows" in each.what}
-    assert told["visit.start"] == f"{visits}. What is learned of visit.ward holds more noise"
-    assert told["diagnosis.visit_id"] == f"{rows}. What is learned of diagnosis.code holds more noise"
+    assert told["visit.start"] == f"{visits}. Only what is learned of visit.ward then holds more noise"
+    assert told["diagnosis.visit_id"] == f"{rows}. Only what is learned of diagnosis.code then holds more noise"
 
 
 def test_what_a_reading_may_not_say_of_what_is_declared_names_the_table():

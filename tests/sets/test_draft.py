@@ -360,6 +360,8 @@ def test_columns_that_are_called_as_numbers_of_patients_are_identifiers(name):
 
 
 def test_a_draft_of_a_path_says_what_reads_it():
+    with pytest.raises(BadInput, match=r"got dict: .*synthdp schema path=FOLDER"):
+        Schema.draft({"person": pd.DataFrame({"sex": ["F"]})})
     with pytest.raises(BadInput, match=r"a draft needs a frame, got str: synthdp\.read\(path\)"):
         Schema.draft("records.csv")
 
