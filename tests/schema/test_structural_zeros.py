@@ -365,8 +365,12 @@ def test_no_draw_breaks_a_rule_that_is_said_to_be_kept(seed):
     made = [made_up_rule(rng) for _ in range(5)]
     rules = [rule for at, rule in enumerate(made) if rule not in made[:at]]
     targets = [[], ["visit.no_show"]][rng.integers(0, 2)]
-    declared = with_tree(with_labs, rules=[*DATES, *rules], targets=targets)
-    release, tables = drawn(declared, finer(labs(clinic(200, seed=seed), seed=seed)), [1, 3, 1e4][seed % 3], 1000)
+    value = {**LAB["columns"]["value"], **({"atoms": [50], "missing": False} if seed % 2 else {})}
+    tables = {"diagnosis": {"columns": {"code": TREE}}, "lab": {**LAB, "columns": {**LAB["columns"], "value": value}}}
+    declared = with_labs(rules=[*DATES, *rules], targets=targets, tables=tables)
+    frames = finer(labs(clinic(200, seed=seed), seed=seed))
+    frames["lab"] = frames["lab"].assign(value=frames["lab"]["value"].fillna(50))
+    release, tables = drawn(declared, frames, [1, 3, 1e4][seed % 3], 1000)
     kept = {rule.text for rule in release.schema.rules_apart()[0]}
     assert kept == {rule.text for rule in declared.rules_apart()[0]}, "what is learned changes nothing"
     broken_ones = {text: count for text, count in breaks(release.schema, tables).items() if count and text in kept}
