@@ -892,6 +892,44 @@ def test_a_fit_goes_on_where_an_earlier_one_ended(in_order):
 
 
 @pytest.mark.heavy
+@pytest.mark.heavy
+def test_a_ward_of_children_stays_one_at_a_small_budget(monkeypatch):
+    """A ward without trends along age had adults, since noise hides each age's cell."""
+    rng = np.random.default_rng(0)
+    people = 2500
+    age, visits = rng.integers(0, 96, people), 1 + rng.poisson(1.5, people)
+    owner = np.repeat(np.arange(people), visits)
+    ward = np.where(age[owner] < 16, 0, rng.integers(1, 8, len(owner)))
+    first = np.repeat(np.cumsum(visits) - visits, visits)
+    day = rng.integers(0, 300, people)[owner] + 60 * (np.arange(len(owner)) - first)
+    frame = pd.DataFrame({"patient": owner, "age": age[owner], "day": day, "ward": [f"w{each}" for each in ward]})
+    declared = Schema.from_dict(
+        {
+            "declared_by": "tests",
+            "unit": "patient",
+            "units": people,
+            "max_records_per_unit": 8,
+            "order": "day",
+            "per_unit": ["age"],
+            "columns": {
+                "patient": {"kind": "identifier"},
+                "age": {"kind": "integer", "bounds": [0, 95], "bins": 12},
+                "day": {"kind": "integer", "bounds": [0, 1000]},
+                "ward": {"kind": "categorical", "categories": [f"w{each}" for each in range(8)]},
+            },
+        }
+    )
+    off = []
+    for trends in (True, False):
+        if not trends:
+            monkeypatch.setattr(history_fit.HistoryFit, "_along", lambda *_: None)
+        drawn = (
+            Synthesizer("histories", schema=declared, budget=Budget(1.0, 1e-5)).fit(frame, seed=0).sample(8000, seed=0)
+        )
+        off.append((drawn[drawn.ward == "w0"].age >= 16).mean())
+    assert off[0] < 0.7 * off[1], off
+
+
 def test_a_column_that_mostly_stays_as_it_was_keeps_its_shares():
     """Its shares were forced on the few rows that have a choice, and 40 % of all records moved."""
     rng = np.random.default_rng(0)
@@ -1086,6 +1124,30 @@ def test_what_never_stays_and_what_always_does_keep_to_that(stays):
         before="previous c",
     )
     assert (found.draw(cells, sizes, len(before), rng) == before).mean() == pytest.approx(stays, abs=0.02)
+
+
+@pytest.mark.parametrize(("codes", "noise", "share"), [(3, 150.0, 0.75), (4, 150.0, 0.4)])
+def test_a_column_of_few_codes_stays_as_often_as_its_table_says_whatever_noise_hides(codes, noise, share):
+    """Each cell of a table by the previous code says little under noise, so a mixed model took most of what stays for noise."""
+    sizes = {"previous c": codes + 1, "c": codes}
+    stayed = {"previous c": [], "": []}
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        before, often = rng.integers(0, codes, 4000), 0.3 + 0.7 / codes
+        y = np.where(rng.random(4000) < 0.3, before, rng.integers(0, codes, 4000))
+        table = rng.normal(0, noise, (codes + 1, codes))
+        np.add.at(table, (before, y), 1)
+        cells, alone = {"previous c": before}, np.log(np.bincount(y) / len(y))
+        for name, found in stayed.items():
+            fitted = mixed_model_fit.fit(
+                *(cells, np.ones(4000), [("previous c",)], sizes, [table], [noise], alone),
+                ordered={},
+                spread=0.25,
+                iterations=100,
+                before=name,
+            )
+            found.append(abs((fitted.draw(cells, sizes, 4000, rng) == before).mean() - often))
+    assert np.mean(stayed["previous c"]) < share * np.mean(stayed[""]), stayed
 
 
 def by_age(rows, rng):

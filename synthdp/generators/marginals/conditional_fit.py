@@ -317,7 +317,7 @@ def fit(
         logits, means = changed(theta + lines.changes(slope), stays)
         target = mixture.owed_of(target, noise, each, softmax(logits) * weights[:, None], means)
         del logits, means
-    trends = Trends.of(along, cliques, lengths, mass, told, noise)
+    trends = Trends.of(along, cliques, lengths, mass, told, noise if squares is None else np.zeros_like(noise))
     trend = trends.within(theta)
     theta = theta - trends.basis @ trend
     scale = 1 / np.sqrt(penalty + 3 * told)  # 3: a row lies in a cell of every table, which share what they tell

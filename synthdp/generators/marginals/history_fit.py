@@ -567,6 +567,7 @@ class HistoryFit:
     ) -> Conditional:
         closed = self.zeros.closed(name, cells, len(weights))
         zeros: Array | None = None if closed is None else np.where(closed, CLOSED, 0.0)
+        before = "" if name in (FIRST, GAP, ALIKE, *self.view.alike) else PREVIOUS + name
         if offset is None and mixed_model_fit.suits(cliques, self.view.sizes, len(alone)):
             return mixed_model_fit.fit(
                 cells,
@@ -582,6 +583,7 @@ class HistoryFit:
                 start=start,
                 variances=self.variances.setdefault(name, {}),
                 offset=zeros,
+                before=before if len(alone) > 2 else "",  # of two codes, the two cells of each say it all
             )
         if offset is not None and zeros is not None:  # if the two together close all codes, rules alone count
             both = np.where(zeros <= CLOSED, CLOSED, offset)
@@ -591,7 +593,6 @@ class HistoryFit:
             for below in self.view.below
             for each in (below.code, below.predictor, below.table + ROWS, below.table + LAST)
         ]
-        before = "" if name in (FIRST, GAP, ALIKE, *self.view.alike) else PREVIOUS + name
         of_code = any(name == each.code for each in self.view.below)
         likelihood = below or name in (FIRST, GAP, *self.view.ending) or (before,) in cliques or not any(deviations)
         return fit(
@@ -617,7 +618,7 @@ class HistoryFit:
             gains=gains,
             # On made-up clinics, least squares told what stays, first records and gaps less well.
             spreads=None if likelihood else self.spreads.setdefault(name, {}),
-            along=self._along(name) if of_code else None,
+            along=self._along(name) if of_code or (name in self.view.own and name not in self.ordered) else None,
             again=again,
             of_rows=below,
             by_cause=of_code,

@@ -1,10 +1,11 @@
 """The distribution of a column of few codes given others, fitted to noisy tables of it: a mixed model whose variances the tables tell.
 
-The model is that of `conditional_fit.py`, with other penalties. What a table changes is normally distributed about zero, and how much is
-estimated: a table that tells nothing adds no noise. Along an ordered column, neighbouring codes change alike: there a second part follows a
-random walk, with a variance of its own. Counts are normal about the model's, with the variances of their noise and of sampling
-(penalised quasi-likelihood, Breslow & Clayton 1993). The variances are those under which the tables are likeliest, by the steps of Zhou,
-Hu, Zhou & Lange 2019. All of it is a function of noisy tables and of drawn histories.
+The model is that of `conditional_fit.py`, with other penalties. What a table changes is normally distributed about zero, and how much
+is estimated: a table that tells nothing adds no noise. Along an ordered column, neighbouring codes change alike: there a second part
+follows a random walk, with a variance of its own. What mostly stays has one parameter for being as before: see `staying`. Counts are
+normal about the model's, with the variances of their noise and of sampling (penalised quasi-likelihood, Breslow & Clayton 1993). The
+variances are those under which the tables are likeliest, by the steps of Zhou, Hu, Zhou & Lange 2019. All of it is a function of noisy
+tables and of drawn histories.
 """
 
 import math
@@ -25,6 +26,7 @@ from synthdp.generators.marginals.conditional_fit import (
     indicators,
     softmax,
 )
+from synthdp.generators.marginals.staying import Stay
 
 Array = NDArray[np.float64]
 MOST_CODES = 4  # of the column
@@ -82,8 +84,9 @@ def fit(
     start: Conditional | None = None,
     variances: dict[int, Array] | None = None,
     offset: Array | None = None,
+    before: str = "",
 ) -> Conditional:
-    """The conditional of which the noisy `tables` (cells, codes) are likeliest. `cells`, `weights` and `alone` are those of
+    """The conditional of which the noisy `tables` (cells, codes) are likeliest. `cells`, `weights`, `alone` and `before` are those of
     `conditional_fit.fit`; `ordered` has the codes [first, end) of each column that stand in their order. `spread` is where the deviations
     of the parameters begin, after a fit of `conditional_fit` in so many iterations. A later fit of the same cliques goes on from `start`
     and from the `variances` of an earlier one, by code, which it improves in place. `offset` (rows, codes) is `CLOSED` for codes that a row
@@ -103,7 +106,7 @@ def fit(
     known = start is not None and start.cliques == tuple(cliques)
     certain = codes * (noise @ noise) <= NEGLIGIBLE * mass.sum() * (wanted * (1 - wanted)).sum()
     if start is None or not known or certain:  # from afar, steps would go astray where a relation is all but certain
-        settings: Any = {"spread": spread, "iterations": iterations, "start": start, "offset": offset}
+        settings: Any = {"spread": spread, "iterations": iterations, "start": start, "offset": offset, "before": before}
         start = conditional_fit.fit(cells, weights, cliques, sizes, tables, deviations, alone, **settings)
     if certain:
         return start
@@ -119,8 +122,20 @@ def fit(
         if not free.any():  # such as of a column with one code
             return start
         wanted = np.minimum(wanted, MOST_ATTAINED * (weights @ open_) / weights.sum())
+    noisy_tables = {each[0]: each[1:] for each in zip(cliques, tables, deviations, strict=True)}
+    stay = Stay.of(before, cells, weights, noisy_tables, wanted, None)
+    same = stay.parameter(start.gains)
+    if stay.count:
+        closed = np.tile(closed, (len(weights) // len(closed), 1))
+        stay.add(closed, same)
     for turn in range(PASSES):
         farthest = 0.0
+        if stay.count:
+            more = stay.step(softmax(margin + rows @ theta + closed), weights, same)
+            stay.add(closed, more)
+            same = same + more
+            margin = _matched(margin, rows @ theta + closed, weights, wanted)
+            farthest = abs(float(more[0]))
         for code in moved:
             chances = softmax(margin + rows @ theta + closed)[:, code]
             varied = weights * free[:, code] * np.maximum(chances * (1 - chances), LEAST_VARIED)
@@ -139,7 +154,7 @@ def fit(
             farthest = max(farthest, far)
         if farthest < NEAR:
             break
-    return Conditional(margin, tuple(cliques), theta)
+    return Conditional(margin, tuple(cliques), theta, stay.of_parameter(same))
 
 
 def _parts(cliques: Sequence[Clique], sizes: Mapping[str, int], ordered: Mapping[str, tuple[int, int]]) -> list[_Part]:

@@ -119,6 +119,14 @@ class Stay:
         if self.count:
             logits[self.places] += same[0] * self.gained
 
+    def step(self, chances: Array, weights: Array, same: Array) -> Array:
+        """(parameters,): a step of Newton's method from `same`, 1 at most; `chances` (rows, codes) are those with it."""
+        there, held = chances[self.places], weights[self.places[0]]
+        lacking = self.target - (held * there) @ self.gained - self.penalty * same
+        curved = (held * there * (1 - there)) @ self.gained**2 + self.penalty
+        found: Array = np.maximum(np.clip(lacking / curved, -1, 1), self.least - same)
+        return found
+
     def sums(self, chances: Array) -> Array:
         """(parameters,) the sum of what it multiplies, over weighted chances (rows, codes)."""
         return np.full(self.count, chances[self.places] @ self.gained if self.count else 0.0)
