@@ -11,10 +11,12 @@ import sklearn
 from synthdp import __version__
 from synthdp.errors import BadInput
 from synthdp.evaluate import (
+    association,
     attacks,
     classifiers,
     courses,
     faithfulness,
+    findings,
     history_fidelity,
     images,
     reading,
@@ -23,6 +25,7 @@ from synthdp.evaluate import (
     utility,
 )
 from synthdp.evaluate.attacks import whole_histories
+from synthdp.evaluate.attacks.case import unit_codes
 from synthdp.evaluate.classifiers import absent
 from synthdp.evaluate.courses import Histories
 from synthdp.evaluate.estimators import Model, regressors
@@ -32,9 +35,11 @@ from synthdp.evaluate.survival import Event
 from synthdp.evaluate.tables import Axis, target_of
 from synthdp.schema.codec import Codec
 from synthdp.schema.joined_tables import Joined
+from synthdp.schema.linked_tables import once
 from synthdp.schema.schema import Schema
 
 SCHEMA_VERSION = 2
+ROLES = ("synthetic", "train", "test")
 
 
 def evaluate(
@@ -117,6 +122,7 @@ def judge(
     hearing = Hearing(parts=parts, how=how, tell=Steps(progress, total), result=result, sets=sets)
 
     faithfulness.judge(parts.three, frames, schema, wanted, how.seeds, how.threads, hearing.tell, result)
+    _invented(hearing, frames, whole)
     for name, each in result["fidelity"].get("numbers", {}).items():
         if form := faithfulness.time_of_day(whole, name):
             each["time"] = form
@@ -133,6 +139,31 @@ def judge(
     hearing.tell.finish()
     result["about"] = _about(hearing, schema, here, plans)
     return result
+
+
+def _invented(hearing: Hearing, frames: tuple[pd.DataFrame, ...], schema: Schema) -> None:
+    """Add to the associations the pairs of columns that synthetic rows invent, [name, name] each, among those that are named."""
+    apart = hearing.result["fidelity"].get("correlation_difference")
+    if apart is None:
+        return
+    tables = dict(zip(ROLES, hearing.parts.three, strict=True))
+    owners = {
+        name: unit_codes(frame, frame.iloc[:0], str(schema.unit))[0] if schema.unit in frame else np.arange(len(frame))
+        for name, frame in zip(ROLES, frames, strict=True)
+    }
+    below = {column.name for column, places in once(schema) if places} if schema.tables else set()
+    told = [
+        ((one, other), {role: apart[role][i][j] for role in ROLES})
+        for i, other in enumerate(apart["names"])
+        for j, one in enumerate(apart["names"][:i])
+        if findings.pair_in_words(one, other, below) is not None
+    ]
+    places = hearing.parts.train.index
+
+    def rows(pair: tuple[str, str], role: str) -> association.Rows:
+        return association.pair_of(tables[role], places(pair[0]), places(pair[1]), owners[role])
+
+    apart["invented"] = [list(pair) for pair in association.invented(told, rows, findings.MOST_LOST)]
 
 
 def _targets(schema: Schema, names: Sequence[str], parts: Parts, log: list[dict[str, str]]) -> list[Axis]:

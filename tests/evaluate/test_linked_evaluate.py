@@ -186,10 +186,10 @@ def test_codes_that_come_again_are_told_from_those_that_do_not():
             frame[f"lab.test {place}"] = None
         sets.append(frame)
     table = with_labs().tables[-1]
-    found = [_come_again(frame, table, with_labs(), "test") for frame in sets]
+    found = [_come_again(frame, table, with_labs(), "test").value for frame in sets]
     assert found == pytest.approx(shares, abs=0.04)
     sets[0]["person_id"] = visits.astype(str)
-    assert _come_again(sets[0], table, with_labs(), "test") is None, "nobody has a second visit"
+    assert not len(_come_again(sets[0], table, with_labs(), "test").owner), "nobody has a second visit"
 
 
 def by_code(changed=lambda rows: rows, real=lambda rows: rows):
