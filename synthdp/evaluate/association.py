@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 LEAST_ROWS = 50  # with both values, for an association of two columns; or all rows, if there are fewer
 GROUPS = 20  # of people, each of which is left out in turn
-MOST_TRIED = 30  # pairs that are compared with chance, those that exceed the real rows most
+LEAST_PEOPLE = 10  # of a category that may show that an association is invented
+MOST_TRIED = 100  # pairs that are compared with chance, those that exceed the real rows most
 MEASURES = {
     "number, number": "Spearman's rank correlation",
     "category, category": "Cramer's V, bias-corrected (Bergsma 2013)",
@@ -74,10 +75,11 @@ def enough(train: Table) -> NDArray[np.bool_]:
 
 
 class Rows(NamedTuple):
-    """A figure, as a function of which rows count (rows,), and whose each row is."""
+    """A figure, as a function of which rows count (rows,), and whose each row is. `spread`: about its deviation in one row."""
 
     figure: Callable[[NDArray[np.bool_]], float]
     owner: NDArray[np.int64]
+    spread: float = 1.0
 
     @property
     def value(self) -> float:
@@ -86,22 +88,28 @@ class Rows(NamedTuple):
     @property
     def deviation(self) -> float:
         """How far chance moves the figure: its standard deviation by the jackknife that leaves out one group of people at a time (Kott
-        2001), however alike the rows of a person are. Infinite where rows or people are too few to tell."""
-        groups = np.unique(self.owner, return_inverse=True)[1] % GROUPS
-        if len(groups) < LEAST_ROWS or groups.max(initial=-1) < GROUPS - 1:
+        2001), however alike the rows of a person are, but at least that of one row of each. Infinite where rows or people are too few."""
+        person = np.unique(self.owner, return_inverse=True)[1]
+        people = int(person.max(initial=-1)) + 1
+        if len(person) < LEAST_ROWS or people < GROUPS:
             return math.inf
-        return float(((GROUPS - 1) * np.var([self.figure(groups != each) for each in range(GROUPS)])) ** 0.5)
+        without = [self.figure(person % GROUPS != each) for each in range(GROUPS)]
+        return float(max(((GROUPS - 1) * np.var(without)) ** 0.5, self.spread / people**0.5))
 
 
 def pair_of(table: Table, i: int, j: int, owner: NDArray[np.int64]) -> Rows:
-    """The association of two columns in their complete rows, each column ranked in all rows."""
+    """The association of two columns in their complete rows, each column ranked in all rows. Categories of few people are left out: where
+    two of them coincide, they alone would make a strong one."""
     known = ~np.isnan(table.values[:, [i, j]]).any(1)
     nominal = [table.axes[place].kind == "category" for place in (i, j)]
-    columns: list[Any] = [
-        (_codes(table.values[:, place]) if coded else _ranks(table.values[:, [place]])[:, 0])[known]
-        for place, coded in zip((i, j), nominal, strict=True)
-    ]
-    one, other = columns
+    whole: list[Any] = []
+    for place, coded in zip((i, j), nominal, strict=True):
+        column = table.values[:, place]
+        whole.append(_codes(column) if coded else _ranks(column[:, None])[:, 0])
+        if coded:
+            held = np.unique(np.stack([whole[-1][known], owner[known]]), axis=1)[0]
+            known &= np.isin(whole[-1], np.flatnonzero(np.bincount(held, minlength=1) >= LEAST_PEOPLE))
+    one, other = (column[known] for column in whole)
     if all(nominal):
         return Rows(lambda rows: cramers_v(one[rows], other[rows]), owner[known])
     if any(nominal):
@@ -120,7 +128,7 @@ def agreement(same: NDArray[np.bool_], chance: NDArray[np.float64], owner: NDArr
         by_chance = float(chance[rows].mean())
         return (float(same[rows].mean()) - by_chance) / max(1 - by_chance, 1e-9)
 
-    return Rows(figure, owner)
+    return Rows(figure, owner, spread=0.5)
 
 
 def invented(told: Iterable[tuple[T, Mapping[str, float]]], rows: Callable[[T, str], Rows], most: int) -> list[T]:
@@ -129,8 +137,9 @@ def invented(told: Iterable[tuple[T, Mapping[str, float]]], rows: Callable[[T, s
     worst = sorted(((name, each) for name, each in told if is_invented(each)), key=lambda pair: -excess(pair[1]))
     found: list[T] = []
     for name, each in worst[:MOST_TRIED]:
-        chance = math.hypot(*(rows(name, role).deviation for role in ("synthetic", "train")))
-        if len(found) < most and excess(each) > CHANCE * chance:
+        made, real = rows(name, "synthetic"), rows(name, "train")
+        beyond = min(excess(each), excess({**each, "synthetic": made.value}))
+        if len(found) < most and beyond > CHANCE * math.hypot(made.deviation, real.deviation):
             found.append(name)
     return found
 

@@ -32,7 +32,7 @@ from synthdp.evaluate.estimators import Model, regressors
 from synthdp.evaluate.judging_options import JudgingOptions, Progress, Steps
 from synthdp.evaluate.reading import Parts
 from synthdp.evaluate.survival import Event
-from synthdp.evaluate.tables import Axis, target_of
+from synthdp.evaluate.tables import Axis, Table, target_of
 from synthdp.schema.codec import Codec
 from synthdp.schema.joined_tables import Joined
 from synthdp.schema.linked_tables import once
@@ -122,7 +122,8 @@ def judge(
     hearing = Hearing(parts=parts, how=how, tell=Steps(progress, total), result=result, sets=sets)
 
     faithfulness.judge(parts.three, frames, schema, wanted, how.seeds, how.threads, hearing.tell, result)
-    _invented(hearing, frames, whole)
+    if apart := result["fidelity"].get("correlation_difference"):
+        apart["invented"] = invented(apart, parts.three, frames, whole)
     for name, each in result["fidelity"].get("numbers", {}).items():
         if form := faithfulness.time_of_day(whole, name):
             each["time"] = form
@@ -141,15 +142,14 @@ def judge(
     return result
 
 
-def _invented(hearing: Hearing, frames: tuple[pd.DataFrame, ...], schema: Schema) -> None:
-    """Add to the associations the pairs of columns that synthetic rows invent, [name, name] each, among those that are named."""
-    apart = hearing.result["fidelity"].get("correlation_difference")
-    if apart is None:
-        return
-    tables = dict(zip(ROLES, hearing.parts.three, strict=True))
+def invented(
+    apart: Mapping[str, Any], three: Sequence[Table], frames: Sequence[pd.DataFrame], schema: Schema
+) -> list[tuple[str, str]]:
+    """Of the pairs of columns in `association.difference` of these tables, which a page can name, those that synthetic rows invent."""
+    tables = dict(zip(ROLES, three, strict=True))
     owners = {
-        name: unit_codes(frame, frame.iloc[:0], str(schema.unit))[0] if schema.unit in frame else np.arange(len(frame))
-        for name, frame in zip(ROLES, frames, strict=True)
+        role: unit_codes(frame, frame.iloc[:0], str(schema.unit))[0] if schema.unit in frame else np.arange(len(frame))
+        for role, frame in zip(ROLES, frames, strict=True)
     }
     below = {column.name for column, places in once(schema) if places} if schema.tables else set()
     told = [
@@ -158,12 +158,12 @@ def _invented(hearing: Hearing, frames: tuple[pd.DataFrame, ...], schema: Schema
         for j, one in enumerate(apart["names"][:i])
         if findings.pair_in_words(one, other, below) is not None
     ]
-    places = hearing.parts.train.index
 
     def rows(pair: tuple[str, str], role: str) -> association.Rows:
-        return association.pair_of(tables[role], places(pair[0]), places(pair[1]), owners[role])
+        first, second = map(tables[role].index, pair)
+        return association.pair_of(tables[role], first, second, owners[role])
 
-    apart["invented"] = [list(pair) for pair in association.invented(told, rows, findings.MOST_LOST)]
+    return association.invented(told, rows, findings.MOST_LOST)
 
 
 def _targets(schema: Schema, names: Sequence[str], parts: Parts, log: list[dict[str, str]]) -> list[Axis]:
