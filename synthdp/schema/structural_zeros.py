@@ -250,11 +250,10 @@ def _codes(schema: Schema, rule: Rule) -> _Codes | str:
         return f"it compares two columns of {'codes with a tree' if trees else 'numbers or dates'}"
     values = {name: _values(column) for name, column in columns.items()}
     found = {name: each for name, each in values.items() if each is not None}
-    for name in values.keys() - found.keys():
-        tree = getattr(columns[name], "tree", None)
-        return (
-            f"{name} {'has leaves: true in its tree' if tree is not None and tree.leaves else 'has something to learn'}"
-        )
+    if len(found) < len(values):
+        name = next(name for name in values if name not in found)
+        leaves = getattr(getattr(columns[name], "tree", None), "leaves", False)
+        return f"{name} has {'leaves: true in its tree' if leaves else 'something to learn'}"
     if math.prod(len(each.least) for each in found.values()) > MOST_CELLS:
         return TOO_MANY
     least, greatest = ({name: getattr(each, end) for name, each in found.items()} for end in ("least", "greatest"))
