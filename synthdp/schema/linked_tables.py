@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.errors import BadInput, check_keys, nearest
 from synthdp.schema.columns import TODO, Column, Datetime, Identifier, Ignored
-from synthdp.schema.rule_text import rule_places
-from synthdp.schema.rules import Order, Rule
+from synthdp.schema.rules import Order, Rule, rule_places
 
 if TYPE_CHECKING:
     from synthdp.schema.file_coding import Reading

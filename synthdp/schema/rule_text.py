@@ -29,18 +29,6 @@ def parse(given: Any, columns: Sequence[Column], names: Sequence[str]) -> tuple[
     return tuple(found)
 
 
-def rule_places(given: Any, count: int) -> tuple[int, ...]:
-    """What `honoured` lists, of so many rules. Raises `BadInput`."""
-    whole = isinstance(given, list | tuple) and all(isinstance(i, int) and not isinstance(i, bool) for i in given)
-    if not whole or len(set(given)) < len(given) or any(not 0 <= place < count for place in given):
-        raise BadInput(
-            f"schema: honoured must list positions of rules, from 0 to {count - 1}, each once"
-            if count
-            else "schema: honoured names rules, but the schema has none; leave it out"
-        )
-    return tuple(given)
-
-
 class _Reader:
     """Reads one item; keeps what every error must name."""
 

@@ -30,8 +30,8 @@ from synthdp.schema.columns import (
 from synthdp.schema.file_coding import Reading
 from synthdp.schema.learned import settle
 from synthdp.schema.linked_tables import Table
-from synthdp.schema.rule_text import parse, rule_places
-from synthdp.schema.rules import Rule
+from synthdp.schema.rule_text import parse
+from synthdp.schema.rules import Rule, rule_places
 from synthdp.schema.trees import Tree
 
 if TYPE_CHECKING:

@@ -339,7 +339,7 @@ WRONG = {
     "a reading": ({"reading": {"encoding": "latin-1"}}, "reading has no place beside tables"),
     "a rule that cannot be kept": (
         {"rules": ["visit.start >= person.birth", "person.birth <= person.death"], "honoured": [1]},
-        "honoured names a rule that cannot be kept",
+        "honoured names rules that cannot be kept",
     ),
     "a rule of unknown columns": ({"rules": ["visit.start >= person.born"]}, "person.born"),
     "a rule without its table": ({"rules": ["birth <= visit.start"]}, "did you mean 'person.birth'"),
