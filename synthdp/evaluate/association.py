@@ -137,9 +137,11 @@ def invented(told: Iterable[tuple[T, Mapping[str, float]]], rows: Callable[[T, s
     worst = sorted(((name, each) for name, each in told if is_invented(each)), key=lambda pair: -excess(pair[1]))
     found: list[T] = []
     for name, each in worst[:MOST_TRIED]:
+        if len(found) == most:
+            break
         made, real = rows(name, "synthetic"), rows(name, "train")
         beyond = min(excess(each), excess({**each, "synthetic": made.value}))
-        if len(found) < most and beyond > CHANCE * math.hypot(made.deviation, real.deviation):
+        if beyond > CHANCE * math.hypot(made.deviation, real.deviation):
             found.append(name)
     return found
 

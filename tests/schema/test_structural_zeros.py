@@ -180,7 +180,7 @@ def test_a_schema_with_such_rules_is_read_back_and_says_which_are_honoured():
         with_labs(rules=[RULES["a category and a code"]], honoured=[1])
 
 
-COUNTED = {  # why a rule is only counted; with two words, a target and a tree of leaves
+COUNTED = {  # why a rule is only counted
     "lab.value has no edge of its bins there": [{"if": {"lab.test": "Hb"}, "then": {"lab.value": "< 25"}}],
     "visit.start has no edge of its bins there": [{"never": {"visit.start": "> 2022-01-05", "visit.ward": "a"}}],
     "it compares two columns of numbers or dates": ["person.birth <= person.death"],
