@@ -29,6 +29,7 @@ from synthdp.report.folder import MODEL, Verified, opened, put, written
 from synthdp.report.information_loss import FITNESS
 from synthdp.report.manifest import TABLES
 from synthdp.report.statement import Statement, state
+from synthdp.schema import structural_zeros
 from synthdp.schema.codec import Codec
 from synthdp.schema.schema import Schema
 from synthdp.schema.where import allowed
@@ -568,17 +569,13 @@ def settings_of(generator: Any) -> Mapping[str, Any]:
 
 
 def warn_of_counted_rules(schema: Schema) -> None:
-    """Warn, before the fit, of rules that the model will not keep by construction; not where the schema chose them
-    (`honoured`)."""
+    """Warn, before the fit, of rules that the model will not keep by construction, of linked tables with the reasons; not where the schema
+    chose them (`honoured`)."""
     _, counted = schema.rules_apart()
     if counted and schema.honoured is None:
-        edges = (
-            ". A limit on a number or a date is kept only if it is an edge of the bins, and no rule is kept that contradicts those before "
-            "it; docs/linked.md lists the other reasons"
-            if schema.tables
-            else ""
-        )
+        why = structural_zeros.why_counted(schema) if schema.tables else {}
+        told = [f"{rule.text} ({why[rule]})" if rule in why else rule.text for rule in counted]
         warnings.warn(
-            f"synthetic records may break these rules; evaluate counts how often: {'; '.join(r.text for r in counted)}{edges}",
+            f"synthetic records may break these rules; evaluate counts how often: {'; '.join(told)}",
             stacklevel=outside(),
         )

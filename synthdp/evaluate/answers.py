@@ -10,7 +10,7 @@ from synthdp.evaluate.findings import FAR, NOT_COMPUTED, UNTOLD, Attacks, Entry,
 from synthdp.evaluate.scores import METRIC_LABELS
 
 MOST_TARGETS = 2  # more cards than this are folded into one that speaks of the worst target
-BRIEFLY = 3  # associations for a terminal
+BRIEFLY = 3  # associations for a terminal, of those that are lost and of those that are invented
 FEW = 2  # times as many training rows as synthetic ones
 NOT_ASKED, ONLY_GUARANTEE = Verdict("Not asked"), Verdict("Only the guarantee can tell")
 NO_REASON = Verdict("The attacks found no reason not to", good=True)
@@ -33,6 +33,7 @@ REMARKS = {
 ASSOCIATION = "loses a strong association"
 FAULTS = {  # with which a verdict ends, and the kinds of findings that are one
     ASSOCIATION: ("association", "together"),
+    "invents a strong association": ("invented",),
     "distorts the histories": ("histories",),
     "gets the number of events wrong": ("event",),
     "gives codes to people of the wrong age": ("ages",),
@@ -47,6 +48,7 @@ SHOWN = {"single columns": "tvd_1way", "pairs": "tvd_2way", "detection": "detect
 DISTANCES = {"single columns": "single columns differ from the real training rows", "pairs": "pairs of columns"}
 SENTENCES = {
     "association": f"The association of {{what}} loses most: {LOST}.",
+    "invented": f"The association of {{what}} is the one that is too strong by most: {LOST}.",
     "histories": "Among the histories, the largest difference is in {what}: {synthetic:.3f} ({real:.3f} in held-out ones).",
     "below": "Below the visits, the largest difference is in {what}: {synthetic:.3f} ({real:.3f} in held-out ones).",
     "together": f"{SHARE}.",
@@ -373,11 +375,16 @@ def overlapping(result: Entry) -> str:
 def brief(result: Entry) -> list[tuple[str, str]]:
     """(label, words) on subgroups and attacks, for a terminal; nothing of what was not judged."""
     found, worst = _worst(result), findings.worst_group(result["targets"])
-    lost = findings.lost_associations(result["fidelity"], result.get("histories"), result.get("linked"))[:BRIEFLY]
+    parts = result["fidelity"], result.get("histories"), result.get("linked")
+    lost, invented = findings.lost_associations(*parts), findings.invented_associations(*parts)
     told = {kind: _words(LINES[kind], each) for kind, each in found.items() if kind in LINES}
     lines = {"held out?": overlapping(result), "rules": told.get("rule"), "rows": few_rows(result)}
-    if lost:
-        lines["associations"] = "lost most: " + "; ".join(_words(f"{{what}} {LOST}", each) for each in lost)
+    for label, begin, told_of in (
+        ("associations", "lost most", lost),
+        ("invented", "associations that are too strong", invented),
+    ):
+        if told_of:
+            lines[label] = f"{begin}: " + "; ".join(_words(f"{{what}} {LOST}", each) for each in told_of[:BRIEFLY])
     beside = {
         "below visits": "below",
         "together": "together",

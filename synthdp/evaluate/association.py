@@ -1,17 +1,25 @@
 """Pairwise association of columns of any kind, and how far synthetic rows are from real ones in it."""
 
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from synthdp.evaluate.fidelity import over_sets
+from synthdp.evaluate.figures import CHANCE, excess, is_invented
 from synthdp.evaluate.tables import Axis, Table
 
+T = TypeVar("T")
+
 LEAST_ROWS = 50  # with both values, for an association of two columns; or all rows, if there are fewer
+GROUPS = 20  # of people, each of which is left out in turn
+LEAST_PEOPLE = 10  # of a category that may show that an association is invented
+MOST_TRIED = 100  # pairs that are compared with chance, those that exceed the real rows most
 MEASURES = {
     "number, number": "Spearman's rank correlation",
     "category, category": "Cramer's V, bias-corrected (Bergsma 2013)",
@@ -31,7 +39,7 @@ def associations(table: Table) -> NDArray[np.float64]:
     ranks = _ranks(table.values[:, ordered])
     out[np.ix_(ordered, ordered)] = _correlations(ranks)
     np.fill_diagonal(out, 1.0)
-    codes = {j: np.nan_to_num(table.values[:, j], nan=-1.0).astype(np.int64) for j in np.flatnonzero(nominal)}
+    codes = {j: _codes(table.values[:, j]) for j in np.flatnonzero(nominal)}
     for i, own in codes.items():
         for place, j in enumerate(ordered):
             out[i, j] = out[j, i] = correlation_ratio(own, ranks[:, place])
@@ -54,7 +62,7 @@ def difference(synthetic: Table, train: Table, test: Table) -> dict[str, Any] | 
     s, t, v = (associations(table)[np.ix_(keep, keep)] * known for table in (synthetic, train, test))
     result = over_sets(np.abs(s - t)[upper], np.abs(v - t)[upper])
     result["names"] = [train.axes[i].name for i in keep]
-    result["train"], result["synthetic"] = t.tolist(), s.tolist()
+    result |= {"train": t.tolist(), "synthetic": s.tolist(), "test": v.tolist()}
     result["measures"] = dict(MEASURES)
     return result
 
@@ -64,6 +72,78 @@ def enough(train: Table) -> NDArray[np.bool_]:
     who died, chance alone makes large associations."""
     known = (~np.isnan(train.values)).astype(np.float64)
     return np.asarray(known.T @ known >= min(LEAST_ROWS, train.rows))
+
+
+class Rows(NamedTuple):
+    """A figure, as a function of which rows count (rows,), and whose each row is. `spread`: about its deviation in one row."""
+
+    figure: Callable[[NDArray[np.bool_]], float]
+    owner: NDArray[np.int64]
+    spread: float = 1.0
+
+    @property
+    def value(self) -> float:
+        return self.figure(np.ones(len(self.owner), np.bool_))
+
+    @property
+    def deviation(self) -> float:
+        """How far chance moves the figure: its standard deviation by the jackknife that leaves out one group of people at a time (Kott
+        2001), however alike the rows of a person are, but at least that of one row of each. Infinite where rows or people are too few."""
+        person = np.unique(self.owner, return_inverse=True)[1]
+        people = int(person.max(initial=-1)) + 1
+        if len(person) < LEAST_ROWS or people < GROUPS:
+            return math.inf
+        without = [self.figure(person % GROUPS != each) for each in range(GROUPS)]
+        return float(max(((GROUPS - 1) * np.var(without)) ** 0.5, self.spread / people**0.5))
+
+
+def pair_of(table: Table, i: int, j: int, owner: NDArray[np.int64]) -> Rows:
+    """The association of two columns in their complete rows, each column ranked in all rows. Categories of few people are left out: where
+    two of them coincide, they alone would make a strong one."""
+    known = ~np.isnan(table.values[:, [i, j]]).any(1)
+    nominal = [table.axes[place].kind == "category" for place in (i, j)]
+    whole: list[Any] = []
+    for place, coded in zip((i, j), nominal, strict=True):
+        column = table.values[:, place]
+        whole.append(_codes(column) if coded else _ranks(column[:, None])[:, 0])
+        if coded:
+            held = np.unique(np.stack([whole[-1][known], owner[known]]), axis=1)[0]
+            known &= np.isin(whole[-1], np.flatnonzero(np.bincount(held, minlength=1) >= LEAST_PEOPLE))
+    one, other = (column[known] for column in whole)
+    if all(nominal):
+        return Rows(lambda rows: cramers_v(one[rows], other[rows]), owner[known])
+    if any(nominal):
+        codes, ranks = (one, other) if nominal[0] else (other, one)
+        return Rows(lambda rows: correlation_ratio(codes[rows], ranks[rows]), owner[known])
+    both = np.stack([one, other], 1)
+    return Rows(lambda rows: float(_correlations(both[rows])[0, 1]), owner[known])
+
+
+def agreement(same: NDArray[np.bool_], chance: NDArray[np.float64], owner: NDArray[np.int64]) -> Rows:
+    """The share of rows in which two values are the `same`, beyond the `chance` (rows,) of that (Cohen's kappa, 1960)."""
+
+    def figure(rows: NDArray[np.bool_]) -> float:
+        if not rows.any():
+            return 0.0
+        by_chance = float(chance[rows].mean())
+        return (float(same[rows].mean()) - by_chance) / max(1 - by_chance, 1e-9)
+
+    return Rows(figure, owner, spread=0.5)
+
+
+def invented(told: Iterable[tuple[T, Mapping[str, float]]], rows: Callable[[T, str], Rows], most: int) -> list[T]:
+    """At most so many of the figures (synthetic, train, test) that synthetic rows exceed real ones in, beyond chance, the worst first.
+    `rows` gives those behind the figure of a set."""
+    worst = sorted(((name, each) for name, each in told if is_invented(each)), key=lambda pair: -excess(pair[1]))
+    found: list[T] = []
+    for name, each in worst[:MOST_TRIED]:
+        if len(found) == most:
+            break
+        made, real = rows(name, "synthetic"), rows(name, "train")
+        beyond = min(excess(each), excess({**each, "synthetic": made.value}))
+        if beyond > CHANCE * math.hypot(made.deviation, real.deviation):
+            found.append(name)
+    return found
 
 
 def of_numbers(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, Any] | None, str | None]:
@@ -102,6 +182,11 @@ def _means(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Means of the known values, 0 where there is none."""
     known = np.maximum((~np.isnan(values)).sum(axis=0), 1)
     return np.asarray(np.nansum(values, axis=0) / known, dtype=np.float64)
+
+
+def _codes(column: NDArray[np.float64]) -> NDArray[np.int64]:
+    """-1 for missing."""
+    return np.nan_to_num(column, nan=-1.0).astype(np.int64)
 
 
 def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synthdp.evaluate.association import associations, enough
+from synthdp.evaluate.association import Rows, agreement, associations, enough, invented, pair_of
 from synthdp.evaluate.attacks.case import unit_codes
 from synthdp.evaluate.figures import beyond_chance
 from synthdp.evaluate.tables import BOOLEAN, Axis, Table, table_of
@@ -196,12 +196,14 @@ def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) ->
 def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any] | None:
     """How each column of a visit is associated with each column of the next one (see `association`): mean distances from the training
     people over all pairs, and `pairs` {"last", "present", "synthetic", "train", "test"}: each column with itself, then at most five others
-    that lost 0.1 or more, among them those of a column with the `GAP` to the next visit. Columns that are constant among training people
-    are left out, and pairs that are not `enough` have 0. None where none is left, or where a set has no visit that follows another."""
+    that lost 0.1 or more, and five that are `invented`, among them those of a column with the `GAP` to the next visit. `same`, of a column
+    with itself: how often both values are equal, beyond chance. Columns that are constant among training people are left out, and pairs
+    that are not `enough` have 0. None where none is left, or where a set has no visit that follows another."""
     from synthdp.evaluate.figures import is_lost, kept
 
     varied = [axis for axis in axes if len(np.unique(_present(sets["train"].table.column(axis.name)))) > 1]
     tables: dict[str, Table] = {}
+    owners: dict[str, Whole] = {}
     for name, each in sets.items():
         later = np.flatnonzero(np.diff(each.owner) == 0) + 1
         if not len(later) or not varied:
@@ -209,6 +211,7 @@ def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any
         own = np.stack([each.table.column(axis.name) for axis in varied], 1)
         gaps = (each.when[later] - each.when[later - 1])[:, None]
         tables[name] = Table(axes=(*varied, *varied, GAP), values=np.hstack([own[later - 1], own[later], gaps]))
+        owners[name] = each.owner[later]
     known = enough(tables["train"])
     held = {name: (associations(both) * known)[: len(varied), len(varied) :] for name, both in tables.items()}
     names = [axis.name for axis in varied]
@@ -221,11 +224,42 @@ def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any
     same, others = ([pair for pair in pairs if (pair["last"] == pair["present"]) is of] for of in (True, False))
     lost = [pair for pair in others if is_lost(pair["train"], pair["synthetic"])]
     lost = sorted(lost, key=lambda pair: kept(pair["train"], pair["synthetic"]))[:MOST_LOST]
+
+    def rows(place: int, role: str) -> Rows:
+        return pair_of(tables[role], place // (len(names) + 1), len(names) + place % (len(names) + 1), owners[role])
+
+    found = [pairs[place] for place in invented(enumerate(pairs), rows, len(names) + MOST_LOST)]
+    for pair in found:
+        pair["invented"] = True
+    for i, pair in enumerate(same):
+        equal = {
+            role: _equal(each.values[:, [i, len(names) + i]], owners[role])  # noqa: PD011
+            for role, each in tables.items()
+        }
+        pair["same"] = repeated(equal)
     return {
         "mean": float(np.abs(columns["synthetic"] - columns["train"]).mean()),
         "real": float(np.abs(columns["test"] - columns["train"]).mean()),
-        "pairs": [*same, *lost],
+        "pairs": [*same, *lost, *[pair for pair in found if pair["last"] != pair["present"]][:MOST_LOST]],
     }
+
+
+def repeated(sets: Mapping[str, Rows]) -> dict[str, Any]:
+    """A figure of each set, and whether that of synthetic rows is `invented`."""
+    told: dict[str, Any] = {name: rows.value for name, rows in sets.items()}
+    if invented([("", told)], lambda _, role: sets[role], 1):
+        told["invented"] = True
+    return told
+
+
+def _equal(both: Numbers, owner: Whole) -> Rows:
+    """How often the present value, the second one, is the last one. By chance it is as often as the last one is among all present ones."""
+    known = ~np.isnan(both).any(1)
+    last, present = both[known].T
+    held, counts = np.unique(present, return_counts=True)
+    at = np.minimum(np.searchsorted(held, last), max(len(held) - 1, 0))
+    chance = np.where(held[at] == last, counts[at] / max(1, len(present)), 0.0) if len(held) else np.zeros(0)
+    return agreement(last == present, chance, owner[known])
 
 
 def _present(values: Numbers) -> Numbers:

@@ -308,6 +308,7 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
 
     found, attacks = result["fidelity"], result.get("attacks") or []
     leading = [attack for attack in attacks if attack["id"] not in findings.APPENDIX]
+    parts = found, result.get("histories"), result.get("linked")
     shown = {
         "targets": targets(result),
         "subgroups": subgroups(result),
@@ -336,7 +337,10 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "attack_plot": evaluation_plots.attack_plot(leading, "attacks-plot"),
         "sentence": answers.in_a_sentence(result),
-        "lost_associations": findings.lost_associations(found, result.get("histories"), result.get("linked")),
+        "associations": [
+            ("Associations that were lost", findings.lost_associations(*parts)),
+            ("Associations that were invented", findings.invented_associations(*parts)),
+        ],
         "manifold": evaluation_plots.manifold_plot(found, "manifold") if lines else None,
         "columns": _columns(result),
         "wide": result["about"]["columns"] > SIDE_BY_SIDE,

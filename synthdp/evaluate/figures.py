@@ -9,7 +9,7 @@ from markupsafe import Markup
 ABSENT = "not computed"
 DECIMALS = 3
 CHANCE = 4.0  # deviations: one share in 16,000 is so far off by chance
-LEAST_LOST = 0.1  # of an association that is called lost
+LEAST_LOST = 0.1  # of an association that is called lost, or of what is invented of one
 MEAN = "Mean of these"
 LACKED = {  # by how a metric in `not_computed` begins, its name in words
     "alpha_precision": "alpha-precision",
@@ -125,6 +125,16 @@ def kept(real: float, made: float) -> float:
 def is_lost(real: float, made: float) -> bool:
     """Whether an association lost `LEAST_LOST` or more of its strength; one that is weaker among real rows had nothing to lose."""
     return abs(real) >= LEAST_LOST and kept(real, made) <= -LEAST_LOST
+
+
+def excess(told: Mapping[str, float]) -> float:
+    """How much stronger an association is among synthetic rows than among training and held-out ones, whatever its sign."""
+    return abs(told["synthetic"]) - max(abs(told["train"]), abs(told["test"]))
+
+
+def is_invented(told: Mapping[str, float]) -> bool:
+    """Whether an association is stronger by `LEAST_LOST` or more; one of the other sign is lost, unless real rows hardly have it."""
+    return excess(told) >= LEAST_LOST and not is_lost(told["train"], told["synthetic"])
 
 
 def by_arm(

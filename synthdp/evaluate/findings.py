@@ -101,8 +101,11 @@ class Finding(NamedTuple):
         return float(self.synthetic - self.real)
 
 
-STRONG, MUCH = 0.3, 0.5  # a fault if MUCH of an association of at least STRONG is gone, or histories differ by MUCH
-MOST_LOST = 10  # associations in a table
+STRONG, MUCH = (
+    0.3,
+    0.5,
+)  # a fault if MUCH of an association of at least STRONG is gone or invented, or histories differ by MUCH
+MOST_LOST = 10  # associations in a table; as many that are invented
 MOST_BROKEN = 0.01  # a fault if this share of synthetic rows, and more, break a rule beyond real ones
 BY_AGE, FAR_BY_AGE = (
     0.1,
@@ -136,8 +139,13 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
     apart = linked.get("apart", {})
     lost = lost_associations(fidelity, histories, linked)
     gone = [each for each in lost if kept(each.real, each.synthetic) <= -MUCH * abs(each.real)]
+    made_up = invented_associations(fidelity, histories, linked)
+    strong = [each for each in made_up if abs(each.synthetic) >= STRONG]
     found = (
         lost[0]._replace(many=len(lost), fault=any(abs(each.real) >= STRONG for each in gone)) if lost else None,
+        made_up[0]._replace(fault=any(abs(each.real) <= MUCH * abs(each.synthetic) for each in strong))
+        if made_up
+        else None,
         _farthest("histories", _of_histories(histories or {}) | _named(apart)),
         _farthest("below", _named({what: each for what, each in apart.items() if ", " in what})),
         _lost_pairs(linked.get("together", ())),
@@ -154,20 +162,53 @@ def lost_associations(fidelity: Entry, histories: Entry | None = None, linked: E
     """The pairs of columns whose association synthetic rows lost most, within a row and from one record of a person to the next. Of a
     column below visits, whose rows stand in no order, the first place speaks for all, and the first two for rows of the same visit."""
     entry: Entry = fidelity.get("correlation_difference") or {"names": ()}
-    onward = ((histories or {}).get("onward") or {}).get("pairs", ())
-    below = {what for what in (linked or {}).get("apart", {}) if ", " not in what}
+    below = _below(linked)
     pairs = [
         (what, entry["synthetic"][i][j], entry["train"][i][j])
         for i, first in enumerate(entry["names"])
         for j, second in enumerate(entry["names"][:i])
-        if (what := _pair(second, first, below)) is not None
+        if (what := pair_in_words(second, first, below)) is not None
     ]
-    pairs += [(f"{each['present']} and the last {each['last']}", each["synthetic"], each["train"]) for each in onward]
+    pairs += [(_onward_in_words(each), each["synthetic"], each["train"]) for each in _onward(histories)]
     lost = [Finding("association", *pair) for pair in pairs if is_lost(pair[2], pair[1])]
     return sorted(lost, key=lambda pair: kept(pair.real, pair.synthetic))[:MOST_LOST]
 
 
-def _pair(one: str, other: str, below: Set[str]) -> str | None:
+def invented_associations(
+    fidelity: Entry, histories: Entry | None = None, linked: Entry | None = None
+) -> list[Finding]:
+    """Those that are stronger among synthetic rows, beyond chance (see `association.invented`), and numbers, dates and codes that stay the
+    same from one record of a person to the next more often."""
+    entry: Entry = fidelity.get("correlation_difference") or {}
+    found = []
+    for one, other in entry.get("invented", ()):
+        i, j = (entry["names"].index(name) for name in (one, other))
+        found.append((pair_in_words(one, other, _below(linked)), entry["synthetic"][i][j], entry["train"][i][j]))
+    for each in _onward(histories):
+        same = each.get("same", {})
+        if each.get("invented"):
+            found.append((_onward_in_words(each), each["synthetic"], each["train"]))
+        elif same.get("invented"):
+            found.append((f"{_onward_in_words(each)} (how often they are equal)", same["synthetic"], same["train"]))
+    told = [Finding("invented", what, made, real) for what, made, real in found if what is not None]
+    return sorted(told, key=lambda each: abs(each.real) - abs(each.synthetic))[:MOST_LOST]
+
+
+def _onward(histories: Entry | None) -> Sequence[Entry]:
+    found: Sequence[Entry] = ((histories or {}).get("onward") or {}).get("pairs", ())
+    return found
+
+
+def _onward_in_words(pair: Entry) -> str:
+    return f"{pair['present']} and the last {pair['last']}"
+
+
+def _below(linked: Entry | None) -> set[str]:
+    """The columns below visits."""
+    return {what for what in (linked or {}).get("apart", {}) if ", " not in what}
+
+
+def pair_in_words(one: str, other: str, below: Set[str]) -> str | None:
     """Two columns in words; None for places of columns `below` visits that say no more than the first ones."""
     parts = [name.rpartition(" ") for name in (one, other)]
     places = [int(at) if column in below and at.isdigit() else 0 for column, _, at in parts]

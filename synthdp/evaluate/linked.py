@@ -8,12 +8,13 @@ import pandas as pd
 
 from synthdp.errors import BadInput
 from synthdp.evaluate import history_fidelity
+from synthdp.evaluate.association import Rows, agreement
 from synthdp.evaluate.codes_together import codes_together
-from synthdp.evaluate.courses import apart, rows_below, unpivoted
+from synthdp.evaluate.courses import apart, repeated, rows_below, unpivoted
 from synthdp.evaluate.faithfulness import by_level
 from synthdp.evaluate.judging_options import JudgingOptions, Progress
 from synthdp.evaluate.numbers_by_code import numbers_by_code
-from synthdp.evaluate.run import judge
+from synthdp.evaluate.run import ROLES, judge
 from synthdp.schema import cells
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Categorical, Continuous, Datetime, Integer
@@ -155,22 +156,26 @@ def _onward(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) -> lis
     where there is nothing to compare in one of the sets."""
     own = of_table(schema, table)
     first, *rest = own.modelled
-    told = [
-        (first.name, f"{table.name}.{first.name}", [_come_again(frame, table, schema, first.name) for frame in visits])
-    ]
+    found = []
+    again = {role: _come_again(frame, table, schema, first.name) for role, frame in zip(ROLES, visits, strict=True)}
+    if all(len(each.owner) for each in again.values()):
+        name = f"{table.name}.{first.name}"
+        found.append({"last": name, "present": name, **repeated(again)})
     for column in rest:
         if isinstance(column, (Integer, Continuous)):
-            values = [_goes_on(frame, table, schema, first.name, column.name) for frame in visits]
-            told.append((column.name, f"{table.name}.{column.name} of the same {first.name}", values))
-    return [
-        {"last": last, "present": f"{table.name}.{name}"}
-        | dict(zip(("synthetic", "train", "test"), values, strict=True))
-        for name, last, values in told
-        if all(each is not None for each in values)
-    ]
+            both = {
+                role: _both(frame, table, schema, first.name, column.name)
+                for role, frame in zip(ROLES, visits, strict=True)
+            }
+            if min(map(len, both.values())) > 1:
+                name = f"{table.name}.{column.name}"
+                pair = {"last": f"{name} of the same {first.name}", "present": name}
+                goes_on, same = ({role: of(each) for role, each in both.items()} for of in (_goes_on, _same))
+                found.append({**pair, **repeated(goes_on), "same": repeated(same)})
+    return found
 
 
-def _come_again(frame: pd.DataFrame, table: Table, schema: Schema, code: str) -> float | None:
+def _come_again(frame: pd.DataFrame, table: Table, schema: Schema, code: str) -> Rows:
     """The share of a visit's codes that the person's next visit has, too, beyond what chance gives: 0 where codes say nothing of the next
     ones, 1 where all come again (as Cohen's kappa, 1960)."""
     frame = frame.sort_values([str(schema.unit), str(schema.order)], kind="stable", ignore_index=True)
@@ -180,27 +185,44 @@ def _come_again(frame: pd.DataFrame, table: Table, schema: Schema, code: str) ->
     later = pd.Series(_owner(frame, schema)).diff(-1).eq(0)
     pairs = rows[later[rows["visit"]].to_numpy()].merge(again, on=["visit", "code"], how="left")
     following = rows[later.shift(fill_value=False)[rows["visit"]].to_numpy()]
-    if not len(pairs):
-        return None
-    chance = float(pairs["code"].map(following["code"].value_counts() / later.sum()).fillna(0).mean())
-    return (float(pairs["again"].fillna(0).mean()) - chance) / max(1 - chance, ROUNDING)
+    chance = pairs["code"].map(following["code"].value_counts() / later.sum()).fillna(0)
+    return agreement(
+        pairs["again"].notna().to_numpy(), np.asarray(chance, np.float64), _owner(frame, schema)[pairs["visit"]]
+    )
 
 
-def _goes_on(frame: pd.DataFrame, table: Table, schema: Schema, code: str, name: str) -> float | None:
+def _both(frame: pd.DataFrame, table: Table, schema: Schema, code: str, name: str) -> pd.DataFrame:
+    """A row for each number that is not the person's first one of its code: `who`, the `number` and its `rank` among those of the code, its
+    `share` of them, and of the person's last one all three."""
     rows = unpivoted(frame, table, [code, name]).set_axis(["code", "number"], axis=1)
     rows["code"], read = rows["code"].astype(object), cells.numbers(rows["number"])
     rows["number"] = np.where(read.missing | read.wrong, np.nan, np.asarray(read.cells, float))
     rows["who"], rows["when"] = _owner(frame, schema)[rows.index], frame[schema.order].to_numpy()[rows.index]
     rows = rows.dropna().drop_duplicates(["who", "code", "when"])
-    rows = rows.sort_values(["who", "code", "when"], kind="stable")
+    rows = rows.sort_values(["who", "code", "when"], kind="stable", ignore_index=True)
     ranks = rows.groupby("code")["number"].rank(pct=True)
     rows["rank"] = ranks - ranks.groupby(rows["code"]).transform("mean")
-    both = rows.assign(last=rows.groupby(["who", "code"])["rank"].shift()).dropna()
-    if len(both) < 2:
-        return None
-    if min(both["rank"].std(), both["last"].std()) < ROUNDING:
-        return 0.0
-    return float(both["rank"].corr(both["last"]))
+    counts = rows.groupby(["code", "number"])["number"].transform("size")
+    rows["share"] = counts / rows.groupby("code")["number"].transform("size")
+    names = ["number", "rank", "share"]
+    last = rows.groupby(["who", "code"])[names].shift().add_prefix("last ")
+    return rows[["who", *names]].join(last).dropna()
+
+
+def _goes_on(both: pd.DataFrame) -> Rows:
+    ranks = both[["rank", "last rank"]].to_numpy()
+
+    def figure(rows: np.ndarray[Any, np.dtype[np.bool_]]) -> float:
+        varies = rows.sum() > 1 and ranks[rows].std(axis=0).min() >= ROUNDING
+        return float(np.corrcoef(ranks[rows].T)[0, 1]) if varies else 0.0
+
+    return Rows(figure, both["who"].to_numpy())
+
+
+def _same(both: pd.DataFrame) -> Rows:
+    """How often a number is the person's last one of its code."""
+    same = (both["number"] == both["last number"]).to_numpy()
+    return agreement(same, both["last share"].to_numpy(), both["who"].to_numpy())
 
 
 def _broken_by_rows(schema: Schema, visits: Sequence[pd.DataFrame]) -> list[dict[str, Any]]:

@@ -11,10 +11,12 @@ import sklearn
 from synthdp import __version__
 from synthdp.errors import BadInput
 from synthdp.evaluate import (
+    association,
     attacks,
     classifiers,
     courses,
     faithfulness,
+    findings,
     history_fidelity,
     images,
     reading,
@@ -23,18 +25,21 @@ from synthdp.evaluate import (
     utility,
 )
 from synthdp.evaluate.attacks import whole_histories
+from synthdp.evaluate.attacks.case import unit_codes
 from synthdp.evaluate.classifiers import absent
 from synthdp.evaluate.courses import Histories
 from synthdp.evaluate.estimators import Model, regressors
 from synthdp.evaluate.judging_options import JudgingOptions, Progress, Steps
 from synthdp.evaluate.reading import Parts
 from synthdp.evaluate.survival import Event
-from synthdp.evaluate.tables import Axis, target_of
+from synthdp.evaluate.tables import Axis, Table, target_of
 from synthdp.schema.codec import Codec
 from synthdp.schema.joined_tables import Joined
+from synthdp.schema.linked_tables import once
 from synthdp.schema.schema import Schema
 
 SCHEMA_VERSION = 2
+ROLES = ("synthetic", "train", "test")
 
 
 def evaluate(
@@ -117,6 +122,8 @@ def judge(
     hearing = Hearing(parts=parts, how=how, tell=Steps(progress, total), result=result, sets=sets)
 
     faithfulness.judge(parts.three, frames, schema, wanted, how.seeds, how.threads, hearing.tell, result)
+    if apart := result["fidelity"].get("correlation_difference"):
+        apart["invented"] = invented(apart, parts.three, frames, whole)
     for name, each in result["fidelity"].get("numbers", {}).items():
         if form := faithfulness.time_of_day(whole, name):
             each["time"] = form
@@ -133,6 +140,30 @@ def judge(
     hearing.tell.finish()
     result["about"] = _about(hearing, schema, here, plans)
     return result
+
+
+def invented(
+    apart: Mapping[str, Any], three: Sequence[Table], frames: Sequence[pd.DataFrame], schema: Schema
+) -> list[tuple[str, str]]:
+    """Of the pairs of columns in `association.difference` of these tables, which a page can name, those that synthetic rows invent."""
+    tables = dict(zip(ROLES, three, strict=True))
+    owners = {
+        role: unit_codes(frame, frame.iloc[:0], str(schema.unit))[0] if schema.unit in frame else np.arange(len(frame))
+        for role, frame in zip(ROLES, frames, strict=True)
+    }
+    below = {column.name for column, places in once(schema) if places} if schema.tables else set()
+    told = [
+        ((one, other), {role: apart[role][i][j] for role in ROLES})
+        for i, other in enumerate(apart["names"])
+        for j, one in enumerate(apart["names"][:i])
+        if findings.pair_in_words(one, other, below) is not None
+    ]
+
+    def rows(pair: tuple[str, str], role: str) -> association.Rows:
+        first, second = map(tables[role].index, pair)
+        return association.pair_of(tables[role], first, second, owners[role])
+
+    return association.invented(told, rows, findings.MOST_LOST)
 
 
 def _targets(schema: Schema, names: Sequence[str], parts: Parts, log: list[dict[str, str]]) -> list[Axis]:

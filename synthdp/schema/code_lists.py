@@ -108,9 +108,13 @@ def codes(path: Path, column: str, asked_by: str) -> list[str]:
     """The different texts of a column of a CSV file (UTF-8 or Windows-1252; comma, semicolon or tab), in order. Raises `BadInput`."""
     rows, (place,) = _rows(path, (column,), asked_by)
     found = dict.fromkeys(row[place].strip() for row in rows if len(row) > place and row[place].strip())
-    if not 0 < len(found) <= MOST_CODES:
+    if not found:
         raise BadInput(
-            f"{asked_by}: column {column!r} of {path} holds {len(found):,} codes; expected 1 to {MOST_CODES:,}"
+            f"{asked_by}: column {column!r} of {path} is empty: complete the file, name another column, or leave the entry out"
+        )
+    if len(found) > MOST_CODES:
+        raise BadInput(
+            f"{asked_by}: column {column!r} of {path} holds {len(found):,} codes; expected at most {MOST_CODES:,}"
         )
     return list(found)
 

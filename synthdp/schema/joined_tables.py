@@ -28,10 +28,12 @@ Whole = NDArray[np.int64]
 @dataclass(frozen=True)
 class Joined:
     """`frame` has the schema's columns and a row for each visit of somebody; whoever has none has one row too, in which all but the columns
-    of people are missing. `there` (rows,) tells the visits."""
+    of people are missing. `there` (rows,) tells the visits. `rows`: by table, which of its rows each one holds, (rows,) with -1 for
+    none; of a table below visits such an array for each place."""
 
     frame: pd.DataFrame
     there: NDArray[np.bool_]
+    rows: Mapping[str, Sequence[Whole]]
 
 
 def joined(frames: Frames, schema: Schema, key: bytes = b"") -> Joined:
@@ -50,6 +52,7 @@ def joined(frames: Frames, schema: Schema, key: bytes = b"") -> Joined:
     member = np.concatenate([whose[rows], alone])
     place = np.concatenate([rows, np.full(len(alone), -1, np.int64)])
     made: dict[str, Any] = {str(schema.unit): pd.Series(names[first][member], dtype=object)}
+    origin = {people.name: [first[member]], visits.name: [place]}
     for table, at in ((people, first[member]), (visits, place)):
         for name, column in held(schema, table):
             if column.kind != "ignore":
@@ -60,14 +63,14 @@ def joined(frames: Frames, schema: Schema, key: bytes = b"") -> Joined:
             columns = {name: column for name, column in held(schema, table) if column.kind != "ignore"}
             own = list(columns)
             found = _places(table, columns, frames[table.name], of_visit, names[first][whose[rows]], schema, key)
+            origin[table.name] = [np.append(values, np.full(len(alone), -1, np.int64)) for values in found]
             codes = {own[0]: pd.Series(_categories(cells.texts(frames[table.name][own[0]])))}
-            for number, values in enumerate(found):
-                below = np.concatenate([values, np.full(len(alone), -1, np.int64)])
+            for number, below in enumerate(origin[table.name]):
                 for name in own:
                     series = codes.get(name, frames[table.name][name])
                     made[f"{table.name}.{name} {number + 1}"] = _taken(series, below)
     frame = pd.DataFrame({name: made[name] for name in schema.names})
-    return Joined(frame, place >= 0)
+    return Joined(frame, place >= 0, origin)
 
 
 def rows_of(visits: pd.DataFrame, schema: Schema, table: Table, names: Iterable[str]) -> pd.DataFrame:

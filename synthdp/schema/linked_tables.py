@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.errors import BadInput, check_keys, nearest
 from synthdp.schema.columns import TODO, Column, Datetime, Identifier, Ignored
-from synthdp.schema.rules import Order, Rule
+from synthdp.schema.rules import Order, Rule, rule_places
 
 if TYPE_CHECKING:
     from synthdp.schema.file_coding import Reading
@@ -316,8 +316,8 @@ def _rules_apart(
         else:
             others.setdefault(name, []).append((place, rule))
     honoured = values.get("honoured")
-    if isinstance(honoured, list | tuple):
-        honoured = [moved.get(place, place) for place in honoured if place in moved or place not in range(len(given))]
+    if honoured is not None:
+        honoured = [moved[place] for place in rule_places(honoured, len(given)) if place in moved]
     return rest, honoured, orders, others
 
 

@@ -21,6 +21,8 @@ A missing value never breaks a rule: a row breaks one only if the values that it
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from synthdp.errors import BadInput
+
 Operator = Literal["<", "<=", "=", ">=", ">"]
 Value = bool | int | float | str
 OPERATORS: tuple[Operator, ...] = ("<=", ">=", "<", ">", "=")  # in the order in which a text is searched for them
@@ -124,6 +126,18 @@ class Together:
 
 
 Rule = Order | Implies | Never | Together
+
+
+def rule_places(given: Any, count: int) -> tuple[int, ...]:
+    """What `honoured` lists, of so many rules. Raises `BadInput`."""
+    whole = isinstance(given, list | tuple) and all(isinstance(i, int) and not isinstance(i, bool) for i in given)
+    if not whole or len(set(given)) < len(given) or any(not 0 <= place < count for place in given):
+        raise BadInput(
+            f"schema: honoured must list positions of rules, from 0 to {count - 1}, each once"
+            if count
+            else "schema: honoured names rules, but the schema has none; leave it out"
+        )
+    return tuple(given)
 
 
 def _columns(terms: tuple[Term, ...]) -> tuple[str, ...]:

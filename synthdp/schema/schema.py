@@ -31,7 +31,7 @@ from synthdp.schema.file_coding import Reading
 from synthdp.schema.learned import settle
 from synthdp.schema.linked_tables import Table
 from synthdp.schema.rule_text import parse
-from synthdp.schema.rules import Rule
+from synthdp.schema.rules import Rule, rule_places
 from synthdp.schema.trees import Tree
 
 if TYPE_CHECKING:
@@ -154,13 +154,14 @@ class Schema:
         if self.rules != ():
             object.__setattr__(self, "rules", parse(self.rules, self.columns, linked_tables.named(self)))
         if self.honoured is not None:
-            object.__setattr__(self, "honoured", _places(self.honoured, len(self.rules)))
+            object.__setattr__(self, "honoured", rule_places(self.honoured, len(self.rules)))
             rows = all(each.honoured == self._kept_of_rows(each) for each in self.tables if each.honoured is not None)
             if self.tables and not (rows and self._kept(self.honoured) == self.honoured):
+                from synthdp.schema.structural_zeros import why_counted
+
+                told = "; ".join(f"{rule.text!r} ({why})" for rule, why in why_counted(self).items())
                 raise BadInput(
-                    "schema: honoured names a rule that cannot be kept by construction beside the others. Name only rules that put all "
-                    "visits after a date of the person, or before it, and rules whose limits are edges of bins and that together leave "
-                    "each column a value"
+                    f"schema: honoured names rules that cannot be kept by construction: {told}. Take them out of that list"
                 )
         if self.reading is not None:
             if self.image is not None:
@@ -581,17 +582,6 @@ def _texts(key: str, value: Any) -> tuple[str, ...]:
     if not isinstance(listed, list | tuple) or not all(isinstance(item, str) for item in listed):
         raise BadInput(f"schema: {key} must be a list of texts")
     return tuple(listed)
-
-
-def _places(given: Any, count: int) -> tuple[int, ...]:
-    whole = isinstance(given, list | tuple) and all(isinstance(i, int) and not isinstance(i, bool) for i in given)
-    if not whole or len(set(given)) < len(given) or any(not 0 <= place < count for place in given):
-        raise BadInput(
-            f"schema: honoured must list positions of rules, from 0 to {count - 1}, each once"
-            if count
-            else "schema: honoured names rules, but the schema has none; leave it out"
-        )
-    return tuple(given)
 
 
 def _check_count(key: str, value: Any) -> None:

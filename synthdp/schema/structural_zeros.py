@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 Mask = NDArray[np.bool_]
 MOST_CELLS = 1 << 25  # combinations of codes; rules that need a larger mask are not kept
+TOO_MANY = "it has too many combinations of codes"
 
 
 class Excluded(NamedTuple):
@@ -97,9 +98,21 @@ def kept_of_rows(schema: Schema, table: Table) -> tuple[int, ...]:
     return tuple(place for place, rule in enumerate(table.rules) if rule in kept)
 
 
+def why_counted(schema: Schema) -> dict[Rule, str]:
+    """Why the rules of linked tables that are only counted cannot be kept, in a few words each; if a schema says which rules it honours, of
+    these."""
+    kept = _Kept.of_people_and_visits(schema)
+    for place in range(len(schema.rules)) if schema.honoured is None else schema.honoured:
+        kept.keep(schema.rules[place])
+    found = dict(kept.refused)
+    for table in schema.tables[2:]:
+        found |= _Kept.of_rows(schema, table).refused
+    return found
+
+
 class _Kept:
     """Rules that are kept together. They are added one by one, as they are declared, and a rule that cannot be kept beside the earlier
-    ones is left out.
+    ones is left out; `refused` says why.
 
     `turns` says in which order columns are drawn, as far as that is known before anything is learned. Columns of one turn, such as those of
     a visit, may come in any order. `own` are the columns of a table below visits, if the rules are about one. `by_last` has each rule under
@@ -110,6 +123,7 @@ class _Kept:
         self.linked, self.schema, self.turns, self.own = linked, schema, turns, own
         self.by_last: dict[str, list[Excluded]] = {}
         self.rules: list[Rule] = []
+        self.refused: dict[Rule, str] = {}
 
     @classmethod
     def of_people_and_visits(cls, schema: Schema) -> _Kept:
@@ -136,30 +150,35 @@ class _Kept:
         before = self.by_last
         for part in _parts(rule):
             changed = self._with(part)
-            if changed is None:
+            if isinstance(changed, str):
                 self.by_last = before
+                self.refused[rule] = changed
                 return False
             self.by_last = self.by_last | changed
         self.rules.append(rule)
         return True
 
-    def _with(self, rule: Rule) -> dict[str, list[Excluded]] | None:
-        """By each column of this rule that may be drawn last: what rules exclude there, this one included. None if it cannot be kept."""
-        turns = [place for name in rule.columns for place, turn in enumerate(self.turns) if name in turn]
-        if len(turns) < len(rule.columns):
-            return None
-        last = [name for name in self.turns[max(turns)] if name in rule.columns]
-        if self.own and last[0] not in self.own:  # a row cannot decide what its visit is, which is drawn before it
-            return None
-        codes = None if self.linked.order in last else _Codes.of(self.schema, rule)
-        if codes is None:
-            return None
+    def _with(self, rule: Rule) -> dict[str, list[Excluded]] | str:
+        """By each column of this rule that may be drawn last: what rules exclude there, this one included; or why it cannot be kept."""
+        turns = {name: place for place, turn in enumerate(self.turns) for name in turn}
+        later = [name for name in rule.columns if name not in turns]
+        if later:
+            return f"the target {later[0]} is drawn after the rows of its visit"
+        turn = max(turns[name] for name in rule.columns)
+        last = [name for name in self.turns[turn] if name in rule.columns]
+        if self.own and last[0] not in self.own:
+            return f"{last[0]} is drawn before the rows that would restrict it"
+        if self.linked.order in last:
+            return "it restricts the date of a visit"
+        codes = _Codes.of(self.schema, rule)
+        if isinstance(codes, str):
+            return codes
         found = {}
         for name in last:
             others = tuple(each for each in rule.columns if each != name)
             found[name] = [*self.by_last.get(name, ()), Excluded(others, codes.excluded([*others, name]))]
-            if not _leave_a_code(found[name], codes.certain[name]):
-                return None
+            if why := _hindrance(name, found[name], codes.certain[name]):
+                return why
         return found
 
 
@@ -177,14 +196,23 @@ def _turns(schema: Schema) -> list[list[str]]:
     return [*([name] for name in schema.per_unit), [str(schema.order)], own]
 
 
-def _leave_a_code(rules: Sequence[Excluded], certain: Mask) -> bool:
-    """Whether these rules leave a column one of the codes that it is `certain` (codes,) to have, whatever codes the others have."""
+def _hindrance(name: str, rules: Sequence[Excluded], certain: Mask) -> str | None:
+    """Why the last of these rules on a column cannot be kept beside the others; None if it can."""
     sizes: dict[str, int] = {}
     for others, mask in rules:
         sizes |= dict(zip(others, mask.shape, strict=False))
-    names = list(sizes)
     if math.prod(sizes.values()) * len(certain) > MOST_CELLS:
-        return False
+        return f"{TOO_MANY}, those of earlier rules included"
+    if _leave_a_code(sizes, rules, certain):
+        return None
+    if len(rules) > 1 and _hindrance(name, rules[-1:], certain) is None:
+        return f"with the rules before it, it could leave {name} no value"
+    return f"it could leave {name} no value{'' if certain.all() else ' once noise hides codes'}"
+
+
+def _leave_a_code(sizes: Mapping[str, int], rules: Sequence[Excluded], certain: Mask) -> bool:
+    """Whether these rules leave a column one of the codes that it is `certain` (codes,) to have, whatever codes the others have."""
+    names = list(sizes)
     closed = np.zeros((*sizes.values(), len(certain)), np.bool_)
     for others, mask in rules:
         order = sorted(range(len(others)), key=lambda place: names.index(others[place]))
@@ -202,9 +230,9 @@ class _Codes:
     certain: Mapping[str, Mask]  # by column (codes,): those that it has whatever a fit learns
 
     @classmethod
-    def of(cls, schema: Schema, rule: Rule) -> _Codes | None:
-        """None if only some values of a code satisfy a condition, if `_values` has none of a column, if the rule compares numbers or dates
-        of two columns or lists combinations of them, or if there are too many combinations of codes."""
+    def of(cls, schema: Schema, rule: Rule) -> _Codes | str:
+        """Or why there are none: only some values of a code satisfy a condition, `_values` has none of a column, the rule compares numbers
+        or dates of two columns or lists combinations of them, or there are too many combinations of codes."""
         return _codes(type(schema)(columns=tuple(schema.column(name) for name in rule.columns)), rule)
 
     def excluded(self, names: Sequence[str]) -> Mask:
@@ -213,25 +241,30 @@ class _Codes:
 
 
 @lru_cache(maxsize=32)
-def _codes(schema: Schema, rule: Rule) -> _Codes | None:
+def _codes(schema: Schema, rule: Rule) -> _Codes | str:
     """See `_Codes.of`; of a schema of the rule's columns. For a list of 100,000 codes it takes seconds, and a fit asks again and again."""
     columns = {name: schema.column(name) for name in rule.columns}
     plain = all(isinstance(each, Boolean | Categorical | Ordinal) for each in columns.values())
     trees = any(isinstance(each, Categorical) and each.tree is not None for each in columns.values())
     if isinstance(rule, Order) and (trees or not plain):
-        return None
+        return f"it compares two columns of {'codes with a tree' if trees else 'numbers or dates'}"
     values = {name: _values(column) for name, column in columns.items()}
     found = {name: each for name, each in values.items() if each is not None}
-    if len(found) < len(values) or math.prod(len(each.least) for each in found.values()) > MOST_CELLS:
-        return None
+    if len(found) < len(values):
+        name = next(name for name in values if name not in found)
+        leaves = getattr(getattr(columns[name], "tree", None), "leaves", False)
+        return f"{name} has {'leaves: true in its tree' if leaves else 'something to learn'}"
+    if math.prod(len(each.least) for each in found.values()) > MOST_CELLS:
+        return TOO_MANY
     least, greatest = ({name: getattr(each, end) for name, each in found.items()} for end in ("least", "greatest"))
     if not plain:
         terms = (*rule.given, *rule.then) if isinstance(rule, Implies) else getattr(rule, "terms", None)
-        if terms is None:  # `together`
-            return None
-        both = [[Rows(ends[term.column], schema).holds(term)[0] for ends in (least, greatest)] for term in terms]
-        if any((low != high).any() for low, high in both):
-            return None
+        if terms is None:
+            return "it lists combinations of numbers or dates"
+        for term in terms:
+            low, high = (Rows(ends[term.column], schema).holds(term)[0] for ends in (least, greatest))
+            if (low != high).any():
+                return f"{term.column} has no edge of its bins there"
     mask = forbidden(rule, schema, least)
     shape = [len(least[name]) for name in rule.columns]
     return _Codes(rule, np.broadcast_to(mask, shape), {name: each.certain for name, each in found.items()})

@@ -159,12 +159,7 @@ def review_tables(
             found += _names(f"{table.name}.{schema.unit}", frame, schema.unit)
         found += _links(schema, table, frames, told)
     whole = joined(frames, schema)
-    visits = whole.frame[whole.there].reset_index(drop=True)
-    found += [
-        replace(each, rows=(), what=each.what.replace("some records", "some visits", 1))
-        for each in _rules(schema, visits)
-    ]
-    found += [each for table in schema.tables[2:] for each in _rules_of_rows(schema, table, visits)]
+    found += _rules_of_tables(schema, whole)
     return [*found, *_windows(schema, whole), *_number(schema, whole.frame[schema.unit].nunique())]
 
 
@@ -263,15 +258,32 @@ def _links(
     )
 
 
-def _rules_of_rows(schema: Schema, table: Table, visits: pd.DataFrame) -> Iterator[Finding]:
-    """Rows below visits that break a rule."""
-    of, (kept, _) = of_rows(schema, table), schema.rules_apart()
-    for rule in (*table.orders, *table.rules):
-        count = int(breaking(rule, rows_of(visits, schema, table, rule.columns), of).sum())
-        if count:
-            then = "are made to keep" if rule in kept else "may break as well"
-            what = f"some rows of {table.name} break the rule {rule.text!r}, which synthetic rows {then}"
-            yield Finding(column="", what=what, remedy=_either_way(rule, of), count=count)
+def _rules_of_tables(schema: Schema, whole: Joined) -> Iterator[Finding]:
+    """Rows of each table that break a rule: one on columns of people alone is counted in their table."""
+    people, visits, *below = schema.tables
+    for rule in schema.rules:
+        of_people = set(rule.columns) <= set(schema.per_unit)
+        chosen = ~whole.frame[schema.unit].duplicated().to_numpy() if of_people else whole.there
+        table = people if of_people else visits
+        held = whole.rows[table.name][0][chosen]
+        yield from _rows_breaking(rule, schema, whole.frame[chosen], held, schema, table)
+    there = whole.frame[whole.there]
+    for table in below:
+        held = np.concatenate([each[whole.there] for each in whole.rows[table.name]])
+        for rule in (*table.orders, *table.rules):
+            rows = rows_of(there, schema, table, rule.columns)
+            yield from _rows_breaking(rule, of_rows(schema, table), rows, held[held >= 0], schema, table)
+
+
+def _rows_breaking(
+    rule: Rule, of: Schema, rows: pd.DataFrame, held: Any, schema: Schema, table: Table
+) -> Iterator[Finding]:
+    """`held` (rows,) says which rows of the table these are; one may belong to several people."""
+    wrong = np.bincount(held[breaking(rule, rows, of)])
+    if wrong.any():
+        then = "are made to keep" if rule in schema.rules_apart()[0] else "may break as well"
+        what = f"some rows of {table.name} break the rule {rule.text!r}, which synthetic rows {then}"
+        yield _of_rows("", what, _either_way(rule, of), wrong)
 
 
 def _windows(schema: Schema, whole: Joined) -> Iterator[Finding]:

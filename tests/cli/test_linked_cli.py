@@ -95,7 +95,7 @@ def test_a_plan_names_the_rules_that_are_only_counted(place, capsys):
     told = capsys.readouterr().err
     assert "may break these rules" in told
     assert (
-        "never person.birth < 1990-05-07 and diagnosis.code = J45. A limit on a number or a date is kept only" in told
+        "never person.birth < 1990-05-07 and diagnosis.code = J45 (person.birth has no edge of its bins there)" in told
     )
 
 
@@ -117,6 +117,7 @@ def test_a_check_speaks_of_midnight_only_where_a_rule_compares_dates(place, caps
     told = capsys.readouterr().out
     assert "break the rule" in told
     assert ("counts as midnight" in told) == midnight
+    assert re.search(r"some rows of (visit|diagnosis) break the rule .* \(rows [0-9]+, [0-9]+", told)
 
 
 def test_a_fit_says_which_tables_noise_will_hide_before_it_is_charged(place, capsys, monkeypatch):

@@ -9,7 +9,7 @@ from histories_of import histories_of
 from linked_clinic import clinic, declared, labs, schema, with_labs
 
 from synthdp import Schema
-from synthdp.evaluate import courses, figures, history_plots, survival
+from synthdp.evaluate import courses, figures, findings, history_plots, survival
 from synthdp.evaluate.association import cramers_v
 from synthdp.evaluate.courses import Histories, Types
 from synthdp.evaluate.linked import _broken_by_rows
@@ -102,6 +102,12 @@ def test_values_that_follow_nothing_are_found():
         assert pairs[pair]["train"] == pairs[pair]["test"] > least
         assert abs(pairs[pair]["synthetic"]) < 0.1
     assert found["real"] == 0 < found["mean"]
+    turned = courses.onward({"synthetic": real, "train": loose, "test": loose}, real.table.axes[1:])
+    assert {(each["last"], each["present"]) for each in turned["pairs"] if each.get("invented")} >= {
+        ("value", "value"),
+        ("after", "after"),
+        ("value", "after"),
+    }
     single = {**real.__dict__, "owner": np.arange(1200)}
     assert courses.onward(dict.fromkeys(("synthetic", "train", "test"), Histories(**single)), real.table.axes) is None
 
@@ -133,6 +139,12 @@ def test_a_gap_that_no_longer_follows_from_the_visit_before_is_found():
     assert found["train"] == found["test"] > 0.7 > 0.1 > found["synthetic"]
     same = courses.onward(dict.fromkeys(("synthetic", "train", "test"), real), axes)
     assert [(each["last"], each["present"]) for each in same["pairs"]] == [("bad", "bad")]
+    assert "invented" not in str(same)
+    *_, turned = courses.onward({"synthetic": real, "train": loose, "test": loose}, axes)["pairs"]
+    assert (turned["last"], turned["present"], turned["invented"]) == ("bad", "gap", True)
+    assert [each.what for each in findings.invented_associations({}, {"onward": {"pairs": [turned]}})] == [
+        "gap and the last bad"
+    ]
 
 
 def test_the_type_of_a_visit_is_told_by_the_schema_alone(sets):

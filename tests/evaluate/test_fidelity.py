@@ -1,10 +1,13 @@
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import chi2_contingency, f_oneway, spearmanr
 
-from synthdp.evaluate import association, detection, fidelity
+from synthdp.evaluate import answers, association, detection, fidelity, findings
 from synthdp.evaluate.findings import lost_associations
+from synthdp.evaluate.run import invented
 from synthdp.evaluate.tables import axes_of, table_of
 from synthdp.schema.schema import Categorical, Continuous, Integer, Schema
 
@@ -110,6 +113,83 @@ def test_a_pair_of_columns_that_few_rows_have_has_no_association():
     assert [each.what for each in lost_associations({"correlation_difference": found})] == ["x and z"]
     few = train.loc[:4]
     assert association.difference(*tables(schema, few, few, few))["n"] == 3, "a small table has no more"
+
+
+NUMBER, CODE = {"kind": "continuous", "bounds": [-9, 9]}, {"kind": "categorical", "categories": ["a", "b", "c", "rare"]}
+PEOPLE = Schema.from_dict(
+    {"name": "people", "unit": "who", "max_records_per_unit": 9, "columns": {"who": {"kind": "identifier"}} | dict.fromkeys("xy", NUMBER)
+    | dict.fromkeys("klm", CODE)}
+)  # fmt: skip
+
+
+def rows_of_people(people, seed, tied=False, rows=3):
+    """Five columns of which the rows of a person differ little; nothing relates them, unless the last number and code are `tied` to the
+    first ones."""
+    rng = np.random.default_rng(seed)
+    own = pd.DataFrame(rng.normal(size=(people, 2)).clip(-4, 4), columns=list("xy"))
+    for name in "klm":
+        own[name] = rng.choice(["a", "b", "c", "rare"], people, p=[0.5, 0.3, 0.19, 0.01])
+    frame = own.loc[np.repeat(np.arange(people), rows)].reset_index(drop=True)
+    frame[["x", "y"]] += rng.normal(0, 0.1, (len(frame), 2))
+    if tied:
+        frame["y"], frame["l"] = frame["x"] + rng.normal(0, 1, len(frame)).clip(-4, 4), frame["k"]
+    return frame.assign(who=np.repeat(np.arange(people), rows))
+
+
+def judged(*frames):
+    three = tables(PEOPLE, *frames)
+    found = association.difference(*three)
+    found["invented"] = invented(found, three, frames, PEOPLE)
+    return found
+
+
+def test_what_synthetic_rows_relate_and_real_ones_do_not_is_invented():
+    found = judged(*(rows_of_people(300, seed, tied=seed == 3) for seed in (3, 1, 2)))
+    assert sorted(found["invented"]) == [("k", "l"), ("x", "y")]
+    named = findings.invented_associations({"correlation_difference": found})
+    assert [(each.what, each.kind) for each in named] == [("k and l", "invented"), ("x and y", "invented")]
+    assert named[1].synthetic > 0.5 > 0.2 > abs(named[1].real)
+    assert not lost_associations({"correlation_difference": found})
+    told = dict(answers.brief({"about": {}, "fidelity": {"correlation_difference": found}, "targets": {}}))["invented"]
+    assert told.startswith("associations that are too strong: k and l 0.")
+    assert "synthetic ones; x and y " in told
+    few = judged(*(rows_of_people(18, seed, tied=seed == 3) for seed in (3, 1, 2)))
+    assert not few["invented"], "so few people, however many rows they have, show nothing beyond chance"
+
+
+def test_real_rows_invent_nothing():
+    """Though some pairs are stronger by 0.1 or more in one set of real people than in two others."""
+    stronger = 0
+    for seed in range(0, 60, 3):
+        found = judged(*(rows_of_people(40, seed + part, rows=5) for part in range(3)))
+        made, train, test = (
+            np.abs(np.array(found[role]))[np.triu_indices(5, 1)] for role in ("synthetic", "train", "test")
+        )
+        stronger += (made - np.maximum(train, test) >= 0.1).sum()
+        assert found["invented"] == []
+    assert stronger > 20
+
+
+def test_a_rare_coincidence_of_few_people_is_not_invented():
+    """Three of 300 people have both rare codes, which makes a perfect association of what is rare."""
+    made, train, test = (rows_of_people(300, seed, rows=1) for seed in (3, 1, 2))
+    made[["k", "l"]] = made[["k", "l"]].replace("rare", "a")
+    made.loc[:2, ["k", "l"]] = "rare"
+    found = judged(made, train, test)
+    first, second = (found["names"].index(name) for name in "kl")
+    assert found["synthetic"][first][second] > 0.5 > 0.2 > found["train"][first][second]
+    assert found["invented"] == []
+
+
+def test_how_far_chance_moves_a_figure_of_people_however_many_rows_they_have():
+    owner = np.repeat(np.arange(400), 5)
+    value = np.random.default_rng(0).normal(size=400)[owner]
+    mean = association.Rows(lambda rows: float(value[rows].mean()), owner, spread=0.0)
+    assert mean.value == pytest.approx(value.mean())
+    assert mean.deviation == pytest.approx(1 / 20, rel=0.4)
+    assert mean._replace(spread=2.0).deviation == pytest.approx(0.1)
+    for few in (np.arange(49), np.repeat(np.arange(19), 9)):
+        assert association.Rows(lambda rows: float(rows.sum()), few).deviation == math.inf
 
 
 def test_cramers_v_by_hand():

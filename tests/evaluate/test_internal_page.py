@@ -688,6 +688,22 @@ def test_what_is_lost_from_record_to_record_is_named_with_the_rest(result):
     assert findings.lost_associations({}, {"onward": None}) == []
 
 
+def test_what_is_invented_is_on_the_page_and_in_its_verdict(result, no_plots):
+    found = copy.deepcopy(result)
+    entry = found["fidelity"]["correlation_difference"]
+    one, other = entry["names"][:2]
+    assert "Associations that were invented" not in html(found)
+    for made, real, told in ((0.9, 0.01, True), (0.9, 0.5, False), (0.25, 0.0, False)):
+        entry["train"][0][1], entry["synthetic"][0][1], entry["invented"] = real, made, [[one, other]]
+        answer = faithful(found["fidelity"])
+        assert ("invents a strong association" in answer.verdict.words) == told, (made, real)
+        said = f"{one} and {other} is the one that is too strong by most: {real:.2f} among real rows, {made:.2f} among synthetic ones."
+        assert said in answer.text
+    text = Page(html(found)).text
+    assert "Associations that were invented, with their sign and strength" in text
+    assert f"{one} and {other}" in text
+
+
 def test_a_lost_association_is_lost_whatever_its_sign(result, page):
     assert figures.kept(-0.5, 0.0) == figures.kept(0.5, 0.0) == -0.5
     assert figures.kept(-0.5, 0.25) == figures.kept(0.5, -0.25) == -0.75, "and one of the other sign is lost more"

@@ -171,6 +171,63 @@ def test_laboratory_values_are_followed_from_visit_to_visit_within_a_test():
     assert [each.what for each in lost] == ["lab.value and the last lab.value of the same test"]
 
 
+def test_values_that_are_the_last_ones_far_too_often_are_invented():
+    """Most synthetic values of a test are the person's last value of it; of real ones, hardly any. Both go on from visit to visit."""
+
+    def made(seed, equal):
+        frames = labs(clinic(300, seed=seed), seed=seed)
+        rows = frames["lab"].merge(frames["visit"], on="visit_id").sort_values("start", kind="stable")
+        level = rows["person_id"].map(
+            dict(zip(frames["person"]["person_id"], np.random.default_rng(seed).normal(0, 9, 300), strict=True))
+        )
+        rows["value"] = (rows["value"] + level).clip(0, 100).round(2)
+        first = rows.groupby(["person_id", "test"])["value"].transform("first")
+        rows["value"] = rows["value"].mask(np.random.default_rng(seed).random(len(rows)) < equal, first)
+        return {**frames, "lab": rows[list(frames["lab"])]}
+
+    def found(equal):
+        sets = [
+            with_labs().validate_tables(made(seed, often), "clamp")
+            for seed, often in ((3, equal), (1, 0.05), (2, 0.05))
+        ]
+        whole = [joined(each, with_labs()) for each in sets]
+        visits = [each.frame[each.there].reset_index(drop=True) for each in whole]
+        return {"onward": {"pairs": _onward(visits, with_labs().tables[-1], with_labs())}}, visits[0]
+
+    histories, rows = found(0.8)
+    (finding,) = findings.invented_associations({}, histories)
+    assert finding.what == "lab.value and the last lab.value of the same test (how often they are equal)"
+    assert finding.synthetic > 0.5 > 0.15 > finding.real
+    (_, pair) = histories["onward"]["pairs"]
+    assert min(pair[role] for role in ("synthetic", "train", "test")) > 0.3, "all go on"
+    told = dict(answers.brief({"about": {}, "fidelity": {}, "targets": {}, "histories": histories}))["invented"]
+    assert told.startswith(
+        "associations that are too strong: lab.value and the last lab.value of the same test (how often"
+    )
+    answer = answers.faithful(CLOSE, findings.worst({}, histories))
+    assert "invents a strong association" in answer.verdict.words
+    assert (
+        f"the one that is too strong by most: {finding.real:.2f} among real rows, {finding.synthetic:.2f}"
+        in answer.text
+    )
+    rows = rows.sort_values(["person_id", "visit.start"], kind="stable")
+    equal = []
+    for _, each in rows.groupby("person_id"):
+        last = {}
+        for _, visit in each.iterrows():
+            here = {}
+            for place in (1, 2, 3):
+                code, value = visit[f"lab.test {place}"], visit[f"lab.value {place}"]
+                if pd.notna(code) and pd.notna(value):
+                    here.setdefault(code, value)
+            equal += [value == last[code] for code, value in here.items() if code in last]
+            last |= here
+    assert np.mean(equal) == pytest.approx(pair["same"]["synthetic"], abs=0.03), "by a loop; by chance, hardly any is"
+    histories, _ = found(0.05)
+    assert findings.invented_associations({}, histories) == []
+    assert "invented" not in findings.worst({}, histories)
+
+
 def test_codes_that_come_again_are_told_from_those_that_do_not():
     """Beyond chance: a quarter of all visits have each code."""
     rng = np.random.default_rng(0)
@@ -186,10 +243,10 @@ def test_codes_that_come_again_are_told_from_those_that_do_not():
             frame[f"lab.test {place}"] = None
         sets.append(frame)
     table = with_labs().tables[-1]
-    found = [_come_again(frame, table, with_labs(), "test") for frame in sets]
+    found = [_come_again(frame, table, with_labs(), "test").value for frame in sets]
     assert found == pytest.approx(shares, abs=0.04)
     sets[0]["person_id"] = visits.astype(str)
-    assert _come_again(sets[0], table, with_labs(), "test") is None, "nobody has a second visit"
+    assert not len(_come_again(sets[0], table, with_labs(), "test").owner), "nobody has a second visit"
 
 
 def by_code(changed=lambda rows: rows, real=lambda rows: rows):

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 from linked_clinic import (
@@ -114,7 +115,38 @@ def test_check_lists_rows_below_visits_that_break_an_order():
     frames["lab"].loc[[0, 1], "taken"] = pd.Timestamp("2020-01-01")
     (found,) = [each for each in review_tables(with_labs(units=40), frames, frames) if "break" in each.what]
     assert "'lab.taken >= visit.start'" in found.what
-    assert found.count == 2
+    assert (found.count, found.rows) == (2, (1, 2))
+
+
+def test_check_says_which_rows_of_which_table_break_a_rule():
+    """Rows are those of the files, in whatever order tables are joined; of a rule on people alone, those of people, also without visits."""
+    rules = [
+        {"never": {"person.sex": "M", "visit.ward": "a"}},
+        {"never": {"person.sex": "F", "lab.test": "K"}},
+        {"never": {"person.sex": "F", "person.birth": ">= 1990-01-01"}},
+    ]
+    of = with_labs(
+        units=40, rules=[*IN_ORDER, *rules], tables={"lab": {**LAB, "max_rows": 9}, "visit": {**VISIT, "max_rows": 9}}
+    )
+    frames = {
+        name: frame.sample(frac=1, random_state=3, ignore_index=True) for name, frame in labs(clinic(40, 1), 1).items()
+    }
+    person = frames["person"].set_index("person_id")
+    sex = frames["visit"]["person_id"].map(person["sex"])
+    of_visit = dict(zip(frames["visit"]["visit_id"], sex, strict=True))
+    broken = {
+        "visit": (sex == "M") & (frames["visit"]["ward"] == "a"),
+        "lab": (frames["lab"]["visit_id"].map(of_visit) == "F") & (frames["lab"]["test"] == "K"),
+        "person": (frames["person"]["sex"] == "F") & (frames["person"]["birth"] >= "1990-01-01"),
+    }
+    assert not set(frames["person"]["person_id"][broken["person"]]) <= set(frames["visit"]["person_id"])
+    found = [each for each in review_tables(of, frames, frames) if "break" in each.what]
+    assert len(found) == 3
+    for table, rows in broken.items():
+        (each,) = (each for each in found if each.what.startswith(f"some rows of {table} break"))
+        assert each.rows == tuple(np.flatnonzero(rows) + 1)[:20]
+        assert each.count == rows.sum() > 1
+        assert not each.cells
 
 
 def test_a_draft_proposes_columns_below_visits_and_asks_for_what_cannot_be_bought_there(tmp_path):
@@ -307,7 +339,7 @@ WRONG = {
     "a reading": ({"reading": {"encoding": "latin-1"}}, "reading has no place beside tables"),
     "a rule that cannot be kept": (
         {"rules": ["visit.start >= person.birth", "person.birth <= person.death"], "honoured": [1]},
-        "honoured names a rule that cannot be kept",
+        "honoured names rules that cannot be kept",
     ),
     "a rule of unknown columns": ({"rules": ["visit.start >= person.born"]}, "person.born"),
     "a rule without its table": ({"rules": ["birth <= visit.start"]}, "did you mean 'person.birth'"),
@@ -409,7 +441,7 @@ def test_check_lists_links_and_keys_that_are_not_right():
     assert [
         each
         for each in review_tables(late, clinic(40, seed=1), clinic(40, seed=1))
-        if "some visits break the rule" in each.what
+        if "some rows of visit break the rule" in each.what
     ]
 
 

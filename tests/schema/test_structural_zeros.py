@@ -5,6 +5,7 @@ import pytest
 from linked_clinic import DECLARED, LAB, TREE, VISIT, clinic, finer, labs, schema, with_labs, with_tree
 
 from synthdp import Budget, Schema, Synthesizer
+from synthdp.api import warn_of_counted_rules
 from synthdp.errors import BadInput
 from synthdp.evaluate.linked import _broken_by_rows
 from synthdp.generators.histories import HistoriesSettings
@@ -169,8 +170,72 @@ def test_a_schema_with_such_rules_is_read_back_and_says_which_are_honoured():
         "never person.sex = M and lab.test = K",
     }
     assert Schema.from_dict(none.to_dict()) == none
-    with pytest.raises(BadInput, match="honoured names a rule that cannot be kept"):
+    told = r"honoured names rules that cannot be kept .*: 'never visit.start > 2022-01-05 and visit.ward = a' \(visit.start has no edge"
+    with pytest.raises(BadInput, match=told):
         schema(rules=[*DATES, {"never": {"visit.start": "> 2022-01-05", "visit.ward": "a"}}], honoured=[0, 2])
+    for wrong in ([4], [3, 3], ["a"], 0, [True]):
+        with pytest.raises(BadInput, match="honoured must list positions of rules, from 0 to 3, each once"):
+            with_labs(rules=rules, honoured=wrong)
+    with pytest.raises(BadInput, match="from 0 to 0, each once"):
+        with_labs(rules=[RULES["a category and a code"]], honoured=[1])
+
+
+COUNTED = {  # why a rule is only counted
+    "lab.value has no edge of its bins there": [{"if": {"lab.test": "Hb"}, "then": {"lab.value": "< 25"}}],
+    "visit.start has no edge of its bins there": [{"never": {"visit.start": "> 2022-01-05", "visit.ward": "a"}}],
+    "it compares two columns of numbers or dates": ["person.birth <= person.death"],
+    "it restricts the date of a visit": ["visit.start >= 2021-01-01"],
+    "visit.ward is drawn before the rows that would restrict it": [{"always": {"lab.test": "Hb", "visit.ward": "a"}}],
+    "the target visit.no_show is drawn after the rows of its visit": [
+        {"never": {"visit.no_show": True, "lab.test": "Hb"}}
+    ],
+    "it could leave visit.ward no value": [{"never": {"person.sex": "M", "visit.ward": ["a", "b"]}}],
+    "with the rules before it, it could leave lab.test no value": [
+        {"never": {"person.sex": "M", "lab.test": "Hb"}},
+        {"never": {"person.sex": "M", "lab.test": ["K", "CRP"]}},
+    ],
+    "it lists combinations of numbers or dates": [
+        {"together": ["lab.test", "lab.value"], "allowed": [["Hb", 20], ["K", 5]]}
+    ],
+}
+
+
+@pytest.mark.parametrize(("why", "rules"), COUNTED.items(), ids=COUNTED)
+def test_the_warning_gives_each_rule_that_is_only_counted_its_own_reason(why, rules):
+    ward = {**VISIT["columns"]["ward"], "categories": ["a", "b"]}
+    of = with_labs(
+        rules=[*DATES, *rules],
+        targets=["visit.no_show"],
+        tables={"visit": {"columns": {**VISIT["columns"], "ward": ward}}},
+    )
+    (rule,) = of.rules_apart()[1]
+    with pytest.warns(UserWarning, match="evaluate counts how often") as told:
+        warn_of_counted_rules(of)
+    assert str(told[0].message).endswith(f"how often: {rule.text} ({why})")
+
+
+def test_a_warning_of_two_rules_has_two_reasons_and_one_of_trees_says_what_hides_codes():
+    tree = {"kind": "categorical", "tree": {"prefix": [1, 3], "codes": ["E11.0", "J45.0"]}, "categories": "learn"}
+    first, second = {"if": {"person.sex": "M"}, "then": {"diagnosis.code": "J45"}}, "visit.start >= 2021-01-01"
+    with pytest.warns(UserWarning, match="evaluate counts how often") as told:
+        warn_of_counted_rules(schema(rules=[*DATES, first, second], tables={"diagnosis": {"columns": {"code": tree}}}))
+    for reason in (
+        "visit.start >= 2021-01-01 (it restricts the date of a visit); if person.sex = M then",
+        "(it could leave diagnosis.code no value once noise hides codes)",
+    ):
+        assert reason in str(told[0].message)
+    leaves = {**tree, "tree": {**tree["tree"], "leaves": True}}
+    of = schema(
+        rules=[*DATES, {"never": {"person.sex": "M", "diagnosis.code": "J45"}}],
+        tables={"diagnosis": {"columns": {"code": leaves}}},
+    )
+    assert [*structural_zeros.why_counted(of).values()] == ["diagnosis.code has leaves: true in its tree"]
+    ward = {"kind": "categorical", "categories": "learn", "missing": True}
+    of = schema(
+        rules=[{"never": {"person.sex": "M", "visit.ward": "a"}}],
+        tables={"visit": {"columns": {**VISIT["columns"], "ward": ward}}},
+    )
+    assert [*structural_zeros.why_counted(of).values()] == ["visit.ward has something to learn"]
 
 
 def test_a_rule_on_what_is_learned_displaces_none_that_was_kept():

@@ -176,13 +176,27 @@ def test_categories_from_a_list_of_codes(tmp_path):
     ("text", "column", "says"),
     [
         ("a\n1\n", "code", "has no column 'code'"),
-        ("code\n", "code", "holds 0 codes"),
+        ("code\n", "code", "is empty: complete the file"),
         ("code,t\n1,2\n", "[a]", "must be a list"),
     ],
 )
 def test_a_list_of_codes_that_is_none(tmp_path, text, column, says):
     with pytest.raises(BadInput, match=says):
         listing(tmp_path, text, column)
+
+
+def test_a_rule_on_an_empty_list_is_refused_and_not_left_out(tmp_path):
+    """It would exclude nothing, and nobody would notice."""
+    (tmp_path / "icd10.csv").write_text("code,only_women\nO80,\n")
+    (tmp_path / "s.yaml").write_text(
+        "rules: [{never: {sex: M, code: {file: icd10.csv, column: only_women}}}]\n"
+        "columns:\n  sex: {kind: categorical, categories: [F, M]}\n"
+        "  code: {kind: categorical, categories: {file: icd10.csv, column: code}}\n"
+    )
+    with pytest.raises(
+        BadInput, match=r"rule on column 'code': column 'only_women' of \S+ is empty: .* or leave the entry out"
+    ):
+        Schema.load(tmp_path / "s.yaml")
 
 
 def test_a_list_of_codes_that_is_not_there(tmp_path):
