@@ -222,7 +222,7 @@ def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any
         for column, present in enumerate([*names, GAP.name])
     ]
     same, others = ([pair for pair in pairs if (pair["last"] == pair["present"]) is of] for of in (True, False))
-    lost = [pair for pair in others if is_lost(pair["train"], pair["synthetic"])]
+    lost = [pair for pair in others if is_lost(pair)]
     lost = sorted(lost, key=lambda pair: kept(pair["train"], pair["synthetic"]))[:MOST_LOST]
 
     def rows(place: int, role: str) -> Rows:

@@ -122,9 +122,14 @@ def kept(real: float, made: float) -> float:
     return made * (-1.0 if real < 0 else 1.0) - abs(real)
 
 
-def is_lost(real: float, made: float) -> bool:
-    """Whether an association lost `LEAST_LOST` or more of its strength; one that is weaker among real rows had nothing to lose."""
-    return abs(real) >= LEAST_LOST and kept(real, made) <= -LEAST_LOST
+def is_lost(told: Mapping[str, float]) -> bool:
+    """Whether an association of training rows, which held-out ones have, too, lost `LEAST_LOST` or more of its strength; one that is weaker
+    among either had nothing to lose. Results of earlier versions have no held-out one of columns."""
+    real, held_out, made = told["train"], told.get("test", told["train"]), told["synthetic"]
+    return (
+        all(abs(each) >= LEAST_LOST and kept(each, made) <= -LEAST_LOST for each in (real, held_out))
+        and real * held_out > 0
+    )
 
 
 def excess(told: Mapping[str, float]) -> float:
@@ -134,7 +139,7 @@ def excess(told: Mapping[str, float]) -> float:
 
 def is_invented(told: Mapping[str, float]) -> bool:
     """Whether an association is stronger by `LEAST_LOST` or more; one of the other sign is lost, unless real rows hardly have it."""
-    return excess(told) >= LEAST_LOST and not is_lost(told["train"], told["synthetic"])
+    return excess(told) >= LEAST_LOST and not is_lost(told)
 
 
 def by_arm(

@@ -107,14 +107,11 @@ STRONG, MUCH = (
 )  # a fault if MUCH of an association of at least STRONG is gone or invented, or histories differ by MUCH
 MOST_LOST = 10  # associations in a table; as many that are invented
 MOST_BROKEN = 0.01  # a fault if this share of synthetic rows, and more, break a rule beyond real ones
-BY_AGE, FAR_BY_AGE = (
-    0.1,
-    0.2,
-)  # shares by age are named, and a fault, if they are so much farther off than those of held-out people
+# Shares by age are named, and a fault, if they are so much farther off than those of held-out people.
+BY_AGE, FAR_BY_AGE = 0.1, 0.2
 LEAST_EVENTS = 20  # among training people, so that their share can be told
-AT_ENDS = (
-    16.0  # numbers that may lie outside the range of as many others by chance: 2 on average, 16 in one case of 7,000
-)
+# Numbers may lie outside the range of as many others by chance: 2 on average, 16 in one case of 7,000.
+AT_ENDS = 16.0
 OFF = 1.0  # real ranges by which the quantiles of a code's numbers are farther off than held-out ones where it is named
 FAR = Verdict("Far from the real rows", bad=True)
 CLOSENESS = (  # most by which distances exceed those of held-out rows, and most AUROC of detection
@@ -163,14 +160,15 @@ def lost_associations(fidelity: Entry, histories: Entry | None = None, linked: E
     column below visits, whose rows stand in no order, the first place speaks for all, and the first two for rows of the same visit."""
     entry: Entry = fidelity.get("correlation_difference") or {"names": ()}
     below = _below(linked)
-    pairs = [
-        (what, entry["synthetic"][i][j], entry["train"][i][j])
+    sets = ("synthetic", "train", "test")
+    pairs: list[tuple[str, Entry]] = [
+        (what, {each: entry[each][i][j] for each in sets if each in entry})
         for i, first in enumerate(entry["names"])
         for j, second in enumerate(entry["names"][:i])
         if (what := pair_in_words(second, first, below)) is not None
     ]
-    pairs += [(_onward_in_words(each), each["synthetic"], each["train"]) for each in _onward(histories)]
-    lost = [Finding("association", *pair) for pair in pairs if is_lost(pair[2], pair[1])]
+    pairs += [(_onward_in_words(each), each) for each in _onward(histories)]
+    lost = [Finding("association", what, told["synthetic"], told["train"]) for what, told in pairs if is_lost(told)]
     return sorted(lost, key=lambda pair: kept(pair.real, pair.synthetic))[:MOST_LOST]
 
 

@@ -708,10 +708,14 @@ def test_a_lost_association_is_lost_whatever_its_sign(result, page):
     assert figures.kept(-0.5, 0.0) == figures.kept(0.5, 0.0) == -0.5
     assert figures.kept(-0.5, 0.25) == figures.kept(0.5, -0.25) == -0.75, "and one of the other sign is lost more"
     assert figures.kept(-0.25, -0.75) == figures.kept(0.25, 0.75) == 0.5
-    assert figures.is_lost(-0.1, 0.0)
-    assert not figures.is_lost(-0.02, 0.3), "what was not there cannot be lost"
+    assert figures.is_lost({"train": -0.1, "test": -0.2, "synthetic": 0.0})
+    assert not figures.is_lost({"train": -0.02, "test": -0.3, "synthetic": 0.3}), "what was not there cannot be lost"
+    assert not figures.is_lost({"train": -0.3, "test": -0.02, "synthetic": 0.3}), "what training rows alone have is chance"
+    assert not figures.is_lost({"train": -0.3, "test": 0.3, "synthetic": 0.0}), "and so is what has two signs"
+    assert figures.is_lost({"train": -0.3, "synthetic": 0.0}), "results of earlier versions have no held-out one"
     entry = {"names": ["a", "b", "c"], "train": [[1, -0.6, 0.1], [-0.6, 1, 0.05], [0.1, 0.05, 1]]}
     entry["synthetic"] = [[1, 0.1, 0.5], [0.1, 1, -0.2], [0.5, -0.2, 1]]
+    entry["test"] = [[1, -0.5, 0.1], [-0.5, 1, 0.05], [0.1, 0.05, 1]]
     assert findings.lost_associations({"correlation_difference": entry}) == [
         findings.Finding("association", "a and b", 0.1, -0.6)
     ]
