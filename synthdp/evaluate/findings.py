@@ -134,10 +134,11 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
     """By kind; a kind of which nothing is wrong is not there."""
     linked = linked or {}
     apart = linked.get("apart", {})
-    lost = lost_associations(fidelity, histories, linked)
+    lost = _lost(fidelity, histories, linked)
     gone = [each for each in lost if kept(each.real, each.synthetic) <= -MUCH * abs(each.real)]
+    strong = sum(abs(each.real) >= STRONG for each in gone)
     found = (
-        lost[0]._replace(many=len(lost), fault=any(abs(each.real) >= STRONG for each in gone)) if lost else None,
+        lost[0]._replace(many=max(1, strong), fault=strong > 0) if lost else None,
         _farthest("histories", _of_histories(histories or {}) | _named(apart)),
         _farthest("below", _named({what: each for what, each in apart.items() if ", " in what})),
         _lost_pairs(linked.get("together", ())),
@@ -153,6 +154,11 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
 def lost_associations(fidelity: Entry, histories: Entry | None = None, linked: Entry | None = None) -> list[Finding]:
     """The pairs of columns whose association synthetic rows lost most, within a row and from one record of a person to the next. Of a
     column below visits, whose rows stand in no order, the first place speaks for all, and the first two for rows of the same visit."""
+    return _lost(fidelity, histories, linked)[:MOST_LOST]
+
+
+def _lost(fidelity: Entry, histories: Entry | None, linked: Entry | None) -> list[Finding]:
+    """All such pairs, the one that lost most first."""
     entry: Entry = fidelity.get("correlation_difference") or {"names": ()}
     onward = ((histories or {}).get("onward") or {}).get("pairs", ())
     below = {what for what in (linked or {}).get("apart", {}) if ", " not in what}
@@ -164,7 +170,7 @@ def lost_associations(fidelity: Entry, histories: Entry | None = None, linked: E
     ]
     pairs += [(f"{each['present']} and the last {each['last']}", each["synthetic"], each["train"]) for each in onward]
     lost = [Finding("association", *pair) for pair in pairs if is_lost(pair[2], pair[1])]
-    return sorted(lost, key=lambda pair: kept(pair.real, pair.synthetic))[:MOST_LOST]
+    return sorted(lost, key=lambda pair: kept(pair.real, pair.synthetic))
 
 
 def _pair(one: str, other: str, below: Set[str]) -> str | None:
