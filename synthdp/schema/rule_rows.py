@@ -8,7 +8,7 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.schema import cells
-from synthdp.schema.columns import MICROSECONDS, Boolean, Categorical, Datetime, Ordinal, microseconds
+from synthdp.schema.columns import Boolean, Categorical, Datetime, Ordinal, microseconds, on_grid
 from synthdp.schema.rules import Implies, Never, Order, Rule, Term, Value
 from synthdp.schema.trees import Codes as CodesOfTree
 
@@ -84,17 +84,9 @@ class Rows:
             a, b = (np.array(cells.texts(self.frame[name]), dtype=object) for name in rule.columns)
             differ: Mask = (a != None) & (b != None) & (a != b)  # noqa: E711 (cell by cell)
             return differ
-        (a, known), (b, too) = (self._on_grid(name) for name in rule.columns)
+        (a, known), (b, too) = (self._numbers(name) for name in rule.columns)
+        a, b = (on_grid(self.schema.column(name), each) for name, each in zip(rule.columns, (a, b), strict=True))
         return known & too & ~COMPARE[rule.op](a, b)
-
-    def _on_grid(self, name: str) -> tuple[NDArray[Any], Mask]:
-        """As `_numbers`, and instants at the resolution of their column: a model sees nothing finer."""
-        values, known = self._numbers(name)
-        column = self.schema.column(name)
-        if isinstance(column, Datetime):
-            step = MICROSECONDS[column.resolution]
-            values = values // step * step
-        return values, known
 
     def places(self, name: str, values: Sequence[Value]) -> tuple[NDArray[np.int64], Mask]:
         """(rows,) twice: the first place in values of each cell's value, -1 for none; whether the cell is known. For a code of a tree,
