@@ -315,11 +315,14 @@ class ColumnFormat:
         least = MOST if len(values.texts) >= FEW else 1.0
         if values.matching(LIKE_A_DATE.fullmatch) < least:
             return False
-        shares, fitting = {}, set[str]()
+        shares, fitting, alike = {}, set[str](), dict[str, list[str]]()
+        for cell in values.texts:  # a format takes all cells that differ in digits alone, or none of them
+            alike.setdefault(re.sub("[0-9]", "0", cell), []).append(cell)
         for text in FORMATS:
             form = DateFormat(text, None if "yyyy" in text else CENTURY)
-            fits = {cell for cell in values.texts if _is_day(form, cell)}
-            shares[text] = values.matching(fits.__contains__)
+            likely = [cell for shape, texts in alike.items() if form.iso(shape) is not None for cell in texts]
+            fits = {cell for cell in likely if _is_day(form, cell)}
+            shares[text] = values.matching(fits.__contains__) if fits else 0.0
             fitting |= fits
         best = max(shares.values())
         mixed = best >= HALF and len(values.texts) >= FEW and values.matching(fitting.__contains__) >= MOST
