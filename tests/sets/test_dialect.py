@@ -641,6 +641,16 @@ def test_codes_far_from_all_other_numbers_and_words_among_them_are_missing_value
     assert not found.mind
 
 
+@pytest.mark.parametrize(("most", "told"), [(35, True), (55, False)])
+def test_a_number_that_may_be_a_code_is_named(tmp_path, most, told):
+    values = [("99" if row % 9 == 0 else f"{5 + row % (most - 4)}") for row in range(120)]
+    found, schema = drafted(export(tmp_path / "t.csv", Gewicht=values, Notiz=None))
+    assert schema.column("Gewicht").kind == "integer"
+    assert dict(schema.reading.columns).get("Gewicht", Coding()).missing == ()
+    said = "column 'Gewicht': 99 in many cells is far above all other values; if it stands for a missing value, write missing: [99]"
+    assert [each.startswith(said) for each in found.mind] == [True] * told
+
+
 def test_a_word_for_the_unknown_among_words_is_a_category(tmp_path):
     values = ["unknown" if row % 5 else "Grippe" for row in range(120)]
     _, schema = drafted(export(tmp_path / "t.csv", Station=values, Notiz=None))
