@@ -116,7 +116,7 @@ def test_a_check_speaks_of_midnight_only_where_a_rule_compares_dates(place, caps
     run(["check", *DATA])
     told = capsys.readouterr().out
     assert "break the rule" in told
-    assert ("counts as midnight" in told) == midnight
+    assert ("a day counts as its midnight" in told) == midnight
 
 
 def test_a_fit_says_which_tables_noise_will_hide_before_it_is_charged(place, capsys, monkeypatch):
