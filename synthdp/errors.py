@@ -30,13 +30,18 @@ def without_passwords(text: str) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown name: the one that was probably meant, also if only capitals differ or its table is
-    missing or another one."""
+    """The end of a message about an unknown name: the one that was probably meant."""
+    meant = closest(word, known)
+    return "" if meant is None else f"; did you mean {meant!r}?"
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The name that was probably meant, also if only capitals differ or its table is missing or another one."""
     names = list(known)
     alike = [name for name in names if name.casefold() == word.casefold()]
     elsewhere = [name for name in names if name.rpartition(".")[2] == word.rpartition(".")[2] and "." in name]
     close = alike or elsewhere[:1] or difflib.get_close_matches(word, names, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return close[0] if close else None
 
 
 def check_keys(where: str, values: Iterable[object], known: Iterable[str], also: Sequence[str] = ()) -> None:

@@ -189,7 +189,7 @@ def _worst(result: Entry) -> dict[str, Finding]:
 
 def _faults(found: Mapping[str, Finding]) -> list[str]:
     faults = [fault for fault, kinds in FAULTS.items() if any(found[kind].fault for kind in kinds if kind in found)]
-    pairs = found["together"].many if "together" in found else 0
+    pairs = max((found[kind].many for kind in FAULTS[ASSOCIATION] if kind in found and found[kind].fault), default=0)
     return [f"loses {pairs} strong associations" if fault == ASSOCIATION and pairs > 1 else fault for fault in faults]
 
 
@@ -379,12 +379,15 @@ def brief(result: Entry) -> list[tuple[str, str]]:
     lost, invented = findings.lost_associations(*parts), findings.invented_associations(*parts)
     told = {kind: _words(LINES[kind], each) for kind, each in found.items() if kind in LINES}
     lines = {"held out?": overlapping(result), "rules": told.get("rule"), "rows": few_rows(result)}
-    for label, begin, told_of in (
-        ("associations", "lost most", lost),
-        ("invented", "associations that are too strong", invented),
+    gone = found["association"].many if lost and found["association"].fault else 0
+    more = f". Of those of {findings.STRONG} or more, {gone} lost half or more" if gone > 1 else ""
+    for label, begin, told_of, end in (
+        ("associations", "lost most", lost, more),
+        ("invented", "associations that are too strong", invented, ""),
     ):
         if told_of:
-            lines[label] = f"{begin}: " + "; ".join(_words(f"{{what}} {LOST}", each) for each in told_of[:BRIEFLY])
+            named = "; ".join(_words(f"{{what}} {LOST}", each) for each in told_of[:BRIEFLY])
+            lines[label] = f"{begin}: {named}{end}"
     beside = {
         "below visits": "below",
         "together": "together",

@@ -134,13 +134,14 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
     """By kind; a kind of which nothing is wrong is not there."""
     linked = linked or {}
     apart = linked.get("apart", {})
-    lost = lost_associations(fidelity, histories, linked)
+    lost = _lost(fidelity, histories, linked)
     gone = [each for each in lost if kept(each.real, each.synthetic) <= -MUCH * abs(each.real)]
+    strong = sum(abs(each.real) >= STRONG for each in gone)
     made_up = invented_associations(fidelity, histories, linked)
-    strong = [each for each in made_up if abs(each.synthetic) >= STRONG]
+    too_strong = [each for each in made_up if abs(each.synthetic) >= STRONG]
     found = (
-        lost[0]._replace(many=len(lost), fault=any(abs(each.real) >= STRONG for each in gone)) if lost else None,
-        made_up[0]._replace(fault=any(abs(each.real) <= MUCH * abs(each.synthetic) for each in strong))
+        lost[0]._replace(many=max(1, strong), fault=strong > 0) if lost else None,
+        made_up[0]._replace(fault=any(abs(each.real) <= MUCH * abs(each.synthetic) for each in too_strong))
         if made_up
         else None,
         _farthest("histories", _of_histories(histories or {}) | _named(apart)),
@@ -158,6 +159,11 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
 def lost_associations(fidelity: Entry, histories: Entry | None = None, linked: Entry | None = None) -> list[Finding]:
     """The pairs of columns whose association synthetic rows lost most, within a row and from one record of a person to the next. Of a
     column below visits, whose rows stand in no order, the first place speaks for all, and the first two for rows of the same visit."""
+    return _lost(fidelity, histories, linked)[:MOST_LOST]
+
+
+def _lost(fidelity: Entry, histories: Entry | None, linked: Entry | None) -> list[Finding]:
+    """All such pairs, the one that lost most first."""
     entry: Entry = fidelity.get("correlation_difference") or {"names": ()}
     below = _below(linked)
     sets = ("synthetic", "train", "test")
@@ -169,7 +175,7 @@ def lost_associations(fidelity: Entry, histories: Entry | None = None, linked: E
     ]
     pairs += [(_onward_in_words(each), each) for each in _onward(histories)]
     lost = [Finding("association", what, told["synthetic"], told["train"]) for what, told in pairs if is_lost(told)]
-    return sorted(lost, key=lambda pair: kept(pair.real, pair.synthetic))[:MOST_LOST]
+    return sorted(lost, key=lambda pair: kept(pair.real, pair.synthetic))
 
 
 def invented_associations(

@@ -17,7 +17,7 @@ from synthdp.evaluate.numbers_by_code import numbers_by_code
 from synthdp.evaluate.run import ROLES, judge
 from synthdp.schema import cells
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import Categorical, Continuous, Datetime, Integer
+from synthdp.schema.columns import Categorical, Continuous, Datetime, Integer, on_grid
 from synthdp.schema.history_view import DAY
 from synthdp.schema.joined_tables import joined, rows_of
 from synthdp.schema.linked_tables import Table, alone, keys_of, of_rows, of_table, once
@@ -124,20 +124,20 @@ def _by_level(visits: Sequence[pd.DataFrame], schema: Schema) -> dict[str, Any]:
 
 def _rows_apart(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) -> dict[str, dict[str, float]]:
     """Of the rows below visits that count: what they are, and each other column alone and together with that. Of a date its days after the
-    visit count, in codes from before it to more than a month."""
+    visit count, in codes from before it to more than a month, both at their declared resolution: a day is not before a time of that day."""
     own = of_table(schema, table)
     codec, names = Codec(own), [column.name for column in own.modelled]
     parts = []
     for frame in visits:
         rows = unpivoted(frame, table, names)
         rows = rows[rows[names[0]].notna()]
-        visited = cells.instants(frame[schema.order].iloc[rows.index]).cells
+        visited = on_grid(schema.column(str(schema.order)), cells.instants(frame[schema.order].iloc[rows.index]).cells)
         codes = codec.encode(rows)
         held = {name: (codes[:, place], codec.sizes[place]) for place, name in enumerate(codec.names)}
         for name in names:
             if isinstance(own.column(name), Datetime):
                 at = cells.instants(rows[name])
-                days = np.searchsorted(LATE, (at.cells - visited) // DAY, side="right")
+                days = np.searchsorted(LATE, (on_grid(own.column(name), at.cells) - visited) // DAY, side="right")
                 held[name] = np.where(at.missing, len(LATE) + 1, days), len(LATE) + 2
         parts.append(held)
     first = names[0]

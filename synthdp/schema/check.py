@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from synthdp import errors
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, closest
 from synthdp.schema import cells, linked_tables
 from synthdp.schema.cells import Mask
 from synthdp.schema.coders import is_picture
@@ -189,7 +189,9 @@ def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
     known = {*schema.names, *(column.name for column in schema.ignored)}
     extra = [name for name in dict.fromkeys(held) if name not in known]
     if extra:
-        names = ", ".join(map(repr, extra))
+        names = ", ".join(
+            f"{name!r}, perhaps {meant!r}" if (meant := closest(str(name), lacking)) else repr(name) for name in extra
+        )
         yield f"columns that the schema does not know: {names} (drop them from the file, or declare them, such as kind: ignore)"
     repeated = [name for name in dict.fromkeys(held) if held.count(name) > 1]
     if repeated:

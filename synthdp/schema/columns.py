@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 from synthdp.errors import BadInput
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from synthdp.schema.trees import Tree
 
 LEARN: Literal["learn"] = "learn"
@@ -262,6 +264,12 @@ def microseconds(text: Any) -> int:
     instant = text if isinstance(text, datetime) else datetime.fromisoformat(_require_text(text))
     since = instant.replace(tzinfo=None) - _EPOCH - (instant.utcoffset() or timedelta())  # may leave the calendar
     return since // timedelta(microseconds=1)
+
+
+def on_grid(column: "Column", values: "NDArray[Any]") -> "NDArray[Any]":
+    """Instants in microseconds, brought down to their column's resolution: a model sees nothing finer. Values of other columns stay."""
+    step = MICROSECONDS[column.resolution] if isinstance(column, Datetime) else 1
+    return values // step * step if step > 1 else values
 
 
 def iso(instant: int) -> str:

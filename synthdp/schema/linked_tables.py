@@ -38,6 +38,10 @@ MOST_NUMBERED = 4_999  # rows of a person whose keys may follow a pattern: twice
 MOST_PLACES = 12  # rows below one visit
 MOST_SHOWN = 120  # characters of a rule in a message
 SHAPE = "a table of people, one of their visits below it, and tables below the visits"
+FEWER_ROWS = (
+    "Of measurements that are taken every hour, keep one number for each test before the fit, such as the first, the last or the worst "
+    "one; or declare a visit for each day"
+)
 REMEDY = (
     "Join other tables to one of these, or leave them out. A draft takes every table in the folder, or in the database's schema: put the "
     "ones you want into a separate folder, or create views of them in a separate schema"
@@ -146,6 +150,9 @@ def _read(name: Any, entry: Any, given: Mapping[Any, Any], unit: str) -> Table:
     most = entry.get("max_rows")
     if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
         raise BadInput(f"table {name!r}: max_rows must be a whole number of at least 1")
+    if entry.get("parent") is not None and entry["parent"] not in given:
+        meant = nearest(entry["parent"], given) or f": {', '.join(map(str, given))}"
+        raise BadInput(f"table {name!r}: parent {entry['parent']!r} is not one of the tables{meant}")
     above = given.get(entry.get("parent"))
     keys = {"its key": entry.get("key"), "its parent's key": above.get("key") if isinstance(above, Mapping) else None}
     for column, facts in entry["columns"].items():
@@ -183,11 +190,6 @@ def _read(name: Any, entry: Any, given: Mapping[Any, Any], unit: str) -> Table:
 
 def _in_order(tables: Mapping[str, Table], unit: str) -> list[Table]:
     """People, visits, and the tables below visits as they stand."""
-    for table in tables.values():
-        if table.parent is not None and table.parent not in tables:
-            raise BadInput(
-                f"table {table.name!r}: parent {table.parent!r} is not one of the tables: {', '.join(tables)}"
-            )
     people = [table for table in tables.values() if table.parent is None]
     if len(people) != 1 or people[0].key != unit:
         found = ", ".join(f"{table.name} (key: {table.key})" for table in people) or "none"
@@ -222,10 +224,14 @@ def _in_order(tables: Mapping[str, Table], unit: str) -> list[Table]:
     if len({name.casefold() for name in tables}) < len(tables):
         raise BadInput("schema: tables: two names differ in capitals alone, which some file systems take for one file")
     for table in items:
-        if table.order is not None or table.max_rows is None or table.max_rows > MOST_PLACES:
+        if table.order is not None:
+            raise BadInput(f"table {table.name!r}: order belongs to {visit.name!r}: the rows of a visit have no order")
+        if table.max_rows is None:
             raise BadInput(
-                f"table {table.name!r}: needs max_rows, how many rows of one visit count, at most {MOST_PLACES}; it has no order"
+                f"table {table.name!r}: needs max_rows, how many rows of one visit count, at most {MOST_PLACES}"
             )
+        if table.max_rows > MOST_PLACES:
+            raise BadInput(f"table {table.name!r}: max_rows must be at most {MOST_PLACES}. {FEWER_ROWS}")
     keys = [table.key for table in (root, visit, *items) if table.key is not None]
     if len(set(keys)) < len(keys):
         raise BadInput("schema: tables: two tables have keys of one name: rename one of them in schema and file")

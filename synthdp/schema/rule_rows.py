@@ -8,7 +8,7 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.schema import cells
-from synthdp.schema.columns import Boolean, Categorical, Datetime, Ordinal, microseconds
+from synthdp.schema.columns import Boolean, Categorical, Datetime, Ordinal, microseconds, on_grid
 from synthdp.schema.rules import Implies, Never, Order, Rule, Term, Value
 from synthdp.schema.trees import Codes as CodesOfTree
 
@@ -85,6 +85,7 @@ class Rows:
             differ: Mask = (a != None) & (b != None) & (a != b)  # noqa: E711 (cell by cell)
             return differ
         (a, known), (b, too) = (self._numbers(name) for name in rule.columns)
+        a, b = (on_grid(self.schema.column(name), each) for name, each in zip(rule.columns, (a, b), strict=True))
         return known & too & ~COMPARE[rule.op](a, b)
 
     def places(self, name: str, values: Sequence[Value]) -> tuple[NDArray[np.int64], Mask]:

@@ -159,15 +159,26 @@ class _Reader:
             try:
                 return iso(microseconds(value))
             except (ValueError, OverflowError):
-                self._refuse(f"{where}: {value!r} is not ISO 8601 text such as 2020-01-31")
+                self._refuse(f"{where}: {self._nothing(value)} ISO 8601 text such as 2020-01-31{self._meant(value)}")
         if isinstance(column, Categorical | Ordinal):
             return self._category(column, where, value)
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            self._refuse(f"{where}: {value!r} is not a finite number")
+            self._refuse(f"{where}: {self._nothing(value)} a finite number{self._meant(value)}")
         return value
+
+    def _meant(self, value: Any) -> str:
+        """The column whose name `value` is perhaps meant to be, in a comparison that may name two."""
+        return nearest(value, self.names) if isinstance(self.item, str) and isinstance(value, str) else ""
+
+    def _nothing(self, value: Any) -> str:
+        return f"{value!r} is neither one of the columns nor" if self._meant(value) else f"{value!r} is not"
 
     def _category(self, column: Categorical | Ordinal, where: str, value: Any) -> str:
         text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        if value is None:
+            self._refuse(
+                f"{where}: a rule cannot say that a cell is empty; name the categories that it may or may not have"
+            )
         if not isinstance(text, str):
             self._refuse(f"{where}: {value!r} must be text; put quotes around it")
         # With `other`, values that are not listed are cells like any other; bought categories always have it.

@@ -43,7 +43,7 @@ from synthdp.schema.columns import (
 from synthdp.schema.file_coding import SPACE
 from synthdp.schema.guesses import DAY_AS_TEXT
 from synthdp.schema.joined_tables import Joined, joined, rows_of
-from synthdp.schema.linked_tables import MOST_PLACES, Table, keys_of, of_rows, of_table
+from synthdp.schema.linked_tables import FEWER_ROWS, MOST_PLACES, Table, keys_of, of_rows, of_table
 from synthdp.schema.rule_rows import broken as breaking
 from synthdp.schema.rules import Rule
 from synthdp.schema.schema import Schema
@@ -65,7 +65,7 @@ REMEDIES = {
     UNTRUE: "write yes and no, true and false, or 1 and 0; or declare the column categorical",
 }
 EITHER_WAY = "a fit accepts these records: correct them, or take the rule out if they are right"
-AT_MIDNIGHT = f"{EITHER_WAY}; when dates are compared, one without a time counts as midnight"
+AT_MIDNIGHT = f"{EITHER_WAY}; dates are compared at their declared resolution, and a day counts as its midnight"
 PUBLIC_STEP = f"correct the cells, or declare another step ({ELSEWHERE})"
 UNREAD = "correct the cells, declare how the file writes them, or declare another kind"
 UNREAD_LABEL = "correct the cells, or declare another kind"  # beside pictures, where `reading` is refused
@@ -227,12 +227,16 @@ def _links(
         of = frame[~(orphan | nothing).to_numpy()].groupby(
             list(keys_of(schema, table)[-1 - table.with_unit :]), sort=False
         )
-        left = int((of.size() - int(table.max_rows or 0)).clip(lower=0).sum())
+        sizes, most = of.size(), int(table.max_rows or 0)
+        left = int((sizes - most).clip(lower=0).sum())
         if left:
+            more = f"a larger number, up to {MOST_PLACES}, uses more rows and adds no noise: {_weighed(schema, table)}"
+            few = most == MOST_PLACES or sizes.median() > MOST_PLACES
             yield Finding(
                 column=f"{table.name}.{name}",
-                what=f"some rows of {parent.name} have more rows here than max_rows: {table.max_rows}; further rows are left out",
-                remedy=f"a larger number, up to {MOST_PLACES}, uses more rows and adds no noise: {_weighed(schema, table)}",
+                what=f"some rows of {parent.name} have more rows here than max_rows: {most}; further rows are left out, "
+                f"{left / sizes.sum():.0%} of the table",
+                remedy=f"max_rows can be at most {MOST_PLACES}. {FEWER_ROWS}" if few else more,
                 count=left,
             )
     if parent.parent is None:

@@ -39,6 +39,7 @@ NUMBERS = re.compile(r"-(9{1,4}|8{1,4}|7{1,4})([.,]0*)?")  # codes where nothing
 LONE = re.compile(r"(-1|9{2,6})([.,]0*)?")  # codes where all other values are far from them
 MAY_BE_CODE = re.compile(f"{NUMBERS.pattern}|{LONE.pattern}")
 FAR = 3  # times the largest other value
+DOUBTFUL = 2  # times it: such a number may be a code
 LEAST = 10  # -1 is a code if all other values are at least this
 OFTEN = 5  # a code must occur in at least so many cells
 KNOWN = frozenset(csvfile.ABSENT)  # they are missing values without being declared
@@ -254,6 +255,11 @@ class ColumnFormat:
         if shares[decimal] < 1:
             self._note(rest, pattern.fullmatch, "a number")
         numbers = [text for text in rest.texts if pattern.fullmatch(text)]
+        if (code := _doubtful(rest)) is not None and not self.mind:
+            self.mind = (
+                f"column {self.name!r}: {code} in many cells is far above all other values; if it stands for a missing value, write "
+                f"missing: [{code}] under reading, or it is learned as a number"
+            )
         # 950 beside 1.234, and semicolons, are signs of points between thousands.
         doubtful = decimal != usual or self.reading.separator == ";" or len(pointed) < len(numbers)
         if pointed and doubtful and all(THOUSAND.fullmatch(text) for text in pointed):
@@ -315,11 +321,14 @@ class ColumnFormat:
         least = MOST if len(values.texts) >= FEW else 1.0
         if values.matching(LIKE_A_DATE.fullmatch) < least:
             return False
-        shares, fitting = {}, set[str]()
+        shares, fitting, alike = {}, set[str](), dict[str, list[str]]()
+        for cell in values.texts:  # a format takes all cells that differ in digits alone, or none of them
+            alike.setdefault(re.sub("[0-9]", "0", cell), []).append(cell)
         for text in FORMATS:
             form = DateFormat(text, None if "yyyy" in text else CENTURY)
-            fits = {cell for cell in values.texts if _is_day(form, cell)}
-            shares[text] = values.matching(fits.__contains__)
+            likely = [cell for shape, texts in alike.items() if form.iso(shape) is not None for cell in texts]
+            fits = {cell for cell in likely if _is_day(form, cell)}
+            shares[text] = values.matching(fits.__contains__) if fits else 0.0
             fitting |= fits
         best = max(shares.values())
         mixed = best >= HALF and len(values.texts) >= FEW and values.matching(fitting.__contains__) >= MOST
@@ -414,6 +423,15 @@ def _codes(values: Values) -> tuple[str, ...]:
     if any(text.startswith("-") for text in values.but((*codes, *found)).texts):
         codes = ()
     return tuple(dict.fromkeys((*codes, *found)))
+
+
+def _doubtful(values: Values) -> str | None:
+    """A number such as 99 that is well above all others, in several cells, but not so far that it must be a code."""
+    numbers = {text: float(text.replace(",", ".")) for text in values.texts if _is_number(text)}
+    *others, (most, text) = sorted((number, text) for text, number in numbers.items()) or [(0.0, "")]
+    often = text in numbers and values.counts[values.texts.index(text)] >= OFTEN
+    doubtful = often and others and LONE.fullmatch(text) and most > DOUBTFUL * max(abs(number) for number, _ in others)
+    return text if doubtful else None
 
 
 def _is_number(text: str) -> bool:

@@ -462,6 +462,9 @@ def _table(
     labels = [
         c for c, guess in guesses.items() if c not in linking and guess["kind"] in ("categorical", "ordinal", "boolean")
     ]
+    numbered = [c for c, guess in guesses.items() if guess["kind"] == "integer" and c not in linking and names_codes(c)]
+    if not any(map(names_codes, labels)):
+        labels = numbered + labels  # a test's code, not the unit of its value
     first = labels[:1] if below else []  # says what a row is, and stands before all others but keys
     names = [c for c in guesses if c not in first]
     here = [*guesses].index(first[0]) if first else 0

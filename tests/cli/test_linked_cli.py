@@ -116,7 +116,7 @@ def test_a_check_speaks_of_midnight_only_where_a_rule_compares_dates(place, caps
     run(["check", *DATA])
     told = capsys.readouterr().out
     assert "break the rule" in told
-    assert ("counts as midnight" in told) == midnight
+    assert ("a day counts as its midnight" in told) == midnight
     assert re.search(r"some rows of (visit|diagnosis) break the rule .* \(rows [0-9]+, [0-9]+", told)
 
 
@@ -990,3 +990,26 @@ def test_rows_of_several_columns_go_from_check_to_report(place, capsys, monkeypa
     said = json.loads((place / "run" / "release" / "release.json").read_text())["statement"]["declared"]
     assert "lab.taken >= visit.start" in said["rules"]["kept"]
     assert pd.read_csv("synthetic/lab.csv").columns.tolist() == ["visit_id", "test", "value", "taken", "urgent"]
+
+
+def test_a_draft_takes_the_codes_of_tests_for_what_a_row_is_not_the_units_of_their_values(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("tables").mkdir()
+    files = {
+        "pazienti": "id_paziente,sesso\n1,F\n2,M\n",
+        "ricoveri": "id_ricovero,id_paziente,ingresso\n7,1,2023-01-01\n8,2,2023-01-02\n",
+        "misure": "id_ricovero,ora,unita,codice,valore\n7,2023-01-01,bpm,220045,80\n8,2023-01-02,mmHg,220179,120\n",
+        "farmaci": "id_ricovero,item,atc,via\n7,5,N01AX10,ev\n8,7,A10AB01,sc\n",
+    }
+    for name, text in files.items():
+        Path("tables", f"{name}.csv").write_text(text, encoding="utf-8")
+    assert run(["schema", "path=tables", "out=draft.yaml"]) == 0
+    tables = {table.name: table for table in Schema.load("draft.yaml").tables}
+    assert tables["misure"].parent == tables["farmaci"].parent == "ricoveri"
+    text = Path("draft.yaml").read_text(encoding="utf-8")
+    below = text.partition("  misure:\n")[2]
+    first = below[below.index("columns:\n      ") :]
+    assert first.index("codice:\n        kind: categorical") < first.index("ora:") < first.index("unita:")
+    assert "categories: [TODO]" in first[: first.index("ora:")]
+    drugs = text.partition("  farmaci:\n")[2]
+    assert drugs.index("  atc:") < drugs.index("  item:") < drugs.index("  via:"), "codes in letters go before"

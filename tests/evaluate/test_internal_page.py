@@ -655,6 +655,13 @@ def test_a_verdict_says_that_a_strong_association_is_lost(result):
     entry["train"][first][0], entry["synthetic"][first][0] = 1.0, -0.04
     answer = faithful(found)
     assert ", loses a strong association, and breaks a declared rule" in answer.verdict.words
+    wide = findings.MOST_LOST + 4
+    arms = {arm: [[value] * wide] * wide for arm, value in (("train", 0.9), ("synthetic", 0.1))}
+    told = {**found, "correlation_difference": {"names": [f"x{at}" for at in range(wide)], **arms}}
+    assert f", loses {wide * (wide - 1) // 2} strong associations, and" in faithful(told).verdict.words, (
+        "not only those listed"
+    )
+    assert len(findings.lost_associations(told)) == findings.MOST_LOST
     assert answer.verdict.bad
     assert not answer.verdict.good
     assert (
@@ -685,6 +692,10 @@ def test_what_is_lost_from_record_to_record_is_named_with_the_rest(result):
     assert "loses a strong association" in faithful(result["fidelity"], histories).verdict.words
     (told,) = (words for label, words in answers.brief({**result, "histories": histories}) if label == "associations")
     assert told.startswith("lost most: urea and the last urea 0.62 among real rows, -0.12 among synthetic ones")
+    assert "half or more" not in told
+    pairs.append({"last": "urea", "present": "ward", "synthetic": 0.0, "train": -0.5, "test": -0.5})
+    (told,) = (words for label, words in answers.brief({**result, "histories": histories}) if label == "associations")
+    assert told.endswith(". Of those of 0.3 or more, 2 lost half or more")
     assert findings.lost_associations({}, {"onward": None}) == []
 
 
@@ -710,7 +721,9 @@ def test_a_lost_association_is_lost_whatever_its_sign(result, page):
     assert figures.kept(-0.25, -0.75) == figures.kept(0.25, 0.75) == 0.5
     assert figures.is_lost({"train": -0.1, "test": -0.2, "synthetic": 0.0})
     assert not figures.is_lost({"train": -0.02, "test": -0.3, "synthetic": 0.3}), "what was not there cannot be lost"
-    assert not figures.is_lost({"train": -0.3, "test": -0.02, "synthetic": 0.3}), "what training rows alone have is chance"
+    assert not figures.is_lost({"train": -0.3, "test": -0.02, "synthetic": 0.3}), (
+        "what training rows alone have is chance"
+    )
     assert not figures.is_lost({"train": -0.3, "test": 0.3, "synthetic": 0.0}), "and so is what has two signs"
     assert figures.is_lost({"train": -0.3, "synthetic": 0.0}), "results of earlier versions have no held-out one"
     entry = {"names": ["a", "b", "c"], "train": [[1, -0.6, 0.1], [-0.6, 1, 0.05], [0.1, 0.05, 1]]}

@@ -82,7 +82,7 @@ def test_rows_below_visits_are_judged_alone_and_with_their_code():
     """Values that another test would have are found, and dates by their distance from the visit."""
     made, train, test = (labs(clinic(people, seed=seed), seed=seed) for people, seed in ((150, 3), (150, 1), (150, 2)))
 
-    def apart(**changed):
+    def apart(train=train, **changed):
         frames = {**made, "lab": made["lab"].assign(**changed)}
         checked = [with_labs().validate_tables(each, "clamp") for each in (frames, train, test)]
         whole = [joined(each, with_labs()) for each in checked]
@@ -98,6 +98,8 @@ def test_rows_below_visits_are_judged_alone_and_with_their_code():
     assert shuffled["lab.value"]["tvd"] < 0.25
     assert shuffled["lab.test, value"]["tvd"] > 0.4
     assert shuffled["lab.taken"]["tvd"] > 0.9
+    timed = train["visit"].assign(start=train["visit"]["start"] + pd.Timedelta(14, "h"))
+    assert apart(train={**train, "visit": timed}) == found, "the hours of visits that are declared as days mean nothing"
 
 
 @pytest.mark.heavy

@@ -240,7 +240,18 @@ WRONG = {
     "order beside tables": ({"order": "visit.start"}, "order has no place beside tables"),
     "no unit": ({"unit": None}, "tables need unit"),
     "another key of people": ({"unit": "patient"}, "its key must be the unit, 'patient'"),
-    "no such parent": ({"tables": {"visit": {"parent": "persons"}}}, "'persons' is not one of the tables: person"),
+    "no such parent": (
+        {"tables": {"visit": {"parent": "persons"}}},
+        "'persons' is not one of the tables; did you mean 'person'?",
+    ),
+    "no such parent, with keys listed": (
+        {
+            "tables": {
+                "visit": {"parent": "people", "columns": {"person_id": {"kind": "identifier"}, **VISIT["columns"]}}
+            }
+        },
+        "table 'visit': parent 'people' is not one of the tables: person, visit, diagnosis",
+    ),
     "two tables below people": (
         {"tables": {"drug": {"parent": "person", "max_rows": 2, "columns": CODES}}},
         "found visit, drug",
@@ -253,7 +264,11 @@ WRONG = {
     "an order that is no column": ({"tables": {"visit": {"order": "stop"}}}, "order 'stop' is not one of its columns"),
     "no max_rows": ({"tables": {"visit": {"max_rows": None}}}, "needs order"),
     "no max_rows below": ({"tables": {"diagnosis": {"max_rows": None}}}, "table 'diagnosis': needs max_rows"),
-    "an order below": ({"tables": {"diagnosis": {"order": "code"}}}, "it has no order"),
+    "an order below": ({"tables": {"diagnosis": {"order": "code"}}}, "order belongs to 'visit'"),
+    "hourly rows below": (
+        {"tables": {"diagnosis": {"max_rows": 150}}},
+        "table 'diagnosis': max_rows must be at most 12. Of measurements that are taken every hour, keep one number for each test",
+    ),
     "a number first below": (
         {"tables": {"diagnosis": {"columns": {"n": {"kind": "integer", "bounds": [0, 3]}, **CODES}}}},
         "its first column, 'n', says what a row is, and must be of kind categorical",
@@ -510,6 +525,22 @@ def test_check_says_what_a_larger_number_of_rows_does_to_the_noise_of_histories(
     told = {each.column: each.remedy for each in review_tables(learned, frames, frames) if "max_rows" in each.what}
     assert told["visit.start"] == f"{visits}. Only what is learned of visit.ward then holds more noise"
     assert told["diagnosis.visit_id"] == f"{rows}. Only what is learned of diagnosis.code then holds more noise"
+
+
+def test_check_does_not_advise_more_rows_than_a_visit_may_have():
+    """Where no number of rows that is allowed keeps most of them, as of measurements that are taken every hour."""
+    frames = clinic(60, seed=1)
+    hourly = {**frames, "diagnosis": pd.concat([frames["diagnosis"]] * 40)}
+    for most in (2, 12):
+        of = schema(units=60, tables={"diagnosis": {"max_rows": most}})
+        told = [each for each in review_tables(of, hourly, hourly) if each.column == "diagnosis.visit_id"]
+        (found,) = [each for each in told if "max_rows" in each.what]
+        left = found.count / len(hourly["diagnosis"])
+        assert left > 0.5
+        assert found.what.endswith(f"further rows are left out, {left:.0%} of the table")
+        assert found.remedy.startswith(
+            "max_rows can be at most 12. Of measurements that are taken every hour, keep one number"
+        )
 
 
 def test_what_a_reading_may_not_say_of_what_is_declared_names_the_table():

@@ -107,7 +107,24 @@ def test_bought_categories_never_make_a_rule_fail():
     ("rule", "says"),
     [
         ("admision <= discharge", "'admision' is not one of the columns; did you mean 'admission'?"),
-        ("admission <= dischrge", "column 'admission' (datetime): 'dischrge' is not ISO 8601"),
+        (
+            "admission <= dischrge",
+            "column 'admission' (datetime): 'dischrge' is neither one of the columns nor ISO 8601 text such as 2020-01-31; did you mean "
+            "'discharge'?",
+        ),
+        (
+            "admission <= 2020-02-30",
+            "column 'admission' (datetime): '2020-02-30' is not ISO 8601 text such as 2020-01-31",
+        ),
+        (
+            "age <= agee",
+            "column 'age' (integer): 'agee' is neither one of the columns nor a finite number; did you mean 'age'?",
+        ),
+        ({"always": {"age": "<= agee"}}, "column 'age' (integer): 'agee' is not a finite number"),
+        (
+            {"if": {"sex": "M"}, "then": {"city": None}},
+            "column 'city' (categorical): a rule cannot say that a cell is empty",
+        ),
         ("discharge => admission", "there is no operator =>; did you mean discharge >= admission?"),
         ("admission =< discharge", "there is no operator =<; did you mean admission <= discharge?"),
         ("age == 18", "there is no operator ==; did you mean age = 18?"),
@@ -249,6 +266,17 @@ def test_broken_rows_against_a_loop(rule, frame, breaks):
     assert broken(schema.rules[0], frame.iloc[:0], schema).shape == (0,)
     nothing = frame.assign(**dict.fromkeys(frame.columns))
     assert not broken(schema.rules[0], nothing, schema).any()
+
+
+def test_dates_are_compared_as_days_where_their_columns_are_declared_as_days():
+    frame = pd.DataFrame(
+        {"arrived": days("2020-01-02 14:30", "2020-01-03 00:10"), "given": days("2020-01-02", "2020-01-02")}
+    )
+    for resolution, breaks in (("day", [False, True]), ("minute", [True, True])):
+        arrived = Datetime(name="arrived", bounds=("2020-01-01", "2020-12-31"), resolution=resolution)
+        columns = (arrived, Datetime(name="given", bounds=("2020-01-01", "2020-12-31")))
+        schema = Schema(columns=columns, rules=("given >= arrived",))
+        assert broken(schema.rules[0], frame, schema).tolist() == breaks, resolution
 
 
 def test_what_is_not_listed_belongs_to_other():

@@ -10,7 +10,7 @@ from synthdp.schema import yamlfile
 from synthdp.schema.codec import Codec
 from synthdp.schema.file_coding import Coding, Reading
 from synthdp.schema.schema import Schema
-from synthdp.sets import record_files
+from synthdp.sets import column_format, record_files
 from synthdp.sets.column_format import REMEDY
 from synthdp.sets.draft import draft
 from synthdp.tables import csv_lines, database_url, source, table_check
@@ -371,6 +371,17 @@ def test_numbers_with_a_few_words_among_them_and_dates_in_several_forms_are_numb
     assert found.others["Kreatinin"] == ("nie dot.",)
 
 
+def test_a_draft_tries_on_a_cell_only_the_formats_that_its_form_may_have(tmp_path, monkeypatch):
+    """Measurements have as many times as rows, and there are over a hundred formats."""
+    tried, real = [], column_format._is_day
+    monkeypatch.setattr(column_format, "_is_day", lambda form, text: tried.append(text) or real(form, text))
+    times = pd.date_range("2021-01-01", periods=2000, freq="7h13min").strftime("%d/%m/%Y %H:%M")
+    pd.DataFrame({"ora": times, "valore": 1.5}).to_csv(tmp_path / "t.csv", sep=";", index=False)
+    _, schema = drafted(tmp_path / "t.csv")
+    assert dict(schema.reading.columns)["ora"] == Coding(date="dd/mm/yyyy HH:MM")
+    assert len(times) <= len(tried) < 6 * len(times), "of day and month, the stricter and the looser, in both orders"
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -628,6 +639,16 @@ def test_codes_far_from_all_other_numbers_and_words_among_them_are_missing_value
     assert schema.column("Gewicht").kind in ("integer", "continuous")
     assert dict(schema.reading.columns).get("Gewicht", Coding()).missing == missing
     assert not found.mind
+
+
+@pytest.mark.parametrize(("most", "told"), [(35, True), (55, False)])
+def test_a_number_that_may_be_a_code_is_named(tmp_path, most, told):
+    values = [("99" if row % 9 == 0 else f"{5 + row % (most - 4)}") for row in range(120)]
+    found, schema = drafted(export(tmp_path / "t.csv", Gewicht=values, Notiz=None))
+    assert schema.column("Gewicht").kind == "integer"
+    assert dict(schema.reading.columns).get("Gewicht", Coding()).missing == ()
+    said = "column 'Gewicht': 99 in many cells is far above all other values; if it stands for a missing value, write missing: [99]"
+    assert [each.startswith(said) for each in found.mind] == [True] * told
 
 
 def test_a_word_for_the_unknown_among_words_is_a_category(tmp_path):
