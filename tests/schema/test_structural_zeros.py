@@ -123,6 +123,16 @@ def test_a_limit_between_the_edges_of_a_bin_is_counted_only():
         assert bool(kept([rule], with_labs, tables={"lab": integer})) == held, limit
 
 
+def test_single_values_between_the_edges_of_a_bin_are_counted_only():
+    """Neither end of a bin is such a value, or both are, and yet the bin holds others: a rule was said to be kept, and was broken."""
+    value = {"kind": "integer", "bounds": [0, 99], "bins": [1, 10, 50], "atoms": [50]}
+    integer = {**LAB, "columns": {**LAB["columns"], "value": value}}
+    for values, held in ((55, False), ([10, 49], False), (10, False), (0, True), (50, True), ([0, 55], False)):
+        for rule in ({"never": {"lab.test": "Hb", "lab.value": values}}, {"always": {"lab.value": values}}):
+            assert bool(kept([rule], with_labs, tables={"lab": integer})) == held, rule
+    assert not kept([{"never": {"person.birth": "1950-06-03"}}])
+
+
 def test_rules_that_together_would_leave_nothing_are_not_all_kept():
     first = {"never": {"person.sex": "M", "diagnosis.code": ["E11", "I10"]}}
     second = {"never": {"person.sex": "M", "diagnosis.code": ["J45", "K21"]}}
