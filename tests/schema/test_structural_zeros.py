@@ -61,14 +61,18 @@ def test_no_row_that_a_rule_excludes_is_drawn_though_noise_and_records_have_it(r
     assert text in release.statement.declared["rules"]["kept"]
 
 
+@pytest.mark.parametrize("targets", [["visit.no_show"], [], ["visit.no_show", "visit.ward"]])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_people_and_visits_keep_rules_too_and_so_does_a_target():
+def test_people_and_visits_keep_rules_too_and_so_does_a_target(targets):
+    """Columns of a visit that are no targets may be drawn in either order; of targets, the last one is drawn first."""
     rules = [
         {"never": {"person.sex": "M", "person.birth": "< 1960-01-01"}},
         {"never": {"person.sex": "F", "visit.ward": "a"}},
+        {"never": {"person.birth": ">= 1980-01-01", "visit.ward": "b"}},
         {"if": {"visit.ward": "b", "person.sex": "M"}, "then": {"visit.no_show": False}},
     ]
-    declared, frames = schema(rules=[*DATES, *rules], targets=["visit.no_show"]), clinic(300, seed=1)
+    declared, frames = schema(rules=[*DATES, *rules], targets=targets), clinic(300, seed=1)
+    assert len(declared.rules_apart()[0]) == len(DATES) + len(rules)
     held = breaks(declared, frames)
     assert min(held[rule.text] for rule in declared.rules[2:]) > 10
     _, tables = drawn(declared, frames)
@@ -147,12 +151,45 @@ def test_rules_that_together_would_leave_nothing_are_not_all_kept():
     ward = {"kind": "categorical", "categories": ["north", "south"]}
     visit = {"visit": {"columns": {**VISIT["columns"], "start": start, "ward": ward}}}
     assert kept([{"never": {"visit.start": ">= 2022-01-01", "visit.ward": "north"}}], tables=visit)
+    assert not kept([{"never": {"visit.start": ">= 2022-01-01", "person.sex": "M"}}], tables=visit)
+
+
+def test_what_codes_cannot_tell_is_counted_only():
+    """Codes below a node are drawn at the end, bounds are still to be learned, or codes of two trees are compared."""
+    of_women = {"never": {"person.sex": "M", "diagnosis.code": "E"}}
+    assert kept([of_women], tables={"diagnosis": {"columns": {"code": TREE}}})
+    leaves = {"diagnosis": {"columns": {"code": {**TREE, "tree": {**TREE["tree"], "leaves": True}}}}}
+    assert not kept([of_women], tables=leaves)
+    young, person = {"never": {"person.sex": "M", "person.birth": ">= 1980-01-01"}}, DECLARED["tables"]["person"]
+    learned = {**person["columns"], "birth": {"kind": "datetime", "bounds": "learn"}}
+    assert kept([young])
+    assert not kept([young], tables={"person": {"columns": learned}})
+    alike = {"visit": {"columns": {**VISIT["columns"], "ward": TREE}}, "diagnosis": {"columns": {"code": TREE}}}
+    assert not kept(["visit.ward = diagnosis.code"], tables=alike)
+
+
+def test_rules_with_too_many_combinations_are_counted_only(monkeypatch):
+    first, second = (
+        RULES["a category and a code"],
+        RULES["a column of the visit"],
+    )  # of 6 and 9 combinations, together 18
+    for most, held in ((18, 2), (17, 1), (6, 1), (5, 0)):
+        structural_zeros._codes.cache_clear()
+        monkeypatch.setattr(structural_zeros, "MOST_CELLS", most)
+        assert len(kept([first, second], with_labs)) == held, most
+    structural_zeros._codes.cache_clear()
 
 
 def test_a_row_decides_nothing_of_its_visit():
     assert not kept([{"always": {"diagnosis.code": "E11", "visit.ward": "a"}}])
     assert not kept([{"if": {"person.sex": "F"}, "then": {"diagnosis.code": "E11", "visit.ward": "a"}}])
     assert kept([{"if": {"diagnosis.code": "E11"}, "then": {"visit.ward": "a"}}])
+
+
+def test_a_rule_of_which_only_a_part_can_be_kept_displaces_no_other():
+    part = {"if": {"person.sex": "F"}, "then": {"lab.urgent": True, "visit.ward": "a"}}
+    other = {"never": {"person.sex": "F", "lab.urgent": True}}
+    assert kept([part, other], with_labs) == {"never person.sex = F and lab.urgent = true"}
 
 
 def test_each_of_several_consequences_is_excluded_where_its_own_column_is_drawn():
