@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from linked_clinic import DECLARED, LAB, TREE, VISIT, clinic, finer, labs, schema, with_labs, with_tree
+from linked_clinic import DECLARED, LAB, TREE, VISIT, WARD, clinic, finer, labs, schema, with_labs, with_tree
 
 from synthdp import Budget, Schema, Synthesizer
 from synthdp.errors import BadInput
@@ -69,9 +69,12 @@ def test_people_and_visits_keep_rules_too_and_so_does_a_target(targets):
         {"never": {"person.sex": "M", "person.birth": "< 1960-01-01"}},
         {"never": {"person.sex": "F", "visit.ward": "a"}},
         {"never": {"person.birth": ">= 1980-01-01", "visit.ward": "b"}},
+        {"never": {"visit.start": ">= 2021-07-01", "visit.ward": "a"}},  # whoever was there and should stay cannot
         {"if": {"visit.ward": "b", "person.sex": "M"}, "then": {"visit.no_show": False}},
     ]
-    declared, frames = schema(rules=[*DATES, *rules], targets=targets), clinic(300, seed=1)
+    start = {**VISIT["columns"]["start"], "bins": ["2021-07-01"]}
+    tables = {"visit": {"columns": {**VISIT["columns"], "start": start, "ward": WARD}}}
+    declared, frames = schema(rules=[*DATES, *rules], targets=targets, tables=tables), clinic(300, seed=1)
     assert len(declared.rules_apart()[0]) == len(DATES) + len(rules)
     held = breaks(declared, frames)
     assert min(held[rule.text] for rule in declared.rules[2:]) > 10
@@ -247,21 +250,36 @@ def test_a_column_of_a_row_may_depend_on_the_date_of_its_visit():
     assert rows["urgent"].any()
 
 
+@pytest.mark.parametrize(("atom", "limit", "allowed"), [(50, "< 20", (0, 20)), (0, ">= 50", (50, 100.1))])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_number_that_rules_confine_to_atoms_never_gets_a_cell_that_its_column_cannot_have():
+def test_a_number_that_rules_confine_to_atoms_never_gets_a_cell_that_its_column_cannot_have(atom, limit, allowed):
     """A level of a number was drawn of which nothing was left but missing cells, though none may be missing."""
-    value = {"kind": "continuous", "bounds": [0, 100], "bins": [20, 50], "atoms": [50]}
+    value = {"kind": "continuous", "bounds": [0, 100], "bins": [20, 50], "atoms": [atom]}
     lab = {**LAB, "columns": {**LAB["columns"], "value": value}}
-    declared = with_labs(rules=[*DATES, {"if": {"lab.test": "Hb"}, "then": {"lab.value": "< 20"}}], tables={"lab": lab})
+    declared = with_labs(rules=[*DATES, {"if": {"lab.test": "Hb"}, "then": {"lab.value": limit}}], tables={"lab": lab})
     frames = labs(clinic(200, seed=1))
     frames["lab"] = frames["lab"].assign(
-        value=frames["lab"]["value"].where(frames["lab"]["test"] != "Hb", 50).fillna(50)
+        value=frames["lab"]["value"].where(frames["lab"]["test"] != "Hb", atom).fillna(atom)
     )
     _, tables = drawn(declared, frames, epsilon=100)
     rows = tables["lab"]
     assert (rows["test"] == "Hb").any()
     assert rows["value"].notna().all()
-    assert (rows["value"][rows["test"] == "Hb"] < 20).all()
+    assert rows["value"][rows["test"] == "Hb"].between(*allowed, inclusive="left").all()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_rule_divides_a_level_of_a_number():
+    """A level has several bins here, of which the rule leaves some."""
+    value = {**LAB["columns"]["value"], "bins": 20}
+    lab = {"lab": {**LAB, "columns": {**LAB["columns"], "value": value}}}
+    declared = with_labs(rules=[*DATES, {"if": {"lab.test": "Hb"}, "then": {"lab.value": "< 55"}}], tables=lab)
+    frames = labs(clinic(200, seed=1))
+    frames["lab"] = frames["lab"].assign(value=np.random.default_rng(1).uniform(0, 100, len(frames["lab"])))
+    _, tables = drawn(declared, frames, epsilon=100)
+    values = tables["lab"]["value"][tables["lab"]["test"] == "Hb"]
+    assert (values >= 40).any()
+    assert not (values >= 55).any()
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
