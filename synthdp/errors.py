@@ -39,8 +39,10 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     """The name that was probably meant, also if only capitals differ or its table is missing or another one."""
     names = list(known)
     alike = [name for name in names if name.casefold() == word.casefold()]
-    elsewhere = [name for name in names if name.rpartition(".")[2] == word.rpartition(".")[2] and "." in name]
-    close = alike or elsewhere[:1] or difflib.get_close_matches(word, names, n=1)
+    own = word.rpartition(".")[2]  # digits are the end of a code, such as E11.4, which lies in no table
+    elsewhere = [name for name in names if name.rpartition(".")[2] == own and "." in name and not own.isdigit()]
+    there = difflib.get_close_matches(word, elsewhere, n=1, cutoff=0.0)
+    close = alike or there or difflib.get_close_matches(word, names, n=1)
     return close[0] if close else None
 
 

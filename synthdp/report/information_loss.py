@@ -169,9 +169,9 @@ class Apart:
 
     @property
     def text(self) -> str:
-        if self.earlier:
-            return f"{self.column} and {self.other} of the visit before"
-        return f"{self.column} and {'another ' if self.other == self.column else ''}{self.other} of the same visit"
+        # Another code of its own column: how often the same one comes again is counted (`again`).
+        other = f"{'another ' if self.other == self.column else ''}{self.other}"
+        return f"{self.column} and {other} of the {'visit before' if self.earlier else 'same visit'}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -93,7 +93,7 @@ class Rows:
         it is the place of the finest value at or above the code."""
         column = self.schema.column(name)
         if isinstance(column, Categorical) and column.tree is not None:
-            of_values = CodesOfTree(cells.table_of(tuple(map(str, values))), column.tree)
+            of_values = CodesOfTree(cells.table_of(tuple(dict.fromkeys(map(str, values)))), column.tree)
             codes = cells.labels(self.frame[name], of_values, cells.spelling(column))
             return np.maximum(codes, -1), codes != cells.MISSING
         if isinstance(column, Categorical | Ordinal):

@@ -3,7 +3,8 @@
 A rule such as {never: {person.sex: M, diagnosis.code: O80}} is kept at the last of its columns that is drawn: the codes that the rule
 excludes there, given the other columns, have no chance. Two conditions must hold:
 
-- All values of a code satisfy a condition of the rule, or none does. The limits of a number or a date must therefore be edges of its bins.
+- All values of a code satisfy a condition of the rule, or none does. The limits of a number or a date must therefore be edges of its bins,
+  and a single value must be alone in its bin.
 - Whatever codes the other columns have, all rules together leave the last column a code.
 
 Evaluation counts how often rows break the other rules.
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from synthdp.schema import linked_tables
 from synthdp.schema.columns import LEARN, OTHER, Boolean, Categorical, Column, Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.rule_rows import Rows
-from synthdp.schema.rules import Implies, Order, Rule
+from synthdp.schema.rules import Implies, Order, Rule, Term
 from synthdp.schema.tied_columns import forbidden
 
 if TYPE_CHECKING:
@@ -262,12 +263,22 @@ def _codes(schema: Schema, rule: Rule) -> _Codes | str:
         if terms is None:
             return "it lists combinations of numbers or dates"
         for term in terms:
-            low, high = (Rows(ends[term.column], schema).holds(term)[0] for ends in (least, greatest))
-            if (low != high).any():
-                return f"{term.column} has no edge of its bins there"
+            for limit in _limits(term, columns[term.column]):
+                low, high = (Rows(ends[term.column], schema).holds(limit)[0] for ends in (least, greatest))
+                if (low != high).any():
+                    return f"{term.column} has no edge of its bins there"
     mask = forbidden(rule, schema, least)
     shape = [len(least[name]) for name in rule.columns]
     return _Codes(rule, np.broadcast_to(mask, shape), {name: each.certain for name, each in found.items()})
+
+
+def _limits(term: Term, column: Column) -> list[Term]:
+    """The conditions that the least and the greatest value of a code must answer alike if all its values are to answer `term` alike. A
+    number or a date that must be one of several values may lie between the two, unless it is an atom, which has a code of its own."""
+    if term.op != "in" or not isinstance(column, Integer | Continuous | Datetime):
+        return [term]
+    inside = [each for each in term.constants if each not in getattr(column, "atoms", ())]
+    return [term, *(Term(column=term.column, op=op, constants=(each,)) for each in inside for op in (">=", ">"))]
 
 
 @dataclass(frozen=True, eq=False)

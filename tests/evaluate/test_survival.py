@@ -138,6 +138,7 @@ def test_what_is_no_event_is_refused(given, said):
     ("code", "said"),
     [
         ("e11.4", "'e11.4' is neither one of its codes nor above one; did you mean 'E11.4'"),
+        ("I1O.4", "did you mean 'I10.4'?"),
         (["E11.4", "E99"], "'E99' is neither one of its codes nor above one"),
     ],
 )

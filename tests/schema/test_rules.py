@@ -23,6 +23,7 @@ from synthdp.schema.schema import (
     Ordinal,
     Schema,
 )
+from synthdp.schema.trees import Tree
 
 YEAR = ("2020-01-01", "2020-12-31")
 STAGES = ("I", "II", "III")
@@ -285,6 +286,19 @@ def test_what_is_not_listed_belongs_to_other():
     frame = pd.DataFrame({"drug": ["a", "rest", "q", "z"], "ward": [True, True, True, True]})
     assert broken(schema.rules[0], frame, schema).tolist() == [False, True, True, True]
     assert broken(schema.rules[1], frame, schema).tolist() == [False, False, False, True]
+
+
+def test_a_node_stands_for_its_codes_in_a_list_of_combinations_too():
+    """A node that several combinations name was looked for at another place, so rows that keep the rule counted as breaking it."""
+    dx = Categorical(name="dx", categories=("E11", "I10", "I50"), tree=Tree(prefix=(1,)))
+    schema = Schema(
+        columns=(dx, Categorical(name="ward", categories=("a", "b"))),
+        rules=({"together": ["dx", "ward"], "allowed": [["E", "a"], ["E", "b"], ["I", "a"], ["I10", "b"]]},),
+    )
+    rows = [("E11", "a"), ("E11", "b"), ("I10", "a"), ("I10", "b"), ("I50", "a"), ("I50", "b"), ("I", "b")]
+    frame = pd.DataFrame(rows, columns=["dx", "ward"])
+    # I10 is nearer to itself than to I, which alone is allowed in ward a.
+    assert broken(schema.rules[0], frame, schema).tolist() == [False, False, True, False, False, True, True]
 
 
 def test_a_column_that_is_not_there():

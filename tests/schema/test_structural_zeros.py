@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from linked_clinic import DECLARED, LAB, TREE, VISIT, clinic, finer, labs, schema, with_labs, with_tree
+from linked_clinic import DECLARED, LAB, TREE, VISIT, WARD, clinic, finer, labs, schema, with_labs, with_tree
 
 from synthdp import Budget, Schema, Synthesizer
 from synthdp.api import warn_of_counted_rules
@@ -62,14 +62,21 @@ def test_no_row_that_a_rule_excludes_is_drawn_though_noise_and_records_have_it(r
     assert text in release.statement.declared["rules"]["kept"]
 
 
+@pytest.mark.parametrize("targets", [["visit.no_show"], [], ["visit.no_show", "visit.ward"]])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_people_and_visits_keep_rules_too_and_so_does_a_target():
+def test_people_and_visits_keep_rules_too_and_so_does_a_target(targets):
+    """Columns of a visit that are no targets may be drawn in either order; of targets, the last one is drawn first."""
     rules = [
         {"never": {"person.sex": "M", "person.birth": "< 1960-01-01"}},
         {"never": {"person.sex": "F", "visit.ward": "a"}},
+        {"never": {"person.birth": ">= 1980-01-01", "visit.ward": "b"}},
+        {"never": {"visit.start": ">= 2021-07-01", "visit.ward": "a"}},  # whoever was there and should stay cannot
         {"if": {"visit.ward": "b", "person.sex": "M"}, "then": {"visit.no_show": False}},
     ]
-    declared, frames = schema(rules=[*DATES, *rules], targets=["visit.no_show"]), clinic(300, seed=1)
+    start = {**VISIT["columns"]["start"], "bins": ["2021-07-01"]}
+    tables = {"visit": {"columns": {**VISIT["columns"], "start": start, "ward": WARD}}}
+    declared, frames = schema(rules=[*DATES, *rules], targets=targets, tables=tables), clinic(300, seed=1)
+    assert len(declared.rules_apart()[0]) == len(DATES) + len(rules)
     held = breaks(declared, frames)
     assert min(held[rule.text] for rule in declared.rules[2:]) > 10
     _, tables = drawn(declared, frames)
@@ -124,6 +131,16 @@ def test_a_limit_between_the_edges_of_a_bin_is_counted_only():
         assert bool(kept([rule], with_labs, tables={"lab": integer})) == held, limit
 
 
+def test_single_values_between_the_edges_of_a_bin_are_counted_only():
+    """Neither end of a bin is such a value, or both are, and yet the bin holds others: a rule was said to be kept, and was broken."""
+    value = {"kind": "integer", "bounds": [0, 99], "bins": [1, 10, 50], "atoms": [50]}
+    integer = {**LAB, "columns": {**LAB["columns"], "value": value}}
+    for values, held in ((55, False), ([10, 49], False), (10, False), (0, True), (50, True), ([0, 55], False)):
+        for rule in ({"never": {"lab.test": "Hb", "lab.value": values}}, {"always": {"lab.value": values}}):
+            assert bool(kept([rule], with_labs, tables={"lab": integer})) == held, rule
+    assert not kept([{"never": {"person.birth": "1950-06-03"}}])
+
+
 def test_rules_that_together_would_leave_nothing_are_not_all_kept():
     first = {"never": {"person.sex": "M", "diagnosis.code": ["E11", "I10"]}}
     second = {"never": {"person.sex": "M", "diagnosis.code": ["J45", "K21"]}}
@@ -138,12 +155,45 @@ def test_rules_that_together_would_leave_nothing_are_not_all_kept():
     ward = {"kind": "categorical", "categories": ["north", "south"]}
     visit = {"visit": {"columns": {**VISIT["columns"], "start": start, "ward": ward}}}
     assert kept([{"never": {"visit.start": ">= 2022-01-01", "visit.ward": "north"}}], tables=visit)
+    assert not kept([{"never": {"visit.start": ">= 2022-01-01", "person.sex": "M"}}], tables=visit)
+
+
+def test_what_codes_cannot_tell_is_counted_only():
+    """Codes below a node are drawn at the end, bounds are still to be learned, or codes of two trees are compared."""
+    of_women = {"never": {"person.sex": "M", "diagnosis.code": "E"}}
+    assert kept([of_women], tables={"diagnosis": {"columns": {"code": TREE}}})
+    leaves = {"diagnosis": {"columns": {"code": {**TREE, "tree": {**TREE["tree"], "leaves": True}}}}}
+    assert not kept([of_women], tables=leaves)
+    young, person = {"never": {"person.sex": "M", "person.birth": ">= 1980-01-01"}}, DECLARED["tables"]["person"]
+    learned = {**person["columns"], "birth": {"kind": "datetime", "bounds": "learn"}}
+    assert kept([young])
+    assert not kept([young], tables={"person": {"columns": learned}})
+    alike = {"visit": {"columns": {**VISIT["columns"], "ward": TREE}}, "diagnosis": {"columns": {"code": TREE}}}
+    assert not kept(["visit.ward = diagnosis.code"], tables=alike)
+
+
+def test_rules_with_too_many_combinations_are_counted_only(monkeypatch):
+    first, second = (
+        RULES["a category and a code"],
+        RULES["a column of the visit"],
+    )  # of 6 and 9 combinations, together 18
+    for most, held in ((18, 2), (17, 1), (6, 1), (5, 0)):
+        structural_zeros._codes.cache_clear()
+        monkeypatch.setattr(structural_zeros, "MOST_CELLS", most)
+        assert len(kept([first, second], with_labs)) == held, most
+    structural_zeros._codes.cache_clear()
 
 
 def test_a_row_decides_nothing_of_its_visit():
     assert not kept([{"always": {"diagnosis.code": "E11", "visit.ward": "a"}}])
     assert not kept([{"if": {"person.sex": "F"}, "then": {"diagnosis.code": "E11", "visit.ward": "a"}}])
     assert kept([{"if": {"diagnosis.code": "E11"}, "then": {"visit.ward": "a"}}])
+
+
+def test_a_rule_of_which_only_a_part_can_be_kept_displaces_no_other():
+    part = {"if": {"person.sex": "F"}, "then": {"lab.urgent": True, "visit.ward": "a"}}
+    other = {"never": {"person.sex": "F", "lab.urgent": True}}
+    assert kept([part, other], with_labs) == {"never person.sex = F and lab.urgent = true"}
 
 
 def test_each_of_several_consequences_is_excluded_where_its_own_column_is_drawn():
@@ -265,21 +315,36 @@ def test_a_column_of_a_row_may_depend_on_the_date_of_its_visit():
     assert rows["urgent"].any()
 
 
+@pytest.mark.parametrize(("atom", "limit", "allowed"), [(50, "< 20", (0, 20)), (0, ">= 50", (50, 100.1))])
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_a_number_that_rules_confine_to_atoms_never_gets_a_cell_that_its_column_cannot_have():
+def test_a_number_that_rules_confine_to_atoms_never_gets_a_cell_that_its_column_cannot_have(atom, limit, allowed):
     """A level of a number was drawn of which nothing was left but missing cells, though none may be missing."""
-    value = {"kind": "continuous", "bounds": [0, 100], "bins": [20, 50], "atoms": [50]}
+    value = {"kind": "continuous", "bounds": [0, 100], "bins": [20, 50], "atoms": [atom]}
     lab = {**LAB, "columns": {**LAB["columns"], "value": value}}
-    declared = with_labs(rules=[*DATES, {"if": {"lab.test": "Hb"}, "then": {"lab.value": "< 20"}}], tables={"lab": lab})
+    declared = with_labs(rules=[*DATES, {"if": {"lab.test": "Hb"}, "then": {"lab.value": limit}}], tables={"lab": lab})
     frames = labs(clinic(200, seed=1))
     frames["lab"] = frames["lab"].assign(
-        value=frames["lab"]["value"].where(frames["lab"]["test"] != "Hb", 50).fillna(50)
+        value=frames["lab"]["value"].where(frames["lab"]["test"] != "Hb", atom).fillna(atom)
     )
     _, tables = drawn(declared, frames, epsilon=100)
     rows = tables["lab"]
     assert (rows["test"] == "Hb").any()
     assert rows["value"].notna().all()
-    assert (rows["value"][rows["test"] == "Hb"] < 20).all()
+    assert rows["value"][rows["test"] == "Hb"].between(*allowed, inclusive="left").all()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_rule_divides_a_level_of_a_number():
+    """A level has several bins here, of which the rule leaves some."""
+    value = {**LAB["columns"]["value"], "bins": 20}
+    lab = {"lab": {**LAB, "columns": {**LAB["columns"], "value": value}}}
+    declared = with_labs(rules=[*DATES, {"if": {"lab.test": "Hb"}, "then": {"lab.value": "< 55"}}], tables=lab)
+    frames = labs(clinic(200, seed=1))
+    frames["lab"] = frames["lab"].assign(value=np.random.default_rng(1).uniform(0, 100, len(frames["lab"])))
+    _, tables = drawn(declared, frames, epsilon=100)
+    values = tables["lab"]["value"][tables["lab"]["test"] == "Hb"]
+    assert (values >= 40).any()
+    assert not (values >= 55).any()
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
