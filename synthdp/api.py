@@ -569,8 +569,8 @@ def settings_of(generator: Any) -> Mapping[str, Any]:
 
 
 def warn_of_counted_rules(schema: Schema) -> None:
-    """Warn, before the fit, of rules that the model will not keep by construction, of linked tables with the reasons; not where the schema
-    chose them (`honoured`)."""
+    """Warn, before the fit, of rules that the model will not keep by construction; not where the schema chose them (`honoured`).
+    For linked tables, it gives each its reason."""
     _, counted = schema.rules_apart()
     if counted and schema.honoured is None:
         why = structural_zeros.why_counted(schema) if schema.tables else {}

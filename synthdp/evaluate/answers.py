@@ -30,10 +30,10 @@ REMARKS = {
     "given away": "Models trained on real rows are always right: another column may give this one away, and then the figures say nothing "
     "of the rest. Leave such a column out to learn more; synthdp check names those that it finds.",
 }
-ASSOCIATION = "loses a strong association"
+ASSOCIATION, INVENTED = "loses a strong association", "invents a strong association"
 FAULTS = {  # with which a verdict ends, and the kinds of findings that are one
     ASSOCIATION: ("association", "together"),
-    "invents a strong association": ("invented",),
+    INVENTED: ("invented",),
     "distorts the histories": ("histories",),
     "gets the number of events wrong": ("event",),
     "gives codes to people of the wrong age": ("ages",),
@@ -48,7 +48,7 @@ SHOWN = {"single columns": "tvd_1way", "pairs": "tvd_2way", "detection": "detect
 DISTANCES = {"single columns": "single columns differ from the real training rows", "pairs": "pairs of columns"}
 SENTENCES = {
     "association": f"The association of {{what}} loses most: {LOST}.",
-    "invented": f"The association of {{what}} is the one that is too strong by most: {LOST}.",
+    "invented": f"Of the associations that are too strong, that of {{what}} is farthest off: {LOST}.",
     "histories": "Among the histories, the largest difference is in {what}: {synthetic:.3f} ({real:.3f} in held-out ones).",
     "below": "Below the visits, the largest difference is in {what}: {synthetic:.3f} ({real:.3f} in held-out ones).",
     "together": f"{SHARE}.",
@@ -190,7 +190,10 @@ def _worst(result: Entry) -> dict[str, Finding]:
 def _faults(found: Mapping[str, Finding]) -> list[str]:
     faults = [fault for fault, kinds in FAULTS.items() if any(found[kind].fault for kind in kinds if kind in found)]
     pairs = max((found[kind].many for kind in FAULTS[ASSOCIATION] if kind in found and found[kind].fault), default=0)
-    return [f"loses {pairs} strong associations" if fault == ASSOCIATION and pairs > 1 else fault for fault in faults]
+    several = {ASSOCIATION: f"loses {pairs} strong associations"} if pairs > 1 else {}
+    if "invented" in found and found["invented"].many > 1:  # no number: only the worst are found
+        several[INVENTED] = "invents strong associations"
+    return [several.get(fault, fault) for fault in faults]
 
 
 def faithful(fidelity: Entry, found: Mapping[str, Finding]) -> Answer:

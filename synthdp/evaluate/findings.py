@@ -101,10 +101,8 @@ class Finding(NamedTuple):
         return float(self.synthetic - self.real)
 
 
-STRONG, MUCH = (
-    0.3,
-    0.5,
-)  # a fault if MUCH of an association of at least STRONG is gone or invented, or histories differ by MUCH
+# A fault if MUCH of an association of at least STRONG is gone or invented, or if histories differ by MUCH.
+STRONG, MUCH = 0.3, 0.5
 MOST_LOST = 10  # associations in a table; as many that are invented
 MOST_BROKEN = 0.01  # a fault if this share of synthetic rows, and more, break a rule beyond real ones
 # Shares by age are named, and a fault, if they are so much farther off than those of held-out people.
@@ -138,12 +136,11 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
     gone = [each for each in lost if kept(each.real, each.synthetic) <= -MUCH * abs(each.real)]
     strong = sum(abs(each.real) >= STRONG for each in gone)
     made_up = invented_associations(fidelity, histories, linked)
-    too_strong = [each for each in made_up if abs(each.synthetic) >= STRONG]
+    strong_ones = [each for each in made_up if abs(each.synthetic) >= STRONG]
+    much = sum(abs(each.real) <= MUCH * abs(each.synthetic) for each in strong_ones)
     found = (
         lost[0]._replace(many=max(1, strong), fault=strong > 0) if lost else None,
-        made_up[0]._replace(fault=any(abs(each.real) <= MUCH * abs(each.synthetic) for each in too_strong))
-        if made_up
-        else None,
+        made_up[0]._replace(many=max(1, much), fault=much > 0) if made_up else None,
         _farthest("histories", _of_histories(histories or {}) | _named(apart)),
         _farthest("below", _named({what: each for what, each in apart.items() if ", " in what})),
         _lost_pairs(linked.get("together", ())),

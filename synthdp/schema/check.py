@@ -190,7 +190,7 @@ def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
     extra = [name for name in dict.fromkeys(held) if name not in known]
     if extra:
         names = ", ".join(
-            f"{name!r}, perhaps {meant!r}" if (meant := closest(str(name), lacking)) else repr(name) for name in extra
+            f"{name!r} (perhaps {meant!r})" if (meant := closest(str(name), lacking)) else repr(name) for name in extra
         )
         yield f"columns that the schema does not know: {names} (drop them from the file, or declare them, such as kind: ignore)"
     repeated = [name for name in dict.fromkeys(held) if held.count(name) > 1]

@@ -85,7 +85,6 @@ class Rows:
             differ: Mask = (a != None) & (b != None) & (a != b)  # noqa: E711 (cell by cell)
             return differ
         (a, known), (b, too) = (self._numbers(name) for name in rule.columns)
-        a, b = (on_grid(self.schema.column(name), each) for name, each in zip(rule.columns, (a, b), strict=True))
         return known & too & ~COMPARE[rule.op](a, b)
 
     def places(self, name: str, values: Sequence[Value]) -> tuple[NDArray[np.int64], Mask]:
@@ -113,7 +112,8 @@ class Rows:
         return np.where(known & (distinct[at] == found), at, -1), known
 
     def _numbers(self, name: str) -> tuple[NDArray[Any], Mask]:
-        """(rows,) twice: the cells of a column whose values are numbers or have an order; whether each is known."""
+        """(rows,) twice: the cells of a column whose values are numbers or have an order, dates at its resolution; whether each is
+        known."""
         column, series = self.schema.column(name), self.frame[name]
         if isinstance(column, Boolean):
             codes = cells.labels(series, cells.TRUTHS, cells.truth)
@@ -123,7 +123,7 @@ class Rows:
             return codes.astype(np.float64), codes >= 0
         read = cells.instants(series) if isinstance(column, Datetime) else cells.numbers(series)
         known = ~(read.missing | read.wrong) if isinstance(column, Datetime) else ~np.isnan(read.cells)
-        return read.cells, known
+        return on_grid(column, read.cells), known
 
 
 def _among(rows: NDArray[np.int64], allowed: Sequence[Sequence[Value]]) -> Mask:

@@ -231,11 +231,12 @@ def _links(
         left = int((sizes - most).clip(lower=0).sum())
         if left:
             more = f"a larger number, up to {MOST_PLACES}, uses more rows and adds no noise: {_weighed(schema, table)}"
+            share = f"{left / sizes.sum():.0%}" if 100 * left >= sizes.sum() else "less than 1%"
             few = most == MOST_PLACES or sizes.median() > MOST_PLACES
             yield Finding(
                 column=f"{table.name}.{name}",
                 what=f"some rows of {parent.name} have more rows here than max_rows: {most}; further rows are left out, "
-                f"{left / sizes.sum():.0%} of the table",
+                f"{share} of the table",
                 remedy=f"max_rows can be at most {MOST_PLACES}. {FEWER_ROWS}" if few else more,
                 count=left,
             )

@@ -708,8 +708,15 @@ def test_what_is_invented_is_on_the_page_and_in_its_verdict(result, no_plots):
         entry["train"][0][1], entry["synthetic"][0][1], entry["invented"] = real, made, [[one, other]]
         answer = faithful(found["fidelity"])
         assert ("invents a strong association" in answer.verdict.words) == told, (made, real)
-        said = f"{one} and {other} is the one that is too strong by most: {real:.2f} among real rows, {made:.2f} among synthetic ones."
+        said = (
+            f"that of {one} and {other} is farthest off: {real:.2f} among real rows, {made:.2f} among synthetic ones."
+        )
         assert said in answer.text
+    entry["train"][0][1], entry["train"][0][2] = 0.01, 0.01
+    entry["synthetic"][0][1], entry["synthetic"][0][2] = 0.9, -0.8
+    several = {**entry, "invented": [[one, other], [one, entry["names"][2]]]}
+    words = faithful({**found["fidelity"], "correlation_difference": several}).verdict.words
+    assert "invents strong associations" in words
     text = Page(html(found)).text
     assert "Associations that were invented, with their sign and strength" in text
     assert f"{one} and {other}" in text

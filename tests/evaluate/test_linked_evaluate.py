@@ -208,10 +208,7 @@ def test_values_that_are_the_last_ones_far_too_often_are_invented():
     )
     answer = answers.faithful(CLOSE, findings.worst({}, histories))
     assert "invents a strong association" in answer.verdict.words
-    assert (
-        f"the one that is too strong by most: {finding.real:.2f} among real rows, {finding.synthetic:.2f}"
-        in answer.text
-    )
+    assert f"is farthest off: {finding.real:.2f} among real rows, {finding.synthetic:.2f}" in answer.text
     rows = rows.sort_values(["person_id", "visit.start"], kind="stable")
     equal = []
     for _, each in rows.groupby("person_id"):

@@ -80,7 +80,7 @@ def test_structure(frame):
     assert "does not know: 'extra' (drop them from the file" in problems(frame.assign(extra=1))
     assert "duplicate columns: 'age'" in problems(pd.concat([frame, frame["age"]], axis=1))
     renamed = problems(frame.rename(columns={"age": "Age"}).assign(extra=1))
-    assert "does not know: 'Age', perhaps 'age', 'extra' (drop them from the file" in renamed
+    assert "does not know: 'Age' (perhaps 'age'), 'extra' (drop them from the file" in renamed
     both = problems(frame.drop(columns="age").assign(extra=1))
     assert "missing columns" in both
     assert "does not know" in both

@@ -541,6 +541,13 @@ def test_check_does_not_advise_more_rows_than_a_visit_may_have():
         assert found.remedy.startswith(
             "max_rows can be at most 12. Of measurements that are taken every hour, keep one number"
         )
+    rows = clinic(400, seed=1)
+    once = rows["diagnosis"].drop_duplicates("visit_id")
+    nearly = {**rows, "diagnosis": pd.concat([once, once[:1], once[:1]])}
+    told = [
+        each.what for each in review_tables(schema(units=400, tables={"diagnosis": {"max_rows": 2}}), nearly, nearly)
+    ]
+    assert any(each.endswith("further rows are left out, less than 1% of the table") for each in told), "not 0%"
 
 
 def test_what_a_reading_may_not_say_of_what_is_declared_names_the_table():

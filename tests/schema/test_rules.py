@@ -278,6 +278,11 @@ def test_dates_are_compared_as_days_where_their_columns_are_declared_as_days():
         columns = (arrived, Datetime(name="given", bounds=("2020-01-01", "2020-12-31")))
         schema = Schema(columns=columns, rules=("given >= arrived",))
         assert broken(schema.rules[0], frame, schema).tolist() == breaks, resolution
+    for limit in ({"always": {"arrived": "<= 2020-01-02"}}, {"always": {"arrived": "2020-01-02"}}):
+        for resolution, breaks in (("day", [False, True]), ("minute", [True, True])):
+            arrived = Datetime(name="arrived", bounds=("2020-01-01", "2020-12-31"), resolution=resolution)
+            schema = Schema(columns=(arrived,), rules=(limit,))
+            assert broken(schema.rules[0], frame, schema).tolist() == breaks, (limit, resolution)
 
 
 def test_what_is_not_listed_belongs_to_other():
