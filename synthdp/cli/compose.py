@@ -38,7 +38,7 @@ SURVIVAL = "evaluate.survival"  # names of columns, and such mappings
 NAMING = {
     WHERE: dict,
     SURVIVAL: list,
-}  # options with names of columns, which Hydra's grammar may not know; the type of each
+}  # options with names of columns, which Hydra's grammar may not know, and their types
 ACCOUNT = "account.path"  # account=FILE is short for it
 DEFAULT = "default"  # of the group generator: nobody chose one
 FLAT = ("schema", "split", "sample")  # commands without the group data, where data.path= is path=

@@ -323,9 +323,7 @@ def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str,
     keys |= _keys_by_beginning(columns, keys)
     keys |= _keys_by_parent(columns, keys)
     above, roots = _above(columns, keys)
-    if (
-        len(roots) != 1 or keys[roots[0]] is None
-    ):  # only then, as a column may be called as a table is without being its key
+    if len(roots) != 1 or keys[roots[0]] is None:  # only then: a column may be called as a table is and be no key
         keys |= _keys_by_whole_name(columns, keys)
         keys |= {} if any(keys.values()) else _keys_by_shape(columns)
         above, roots = _above(columns, keys)

@@ -317,6 +317,7 @@ def fit(
         logits, means = changed(theta + lines.changes(slope), stays)
         target = mixture.owed_of(target, noise, each, softmax(logits) * weights[:, None], means)
         del logits, means
+    # What squares tell has the noise in it already.
     trends = Trends.of(along, cliques, lengths, mass, told, noise if squares is None else np.zeros_like(noise))
     trend = trends.within(theta)
     theta = theta - trends.basis @ trend

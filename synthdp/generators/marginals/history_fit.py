@@ -583,7 +583,7 @@ class HistoryFit:
                 start=start,
                 variances=self.variances.setdefault(name, {}),
                 offset=zeros,
-                before=before if len(alone) > 2 else "",  # of two codes, the two cells of each say it all
+                before=before if len(alone) > 2 else "",  # on made-up hospitals, two codes stayed worse with it
             )
         if offset is not None and zeros is not None:  # if the two together close all codes, rules alone count
             both = np.where(zeros <= CLOSED, CLOSED, offset)
