@@ -35,10 +35,8 @@ MOST_RUNS = 10_000  # of one --multirun
 UNREADABLE = (YAMLError, RecursionError, UnicodeDecodeError)
 WHERE = "where"  # of sample: a mapping whose names are columns
 SURVIVAL = "evaluate.survival"  # names of columns, and such mappings
-NAMING = {
-    WHERE: dict,
-    SURVIVAL: list,
-}  # options with names of columns, which Hydra's grammar may not know, and their types
+# Options with names of columns, which Hydra's grammar may not know, and their types.
+NAMING: dict[str, type] = {WHERE: dict, SURVIVAL: list}
 ACCOUNT = "account.path"  # account=FILE is short for it
 DEFAULT = "default"  # of the group generator: nobody chose one
 FLAT = ("schema", "split", "sample")  # commands without the group data, where data.path= is path=
