@@ -16,6 +16,7 @@ from synthdp.errors import BadInput
 from synthdp.noise.noise import Noise
 from synthdp.seal.clipping import Automatic, Flat, PerGroup
 from synthdp.seal.gradients import FLAT, MARGIN, add_noise, bookkeeping, explicit
+from synthdp.seal.gradients.bound import to_step
 
 
 @pytest.fixture
@@ -175,6 +176,16 @@ def test_gradients_that_are_rounding_alone_hang_on_no_other_unit(name, rule):
         ]
         ours = [float((summed[place + 1] - summed[place]).norm()) for place in (0, 1, 2, 4, 6, 8, 9, 10)]
         assert max(ours) <= clip, (float(size), clip)
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65])
+def test_rows_are_padded_to_a_multiple_that_kernels_round_alike(count):
+    """What a kernel rounds otherwise hangs on the processor; what it is given does not."""
+    rows = torch.randn(count, 3)
+    padded = to_step(rows)
+    assert padded.shape == (64 if count <= 64 else 128, 3)
+    assert torch.equal(padded[:count], rows)
+    assert not padded[count:].any()
 
 
 @pytest.mark.parametrize("name", MODULES)
