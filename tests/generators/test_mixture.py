@@ -13,7 +13,7 @@ from clinic import make_frame, make_schema
 from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer
-from synthdp.generators.marginals.evidence import VAGUE, Look, blocks, clear_triples, denoised
+from synthdp.generators.marginals.evidence import Look, blocks, clear_triples
 from synthdp.generators.marginals.grouping import Counts, Groups, agreed, broad, grouped, halves
 from synthdp.generators.marginals.product_mixture import BETAS, Broad, Evidence, Products, Triples, _adam, allotted, fit
 from synthdp.generators.mixture import Mixture
@@ -749,48 +749,6 @@ def test_a_mixture_s_triples_are_those_of_its_records():
         precision=torch.tensor([2.0]).double(),
     )
     assert float(triples.residual(*as_tensors)) == pytest.approx(1.0)
-
-
-def table_of(strength, noise, rng, shape=(20, 30)):
-    """Margins, and a noisy table whose relation has `strength` times the expected sum of squares of noise alone."""
-    first, second = (rng.dirichlet(np.full(count, 5.0)) for count in shape)
-    relation = denoised_part(rng.normal(size=shape), first, second)
-    relation *= noise * np.sqrt(strength * (shape[0] - 1) * (shape[1] - 1) / (relation**2).sum())
-    return first, second, np.outer(first, second) + relation + rng.normal(0, noise, shape)
-
-
-def denoised_part(table, first, second):
-    """What no change of a margin explains, by projections."""
-    left, right = (np.eye(len(each)) - np.outer(each, each) / (each @ each) for each in (first, second))
-    return left @ table @ right
-
-
-@pytest.mark.parametrize(("strength", "kept"), [(0.0, 0), (0.1, 0), (0.8, 20), (3.0, 20)])
-def test_a_relation_is_left_out_where_it_is_surely_weaker_than_the_noise(strength, kept):
-    rng = np.random.default_rng(5)
-    found = 0
-    for _ in range(20):
-        first, second, table = table_of(strength, 1e-4, rng)
-        made = denoised(table, first, second, 1e-4)
-        found += int(np.array_equal(made, table))
-        gone = denoised_part(table - made, first, second)
-        np.testing.assert_allclose(
-            table - made, gone, atol=1e-15
-        )  # only what no change of a margin explains is removed
-    assert found == kept
-
-
-def test_small_tables_are_left_as_they_are():
-    """With few cells, noise alone cannot be told from a weak relation."""
-    rng = np.random.default_rng(6)
-    freedom = 4
-    assert 2 * np.sqrt(2 * freedom) > (1 + VAGUE) * freedom
-    for _ in range(20):
-        first, second, table = table_of(0.0, 1e-4, rng, shape=(3, 3))
-        assert np.array_equal(denoised(table, first, second, 1e-4), table)
-    whole = np.array([[0.2], [0.8]])
-    assert np.array_equal(denoised(whole, whole[:, 0], np.ones(1), 1e-4), whole)
-    assert np.array_equal(denoised(table, np.zeros(3), second, 1e-4), table)  # its margin was not asked
 
 
 @pytest.mark.heavy
