@@ -343,11 +343,12 @@ def test_noise_is_split_as_the_share_says():
         label_share=0.05,
         broad_share=0.08,
         pair_share=0.25,
+        related_share=0.5,
         iterations=2,
     )
     release = synthesizer.fit(make_frame(50), seed=0)
     precisions = np.array([entry.event.noise**-2 for entry in release.statement.events])
-    assert precisions / precisions.sum() == pytest.approx([0.2, 0.1, 0.05, 0.08, 0.25, 0.32])
+    assert precisions / precisions.sum() == pytest.approx([0.2, 0.1, 0.05, 0.08, 0.125, 0.16, 0.285])
 
 
 @pytest.mark.parametrize(
@@ -361,7 +362,7 @@ def test_noise_is_split_as_the_share_says():
     ],
 )
 def test_tables_with_the_label_get_more_where_columns_are_many_and_units_few(columns, units, given, labelled, paired):
-    noises = Mixture(triple_share=0.0, **given).noises(replace(wide(columns)[0], units=units), 3.5)
+    noises = Mixture(triple_share=0.0, related_share=0.0, **given).noises(replace(wide(columns)[0], units=units), 3.5)
     shares = {name: (3.5 / noise) ** 2 for name, noise in noises.items()}
     rest = 1 - 0.12 - labelled - paired
     assert shares == pytest.approx({"columns": 0.12, "labels": labelled, "pairs": paired, "tables": rest})
@@ -395,7 +396,9 @@ def test_of_many_columns_the_pairs_are_of_those_that_tell_most():
     synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(20.0, 1e-5), tables=1, pairs=1, components=40)
     with pytest.warns(UserWarning, match=r"pairs of 2 of the 12 columns.*with the label: 'c2', 'c3'"):
         release = synthesizer.fit(frame, seed=0)
-    assert [entry.event.noise > 0 for entry in release.statement.events] == 5 * [True]  # triples, too
+    assert [entry.event.noise > 0 for entry in release.statement.events] == 6 * [
+        True
+    ]  # tables that are asked again and triples, too
     made = release.sample(4000, seed=1)
     for name in ("c0", "c1", "c2"):  # c2 is known with the label all the same
         assert (made[name] == made["ill"]).mean() == pytest.approx((frame[name] == frame["ill"]).mean(), abs=0.04)
@@ -422,7 +425,7 @@ def test_a_plan_of_more_columns_than_tables_is_what_is_asked():
         release = synthesizer.fit(frame, seed=0)
     plan = release.generator.plan(schema, 5.0)
     assert sum(entry.event.noise**-2 for entry in plan) == pytest.approx(5.0**-2)
-    assert len(plan) == len(release.statement.events) == 4
+    assert len(plan) == len(release.statement.events) == 5
 
 
 def test_a_bought_number_of_units_does_not_change_what_was_planned():
@@ -431,7 +434,9 @@ def test_a_bought_number_of_units_does_not_change_what_was_planned():
     schema = type(schema).from_dict({**schema.to_dict(), "units": "learn"})
     synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(0.5, 1e-5), iterations=2, components=4)
     release = synthesizer.fit(frame, seed=0)
-    assert len(release.statement.events) == 5  # units; columns by themselves, with the label; pairs, with the label
+    assert (
+        len(release.statement.events) == 6
+    )  # units; columns by themselves, with the label; pairs, with the label, again
     assert set(release.sample(10, seed=0).columns) == set(frame.columns)
 
 

@@ -2,11 +2,13 @@
 
 The relation of a noisy table (rows, columns) is what no change of its margins explains. Near independence, changing a margin moves the
 table by some vector times the other margin; what is orthogonal to all such changes has (rows - 1) (columns - 1) coordinates, its
-freedom. Noise has the same variance in each. So has the relation in this model: (records * strength)^2 |first margin|^2 |second margin|^2
-over the freedom, where strength^2 is about the mean square contingency (Pearson 1904). Strengths lie on a grid, and their distribution
-over the pairs of a data set is fitted by EM (empirical Bayes; Kiefer & Wolfowitz 1956). A pair's chances of the strengths then follow by
-Bayes' rule from the tables of the two columns, alone, with the label and in broad groups: where most pairs are noise, a vague one is
-taken for noise, and where most are related, it is not.
+freedom. Noise has the same variance in each, and so has, about, what chance makes of records whose columns are unrelated: of n records
+n (1 - |first margin|^2) (1 - |second margin|^2) over the freedom. So has the relation in this model: (n strength)^2 |first margin|^2
+|second margin|^2 over the freedom, where strength^2 is about the mean square contingency (Pearson 1904).
+
+Strengths lie on a grid, and their distribution over the pairs of a data set is fitted by EM (empirical Bayes; Kiefer & Wolfowitz
+1956). A pair's chances of the strengths then follow by Bayes' rule from the tables of the two columns, alone, with the label and in
+broad groups: where most pairs are noise, a vague one is taken for noise, and where most are related, it is not.
 """
 
 from collections.abc import Mapping
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Pair = tuple[str, str]
 STRENGTHS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8])
+CLEAR = 2.0
 ROUNDS = 200  # of EM
 TRIED = 100  # numbers of tables, of which the best is taken
 
@@ -46,9 +49,13 @@ class Seen:
         size = float((self.first @ self.first) * (self.second @ self.second))
         return np.asarray((records * STRENGTHS) ** 2 * size / self.freedom)
 
+    def chance(self, records: float) -> float:
+        """The variance of a coordinate that unrelated columns of so many records have."""
+        return float(records * (1 - self.first @ self.first) * (1 - self.second @ self.second) / self.freedom)
+
     def logs(self, records: float) -> Array:
         """(strengths,): the logarithm of the likelihood of each, but for a constant."""
-        variances = self.signals(records) + self.variance
+        variances = self.signals(records) + self.chance(records) + self.variance
         return np.asarray(-self.freedom / 2 * np.log(variances) - (self.relation**2).sum() / (2 * variances))
 
 
@@ -61,12 +68,13 @@ def relation_of(table: Array, first: Array, second: Array) -> Array:
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Relations:
     """What is known of the strength of pairs of columns: `chances` (pairs, strengths); `signals` (pairs, strengths), the variance of
-    a coordinate of their table; `variances` (pairs,), that of its noise; `freedom` (pairs,)."""
+    a coordinate of their table; `variances` (pairs,), that of its noise; `chance` (pairs,), what chance adds; `freedom` (pairs,)."""
 
     pairs: tuple[Pair, ...] = ()
     chances: Array
     signals: Array
     variances: Array
+    chance: Array
     freedom: Array
 
     @classmethod
@@ -80,14 +88,15 @@ class Relations:
             chances=_chances(np.reshape(np.array(logs, np.float64), shape)),
             signals=np.reshape(np.array([seen[pair][0].signals(records) for pair in pairs], np.float64), shape),
             variances=np.array([seen[pair][0].variance for pair in pairs], np.float64),
+            chance=np.array([seen[pair][0].chance(records) for pair in pairs], np.float64),
             freedom=np.array([seen[pair][0].freedom for pair in pairs], np.float64),
         )
 
     def kept(self) -> dict[Pair, float]:
-        """How much of each relation to believe, in [0, 1]: as much as if all of it lay along one direction, since a mixture of few
-        products does not follow noise in the others."""
-        whole = self.signals * self.freedom[:, None]
-        kept = (self.chances * whole / (whole + self.variances[:, None])).sum(1)
+        """How much of each relation to believe, in [0, 1]: half where its expected sum of squares is 1 / `CLEAR` of what is just told
+        from noise, whose sum of squares varies by about the root of the freedom."""
+        told = CLEAR * self.signals * np.sqrt(self.freedom)[:, None]
+        kept = (self.chances * told**2 / (told**2 + (self.variances + self.chance)[:, None] ** 2)).sum(1)
         return dict(zip(self.pairs, kept.tolist(), strict=True))
 
     def worth_asking(self, noise: float) -> list[Pair]:
@@ -106,7 +115,7 @@ class Relations:
 
     def _errors(self, variances: Array, places: NDArray[np.int64] | slice = slice(None)) -> Array:
         """(pairs,): the expected squared error of each relation, if its noise had these variances."""
-        signals, noise = self.signals[places], variances[:, None]
+        signals, noise = self.signals[places], (variances + self.chance[places])[:, None]
         share = np.divide(signals * noise, signals + noise, out=np.zeros_like(signals), where=signals > 0)
         return np.asarray(self.freedom[places] * (self.chances[places] * share).sum(1))
 
