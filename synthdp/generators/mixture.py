@@ -47,6 +47,7 @@ from synthdp.generators.marginals.evidence import (
     of_label,
     ordered,
     parts,
+    placed,
     places,
     relations,
     told,
@@ -66,7 +67,7 @@ from synthdp.schema.schema import Schema
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from synthdp.seal import Sensitive
+    from synthdp.seal import Grouping, Sensitive
 
 Array = NDArray[np.float64]
 SHOW_EVERY = 25
@@ -215,7 +216,11 @@ class Mixture:
             shares["triples"] = self.triple_share / (1 - self.triple_share)
         if self.related_share and len(features) > 2:
             both = [name for name in ("pairs", "tables") if name in shares]
-            shares["related"] = self.related_share * sum(shares[name] for name in both)
+            again = self.related_share * sum(shares[name] for name in both)
+            if "broad" in shares:
+                shares |= {"related": again / 2, "related broadly": again / 2}
+            else:
+                shares["related"] = again
             shares |= {name: (1 - self.related_share) * shares[name] for name in both}
         whole = sum(shares.values())
         return {name: noise / math.sqrt(share / whole) for name, share in shares.items()}
@@ -281,8 +286,13 @@ class Mixture:
         else:
             tables = self._asked(data, seen, chosen, noises.get("tables"), seen.labels)
         if "related" in noises:
-            again = relations(seen, tables, pairs, wide, of).worth_asking(noises["related"] * most)
-            pairs = self._asked_again(data, seen, pairs, again, noises["related"])
+            known = relations(seen, tables, pairs, wide, of)
+            pairs = self._asked_again(
+                data, pairs, known.worth_asking(noises["related"] * most), noises["related"], seen.of
+            )
+            if "related broadly" in noises:
+                again, counted = known.worth_asking_broadly(noises["related broadly"] * most), placed(seen, of)
+                wide = self._asked_again(data, wide, again, noises["related broadly"], counted)
         found, order = evidence(seen, tables, pairs, labelled, label_deviation, wide, of)
         found = replace(found, triples=self._threes(data, seen, order, noises.get("triples")))
         components = self.components or components_of(seen.total, min(tables.deviation, pairs.deviation))
@@ -335,9 +345,8 @@ class Mixture:
         names = [name for name in ranked if name in known][: _columns(clear, self.pairs, BROADLY)]
         pairs = [*combinations(names, 2)]
         of = places(data, seen, names, noise * most * math.sqrt(len(pairs)))
-        counted = [of[name][groups.of] if name in of else groups.of for name, groups in seen.groups.items()]
-        question = data.tables(pairs, noise, counted, fine=True)
-        return Answers(names=names, tables=data.ask(question), deviation=question.deviation), of
+        question = data.tables(pairs, noise, placed(seen, of), fine=True)
+        return Answers(names=names, tables=data.ask(question), deviation=max(question.deviation, LEAST_NOISE)), of
 
     def _threes(self, data: "Sensitive", seen: Look, order: Sequence[str], noise: float | None) -> Triples | None:
         """What noisy tables of columns in halves with the label tell of every three; none without a noise."""
@@ -346,8 +355,7 @@ class Mixture:
             return None
         columns = {column.name: column for column in data.schema.coded}
         of = {name: halves(seen.groups[name], seen.shares(name), columns[name], data.fine) for name in names}
-        counted = [of[name][groups.of] if name in of else groups.of for name, groups in seen.groups.items()]
-        question = data.tables([(*block, *seen.labels) for block in blocks(names)], noise, counted, fine=True)
+        question = data.tables([(*block, *seen.labels) for block in blocks(names)], noise, placed(seen, of), fine=True)
         return clear_triples(data.ask(question), question.deviation, of, order, seen)
 
     def _asked(
@@ -360,12 +368,14 @@ class Mixture:
         question = data.tables([(*pair, *labels) for pair in pairs], noise, seen.of, fine=True)
         return Answers(names=names, tables=data.ask(question), deviation=max(question.deviation, LEAST_NOISE))
 
-    def _asked_again(self, data: "Sensitive", seen: Look, pairs: Answers, again: list[Pair], noise: float) -> Answers:
-        """The tables of two columns, some of which were asked once more."""
+    def _asked_again(
+        self, data: "Sensitive", answers: Answers, again: list[Pair], noise: float, of: "Sequence[Grouping | None]"
+    ) -> Answers:
+        """The answers, some of them with the mean of both where they were asked once more."""
         if not again:
-            return pairs
-        question = data.tables(again, noise, seen.of, fine=True)
-        return pairs.again(again, data.ask(question), question.deviation)
+            return answers
+        question = data.tables(again, noise, of, fine=True)
+        return answers.again(again, data.ask(question), question.deviation)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """Groups of every column's codes, and the mixture over groups."""

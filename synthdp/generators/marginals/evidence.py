@@ -228,12 +228,12 @@ class Answers:
         return replace(self, names=[*self.names, *constants])
 
     def laid(
-        self, order: Sequence[str], seen: Look, margins: Array, kept: Mapping[Pair, float]
+        self, order: Sequence[str], seen: Look, margins: Array, expected: Mapping[Pair, tuple[float, Array | float]]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Shares (labels, part, part) above the diagonal, in the order of the columns, and what was measured: 0 or how much less noise
         a cell has than `deviation`, 1 for most; `part` is as wide as the columns up to the last one that was asked. Of the relation of
-        each pair as much is left as is to be believed, `kept`. `margins` (labels, width) are the noisy shares of single columns for
-        each label, 0 where none were asked."""
+        each pair as much is left as is to be believed, and what is expected takes the place of the rest. `margins` (labels, width) are
+        the noisy shares of single columns for each label, 0 where none were asked."""
         sizes = [seen.groups[name].count if name else 1 for name in order]
         places = [order.index(name) for name in self.names]
         part, ends = max(places, default=-1) + 1, np.cumsum([0, *sizes])
@@ -244,18 +244,13 @@ class Answers:
             pair = order[a], order[b]
             blocks = table.reshape(sizes[a], sizes[b], labels).transpose(2, 0, 1) / seen.total
             for label, block in enumerate(blocks):
-                held[label, first, second] = _believed(
-                    block, margins[label, first], margins[label, second], kept.get(pair, 1.0)
-                )
+                margin = margins[label, first], margins[label, second]
+                if pair in expected and margin[0].any() and margin[1].any():
+                    kept, rest = expected[pair]
+                    block = block - (1 - kept) * (relation_of(block, *margin) - margin[0].sum() * rest)
+                held[label, first, second] = block
             measured[first, second] = self.deviation / self.deviations.get(pair, self.deviation)
         return held, measured
-
-
-def _believed(block: Array, first: Array, second: Array, kept: float) -> Array:
-    """A noisy table (rows, columns) with so much of its relation; what it says of the margins, by least squares, stays."""
-    if kept == 1 or not first.any() or not second.any():
-        return block
-    return block - (1 - kept) * relation_of(block, first, second)
 
 
 def _mean(one: tuple[Array, float], other: tuple[Array, float]) -> tuple[Array, float]:
@@ -269,7 +264,7 @@ def relations(seen: Look, tables: Answers, pairs: Answers, wide: Answers, of: Ma
     """What noisy tables with the label, without it and, of ordered columns, in the places `of` tell of every two columns that were
     asked without it."""
     labelled, broadly = tables.by_pair(), wide.by_pair()
-    found: dict[Pair, list[Seen]] = {}
+    found: dict[Pair, tuple[Seen, Seen | None]] = {}
     for pair, (table, deviation) in pairs.by_pair().items():
         first, second = (seen.shares(name) for name in pair)
         both = table.reshape(len(first), len(second)), deviation
@@ -277,17 +272,46 @@ def relations(seen: Look, tables: Answers, pairs: Answers, wide: Answers, of: Ma
             cells, apart = labelled[pair]
             each = cells.reshape(len(first), len(second), -1)
             both = _mean(both, (each.sum(2), apart * math.sqrt(each.shape[2])))
-        found[pair] = [Seen(table=both[0], first=first, second=second, variance=max(both[1], LEAST_NOISE) ** 2)]
-        for turned in (pair, pair[::-1]):
-            if turned in broadly:
-                small, apart = broadly[turned]
-                one, other = (
-                    np.bincount(of[name], weights=seen.shares(name), minlength=count).astype(np.float64)
-                    for name, count in zip(turned, small.shape, strict=True)
-                )
-                variance = max(apart, LEAST_NOISE) ** 2
-                found[pair].append(Seen(table=small, first=one, second=other, variance=variance))
+        whole = Seen(table=both[0], first=first, second=second, variance=max(both[1], LEAST_NOISE) ** 2)
+        found[pair] = whole, _broad(seen, pair, broadly, of)
     return Relations.of(found, seen.total)
+
+
+def _broad(
+    seen: Look, pair: Pair, broadly: Mapping[Pair, tuple[Array, float]], of: Mapping[str, Places]
+) -> Seen | None:
+    """The broad table of a pair, if it was asked."""
+    if pair in broadly:
+        table, deviation = broadly[pair]
+    elif pair[::-1] in broadly:
+        table, deviation = broadly[pair[::-1]]
+        table = table.T
+    else:
+        return None
+    first, second = (
+        np.bincount(of[name], weights=seen.shares(name), minlength=count).astype(np.float64)
+        for name, count in zip(pair, table.shape, strict=True)
+    )
+    return Seen(table=table, first=first, second=second, variance=max(deviation, LEAST_NOISE) ** 2)
+
+
+def _expected(
+    seen: Look, found: Relations, wide: Answers, of: Mapping[str, Places]
+) -> dict[Pair, tuple[float, Array | float]]:
+    """How much to believe of each relation, and what is expected in place of the rest, in shares (rows, columns): what the broad table
+    says, spread over the groups of a place by their shares, or no relation."""
+    broadly, expected = wide.by_pair(), {}
+    for pair, (kept, kept_broadly) in found.kept().items():
+        rest: Array | float = 0.0
+        small = _broad(seen, pair, broadly, of)
+        if small is not None and small.freedom:
+            sizes = np.outer(small.first, small.second)
+            dense = np.divide(
+                kept_broadly * small.relation / seen.total, sizes, out=np.zeros_like(sizes), where=sizes > 0
+            )
+            rest = np.outer(seen.shares(pair[0]), seen.shares(pair[1])) * dense[np.ix_(of[pair[0]], of[pair[1]])]
+        expected[pair] = kept, rest
+    return expected
 
 
 def places(data: "Sensitive", seen: Look, names: Sequence[str], deviation: float) -> dict[str, Places]:
@@ -297,6 +321,11 @@ def places(data: "Sensitive", seen: Look, names: Sequence[str], deviation: float
     count = int(np.clip(most, 2, MOST_PLACES))
     columns = {column.name: column for column in data.schema.coded}
     return {name: broad(seen.groups[name], seen.shares(name), columns[name], data.fine, count) for name in names}
+
+
+def placed(seen: Look, of: Mapping[str, Places]) -> list[Grouping | None]:
+    """What questions count by: places of the columns that have them, groups of the others."""
+    return [of[name][groups.of] if name in of else groups.of for name, groups in seen.groups.items()]
 
 
 def laid_broadly(answers: Answers, of: Mapping[str, Places], order: Sequence[str], seen: Look) -> Broad | None:
@@ -314,9 +343,9 @@ def laid_broadly(answers: Answers, of: Mapping[str, Places], order: Sequence[str
         if name in of:
             one[np.arange(len(one)), ends[name] + of[name]] = 1
     held, measured = np.zeros((whole, whole), np.float32), np.zeros((whole, whole), np.float32)
-    for (a, b), table in zip(combinations(answers.names, 2), answers.tables, strict=True):
+    for (a, b), (table, deviation) in answers.by_pair().items():
         first, second = (slice(ends[name], ends[name] + counts[name]) for name in (a, b))
-        held[first, second], measured[first, second] = table / seen.total, 1
+        held[first, second], measured[first, second] = table / seen.total, answers.deviation / deviation
     return Broad(
         of=torch.from_numpy(np.concatenate(maps)),
         held=torch.from_numpy(held),
@@ -406,7 +435,7 @@ def evidence(
     import torch
 
     together = seen.size(seen.labels)
-    kept = relations(seen, tables, pairs, wide, of).kept()
+    expected = _expected(seen, relations(seen, tables, pairs, wide, of), wide, of)
     tables, pairs = tables.padded(), pairs.padded()
     order = list(dict.fromkeys([*tables.names, *pairs.names, *seen.features]))
     sizes = tuple(seen.groups[name].count if name else 1 for name in order)
@@ -414,8 +443,8 @@ def evidence(
     noises = [seen.noise(name) if name else np.full(1, seen.deviation) for name in order]
     spread = np.maximum(np.concatenate([*noises, np.zeros(0)]), LEAST_NOISE)
     beside, known = _beside(order, sizes, seen, together, labelled, label_deviation)
-    held, measured = tables.laid(order, seen, np.clip(beside, 0, None), kept)
-    paired, pairs_measured = pairs.laid(order, seen, ones[None], kept)
+    held, measured = tables.laid(order, seen, np.clip(beside, 0, None), expected)
+    paired, pairs_measured = pairs.laid(order, seen, ones[None], expected)
     label, label_noise = of_label(seen, labelled, label_deviation)
     found = Evidence(
         label=torch.from_numpy(label / seen.total).float(),

@@ -11,7 +11,7 @@ Strengths lie on a grid, and their distribution over the pairs of a data set is 
 broad groups: where most pairs are noise, a vague one is taken for noise, and where most are related, it is not.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,58 +66,95 @@ def relation_of(table: Array, first: Array, second: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Relations:
-    """What is known of the strength of pairs of columns: `chances` (pairs, strengths); `signals` (pairs, strengths), the variance of
-    a coordinate of their table; `variances` (pairs,), that of its noise; `chance` (pairs,), what chance adds; `freedom` (pairs,)."""
+class Coordinates:
+    """Of the relations of pairs in tables of one kind: `signals` (pairs, strengths), the variance of a coordinate; `noise` (pairs,), that
+    of its noise; `chance` (pairs,), what chance adds; `freedom` (pairs,), 0 where there is no such table."""
 
-    pairs: tuple[Pair, ...] = ()
-    chances: Array
     signals: Array
-    variances: Array
+    noise: Array
     chance: Array
     freedom: Array
 
     @classmethod
-    def of(cls, seen: Mapping[Pair, list[Seen]], records: float) -> "Relations":
-        """From the tables of each pair: the first counts it as the fit does, others may count it in other groups."""
-        pairs = tuple(pair for pair, tables in seen.items() if tables[0].freedom)
-        shape = (len(pairs), len(STRENGTHS))
-        logs = [sum(each.logs(records) for each in seen[pair] if each.freedom) for pair in pairs]
+    def of(cls, tables: Sequence[Seen | None], records: float) -> "Coordinates":
+        """Of these tables."""
+        known = [None if each is None or not each.freedom else each for each in tables]
+        none = np.zeros(len(STRENGTHS))
         return cls(
-            pairs=pairs,
-            chances=_chances(np.reshape(np.array(logs, np.float64), shape)),
-            signals=np.reshape(np.array([seen[pair][0].signals(records) for pair in pairs], np.float64), shape),
-            variances=np.array([seen[pair][0].variance for pair in pairs], np.float64),
-            chance=np.array([seen[pair][0].chance(records) for pair in pairs], np.float64),
-            freedom=np.array([seen[pair][0].freedom for pair in pairs], np.float64),
+            signals=np.array([none if each is None else each.signals(records) for each in known]).reshape(
+                -1, len(none)
+            ),
+            noise=np.array([0.0 if each is None else each.variance for each in known]),
+            chance=np.array([0.0 if each is None else each.chance(records) for each in known]),
+            freedom=np.array([0.0 if each is None else each.freedom for each in known]),
         )
 
-    def kept(self) -> dict[Pair, float]:
-        """How much of each relation to believe, in [0, 1]: half where its expected sum of squares is 1 / `CLEAR` of what is just told
-        from noise, whose sum of squares varies by about the root of the freedom."""
-        told = CLEAR * self.signals * np.sqrt(self.freedom)[:, None]
-        kept = (self.chances * told**2 / (told**2 + (self.variances + self.chance)[:, None] ** 2)).sum(1)
-        return dict(zip(self.pairs, kept.tolist(), strict=True))
+    def kept(self, chances: Array) -> Array:
+        """(pairs,): how much of each relation to believe, in [0, 1]: half where its expected sum of squares is 1 / `CLEAR` of what is
+        just told from noise, whose sum of squares varies by about the root of the freedom."""
+        told = (CLEAR * self.signals * np.sqrt(self.freedom)[:, None]) ** 2
+        other = (self.noise + self.chance)[:, None] ** 2
+        return np.asarray((chances * _share(told, other)).sum(1))
 
-    def worth_asking(self, noise: float) -> list[Pair]:
-        """The pairs that are to be asked again: those whose expected squared errors are largest, and as many as lower the sum of
-        errors most, where `noise` is the deviation of a cell if one is asked, and noise grows as the square root of their number."""
-        error = self._errors(self.variances)
+    def worth_asking(self, chances: Array, noise: float) -> NDArray[np.int64]:
+        """The pairs that are to be asked again: as many of those with the largest expected squared errors as lower the sum of errors most,
+        where `noise` is the deviation of a cell if one is asked, and noise grows as the square root of their number."""
+        error = self._errors(chances, self.noise)
         ranked = np.argsort(-error, kind="stable")
         best, most = 0, 0.0
         for count in np.unique(np.geomspace(1, max(1, len(ranked)), TRIED).astype(int))[: len(ranked)]:
-            asked = ranked[:count]
-            again = 1 / (1 / self.variances[asked] + 1 / (count * noise**2)) if noise else np.zeros(count)
-            gain = float((error[asked] - self._errors(again, asked)).sum())
+            second = float(count * noise**2)
+            left = np.divide(
+                self.noise * second, self.noise + second, out=np.zeros(len(ranked)), where=self.noise + second > 0
+            )
+            gain = float((error - self._errors(chances, left))[ranked[:count]].sum())
             if gain > most:
                 best, most = int(count), gain
-        return [self.pairs[place] for place in ranked[:best]]
+        return ranked[:best]
 
-    def _errors(self, variances: Array, places: NDArray[np.int64] | slice = slice(None)) -> Array:
+    def _errors(self, chances: Array, noise: Array) -> Array:
         """(pairs,): the expected squared error of each relation, if its noise had these variances."""
-        signals, noise = self.signals[places], (variances + self.chance[places])[:, None]
-        share = np.divide(signals * noise, signals + noise, out=np.zeros_like(signals), where=signals > 0)
-        return np.asarray(self.freedom[places] * (self.chances[places] * share).sum(1))
+        other = (noise + self.chance)[:, None]
+        return np.asarray(self.freedom * (chances * _share(self.signals, other) * other).sum(1))
+
+
+def _share(one: Array, other: Array) -> Array:
+    """Of the sum."""
+    return np.divide(one, one + other, out=np.zeros_like(one), where=one > 0)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Relations:
+    """What is known of the strength of pairs of columns: `chances` (pairs, strengths), from their tables as the fit counts them, `whole`,
+    and those in broad groups, `broad`."""
+
+    pairs: tuple[Pair, ...]
+    chances: Array
+    whole: Coordinates
+    broad: Coordinates
+
+    @classmethod
+    def of(cls, seen: Mapping[Pair, tuple[Seen, Seen | None]], records: float) -> "Relations":
+        """From both tables of each pair."""
+        pairs = tuple(pair for pair, (whole, _) in seen.items() if whole.freedom)
+        logs = np.zeros((len(pairs), len(STRENGTHS)))
+        for place, pair in enumerate(pairs):
+            logs[place] = sum(each.logs(records) for each in seen[pair] if each is not None and each.freedom)
+        whole, broad = (Coordinates.of([seen[pair][kind] for pair in pairs], records) for kind in (0, 1))
+        return cls(pairs=pairs, chances=_chances(logs), whole=whole, broad=broad)
+
+    def kept(self) -> dict[Pair, tuple[float, float]]:
+        """How much to believe of each relation in the whole table and in the broad one."""
+        both = (each.kept(self.chances).tolist() for each in (self.whole, self.broad))
+        return dict(zip(self.pairs, zip(*both, strict=True), strict=True))
+
+    def worth_asking(self, noise: float) -> list[Pair]:
+        """The pairs of which whole tables are to be asked again."""
+        return [self.pairs[place] for place in self.whole.worth_asking(self.chances, noise)]
+
+    def worth_asking_broadly(self, noise: float) -> list[Pair]:
+        """Those of which broad tables are."""
+        return [self.pairs[place] for place in self.broad.worth_asking(self.chances, noise)]
 
 
 def _chances(logs: Array) -> Array:
