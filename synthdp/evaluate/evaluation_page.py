@@ -248,9 +248,7 @@ MOST_COLUMNS = 60
 SIDE_BY_SIDE = 24
 
 
-def write(
-    result: Mapping[str, Any], out: Path | str, *, title: str | None = None, pdf: bool = False
-) -> tuple[Path, ...]:
+def write(result: Mapping[str, Any], out: Path | str, *, pdf: bool = False) -> tuple[Path, ...]:
     """Write evaluation.json and evaluation.html into the folder out (made if need be); returns both paths.
 
     pdf: print the page to evaluation.pdf too, whose path comes third; it needs a browser of the Chromium family
@@ -262,7 +260,7 @@ def write(
     whole = {**result, "answers": first_screen(result)}
     texts = {
         "evaluation.json": json.dumps(whole, indent=2, allow_nan=False, ensure_ascii=False) + "\n",
-        "evaluation.html": html(result, title=title),
+        "evaluation.html": html(result),
     }
     return pages.write(Path(out), texts, "evaluation.html" if pdf else None)
 
@@ -277,7 +275,7 @@ def _asks(result: Mapping[str, Any]) -> list[answers.Ask]:
     return image_asks(result) if result.get("kind") == "images" else answers.asks(result)
 
 
-def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
+def html(result: Mapping[str, Any]) -> str:
     """The page as text."""
     name = result["about"]["data"]
     if result.get("kind") == "images":
@@ -291,7 +289,7 @@ def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
     environment = pages.environment(HOME / "templates", HOME / "images" / "templates", filters=filters)
     return environment.get_template(template).render(
         stamp=stamp,
-        title=title or f"Evaluation of synthetic {f'{name} {default}' if name else default}",
+        title=f"Evaluation of synthetic {f'{name} {default}' if name else default}",
         about=result["about"],
         overlapping=answers.overlapping(result),
         asks=_asks(result),
