@@ -333,13 +333,13 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
             for model, note in result["about"].get("limits", {}).items()
             if note
         ],
-        "attack_plot": evaluation_plots.attack_plot(leading, "attacks-plot"),
+        "attack_plot": evaluation_plots.attack_plot(leading),
         "sentence": answers.in_a_sentence(result),
         "associations": [
             ("Associations that were lost", findings.lost_associations(*parts)),
             ("Associations that were invented", findings.invented_associations(*parts)),
         ],
-        "manifold": evaluation_plots.manifold_plot(found, "manifold") if lines else None,
+        "manifold": evaluation_plots.manifold_plot(found) if lines else None,
         "columns": _columns(result),
         "wide": result["about"]["columns"] > SIDE_BY_SIDE,
         "most_columns": MOST_COLUMNS,
