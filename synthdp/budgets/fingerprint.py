@@ -28,11 +28,7 @@ MOST_WHOLE = 2**53  # up to which every whole number is a double of its own
 
 def of_file(path: Path) -> Fingerprint:
     """Of the bytes of a file, which is read when the fingerprint is asked for."""
-
-    def fingerprint(key: bytes) -> str:
-        return _of_bytes(path, key).hex()
-
-    return fingerprint
+    return lambda key: _of_bytes(path, key).hex()
 
 
 def of_folder(path: Path) -> Fingerprint:
@@ -66,11 +62,7 @@ def of(given: "Path | pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source"
 
 def of_frames(frames: "Mapping[str, pd.DataFrame]") -> Fingerprint:
     """Of linked tables: their names, and each one's content."""
-
-    def fingerprint(key: bytes) -> str:
-        return _of_several(((name, bytes.fromhex(of_frame(frames[name])(key))) for name in sorted(frames)), key)
-
-    return fingerprint
+    return lambda key: _of_several(((name, bytes.fromhex(of_frame(frames[name])(key))) for name in sorted(frames)), key)
 
 
 def of_files(files: source.Files) -> Fingerprint:
@@ -87,11 +79,7 @@ def of_files(files: source.Files) -> Fingerprint:
 
 def of_name(name: str | None) -> Fingerprint:
     """Of a table's public name: the steward's word that it is the same people's."""
-
-    def fingerprint(key: bytes) -> str:
-        return hmac.digest(key, b"table " + str(name).encode(errors="surrogateescape"), "sha256").hex()
-
-    return fingerprint
+    return lambda key: hmac.digest(key, b"table " + str(name).encode(errors="surrogateescape"), "sha256").hex()
 
 
 def of_frame(frame: "pd.DataFrame", *, ordered: bool = False) -> Fingerprint:
