@@ -81,7 +81,7 @@ def _target(key: str, name: str, entry: Mapping[str, Any], names: Mapping[str, s
     found = metrics(entry)
     groups = figures.by_arm(entry, names, found)
     cells = [value for _, rows in groups for _, values in rows for value in values if value]
-    evaluation_plots = entry.get("calibration")
+    calibration = entry.get("calibration")
     return {
         "name": name,
         "key": key,
@@ -97,7 +97,7 @@ def _target(key: str, name: str, entry: Mapping[str, Any], names: Mapping[str, s
             if any(metric in scores for scores in entry["trtr"].values())
         ],
         "ranks": _ranks(entry["ranks"], names) if entry.get("ranks") else None,
-        "calibration": calibration_plot(evaluation_plots, name, f"{key}-calibration") if evaluation_plots else None,
+        "calibration": calibration_plot(calibration, name, f"{key}-calibration") if calibration else None,
     }
 
 
