@@ -377,7 +377,7 @@ def warn_of_large_delta(budget: Budget, schema: Schema) -> None:
 def warn_of_shared_bins(schema: Schema) -> None:
     """Warn of numbers below visits, such as values of many laboratory tests, whose even bins are too wide for any test of a small scale."""
     for table in schema.tables[2:]:
-        (_, code), *others = ((name, each) for name, each in linked_tables.held(schema, table) if each.kind != "ignore")
+        (_, code), *others = linked_tables.modelled(schema, table)
         one = isinstance(code, Categorical) and code.categories != LEARN and len(code.categories) == 1
         for name, column in () if one else others:
             if not isinstance(column, Integer | Continuous) or column.bounds == LEARN:

@@ -401,7 +401,14 @@ def of_visits(schema: "Schema") -> list[str]:
 
 def learned_of(schema: "Schema", table: Table) -> list[str]:
     """The columns of a table that a model learns, by the names that its file has."""
-    return [name for name, column in held(schema, table) if not isinstance(column, Ignored)]
+    return [name for name, _ in modelled(schema, table)]
+
+
+def modelled(schema: "Schema", table: Table) -> Iterator[tuple[str, Column]]:
+    """The same, each with the column of the joined table: the first of several places."""
+    for name, column in held(schema, table):
+        if not isinstance(column, Ignored):
+            yield name, column
 
 
 def limit(schema: "Schema", rule: Rule) -> tuple[str, bool] | None:
