@@ -109,16 +109,13 @@ class Filter:
 
 
 @functools.lru_cache(maxsize=64)
-def largest(filter: str, budget: Budget, order: float | None = None, *, delta: float = 0.0) -> Capped:
+def largest(filter: str, budget: Budget, order: float = 0.0, *, delta: float = 0.0) -> Capped:
     """The cap with the largest bound that costs at most `budget`; inf for an infinite epsilon.
 
-    `delta` is set aside for thresholds inside. For "renyi" the default order is the best one for unsampled Gaussians, whose
-    divergence grows in proportion to the order; a sampled plan may do better at another: give it, fixed beforehand. Raises
-    `BadInput` where no positive bound keeps the budget.
+    `delta` is set aside for thresholds inside. "renyi" needs an `order`, fixed beforehand. Raises `BadInput` where no positive bound
+    keeps the budget.
     """
-    if filter == "renyi" and order is None:
-        order = _best_order(budget, delta)
-    cap = Capped(filter=filter, bound=0.0, order=order or 0.0, delta=delta, relation=budget.relation)
+    cap = Capped(filter=filter, bound=0.0, order=order, delta=delta, relation=budget.relation)
     check(cap)
     if math.isinf(budget.epsilon):
         return replace(cap, bound=math.inf)
@@ -191,18 +188,6 @@ def _total(filter: str, order: float, plan: Plan) -> float:
     return math.fsum(
         entry.count * _COST[filter](form, order) for entry in plan if entry.count for form in canonical(entry.event)
     )
-
-
-def _best_order(budget: Budget, delta: float) -> float:
-    """The order at which the most noise^-2 fits: (epsilon - what the conversion to epsilon adds) / order is largest."""
-    from synthdp.accounting.accountants.rdp import WIDE_ORDERS
-
-    left = max(budget.delta - delta, 0.0) or math.ulp(0.0)
-
-    def bound(order: float) -> float:
-        return budget.epsilon - math.log1p(-1 / order) + (math.log(left) + math.log(order)) / (order - 1)
-
-    return max(WIDE_ORDERS, key=lambda order: bound(order) / order)
 
 
 def _ceiling(limit: float) -> Fraction:

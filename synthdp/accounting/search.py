@@ -44,11 +44,7 @@ def most_rate(spent: Callable[[float], float], target: float, start: float | Non
     """
     if spent(1.0) <= target:
         return 1.0
-    fixed = spent(0.0)
-    if fixed > target:
-        raise BadInput(
-            f"the fixed part of the plan alone costs epsilon {fixed:.4g}, above the budget's {target:g}; raise it"
-        )
+    _fixed(spent(0.0), target)
     if start is None and spent(1 / MOST_NOISE) > target:
         raise BadInput(f"no rate above {1 / MOST_NOISE:g} keeps the budget; choose more noise or fewer steps")
     found = calibrate_to(lambda inverse: spent(min(1.0, 1 / inverse)), target, None if start is None else 1 / start)
@@ -57,11 +53,7 @@ def most_rate(spent: Callable[[float], float], target: float, start: float | Non
 
 def most_steps(spent: Callable[[int], float], target: float) -> int:
     """The largest number of steps with `spent(steps) <= target`; `spent` rises in the steps."""
-    fixed = spent(0)
-    if fixed > target:
-        raise BadInput(
-            f"the fixed part of the plan alone costs epsilon {fixed:.4g}, above the budget's {target:g}; raise it"
-        )
+    fixed = _fixed(spent(0), target)
     low, high, at_low, at_high = 0, 1, fixed, spent(1)
     while at_high <= target:
         low, at_low, high = high, at_high, 4 * high
@@ -83,6 +75,15 @@ def most_steps(spent: Callable[[int], float], target: float) -> int:
                 )
         guess = high - low <= wide // 2 or not guess
     return low
+
+
+def _fixed(spent: float, target: float) -> float:
+    """What a plan costs without any noise, rate or step to choose; raises `BadInput` where that overspends."""
+    if spent > target:
+        raise BadInput(
+            f"the fixed part of the plan alone costs epsilon {spent:.4g}, above the budget's {target:g}; raise it"
+        )
+    return spent
 
 
 def _bracket(spent: Callable[[float], float], target: float) -> tuple[float, float, float, float]:

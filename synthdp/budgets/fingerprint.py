@@ -7,7 +7,7 @@ It guards against mistakes, not against a steward who wants to deceive: they cou
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +28,7 @@ MOST_WHOLE = 2**53  # up to which every whole number is a double of its own
 
 def of_file(path: Path) -> Fingerprint:
     """Of the bytes of a file, which is read when the fingerprint is asked for."""
-
-    def fingerprint(key: bytes) -> str:
-        return _of_bytes(path, key).hex()
-
-    return fingerprint
+    return lambda key: _of_bytes(path, key).hex()
 
 
 def of_folder(path: Path) -> Fingerprint:
@@ -41,11 +37,7 @@ def of_folder(path: Path) -> Fingerprint:
     def fingerprint(key: bytes) -> str:
         from synthdp.images import picture_folder
 
-        found = hmac.new(key, digestmod="sha256")
-        for name in picture_folder.files(path):
-            found.update(hmac.digest(key, name.encode(errors="surrogateescape"), "sha256"))
-            found.update(_of_bytes(path / name, key))
-        return found.hexdigest()
+        return _of_several(((name, _of_bytes(path / name, key)) for name in picture_folder.files(path)), key)
 
     return fingerprint
 
@@ -70,15 +62,7 @@ def of(given: "Path | pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source"
 
 def of_frames(frames: "Mapping[str, pd.DataFrame]") -> Fingerprint:
     """Of linked tables: their names, and each one's content."""
-
-    def fingerprint(key: bytes) -> str:
-        found = hmac.new(key, digestmod="sha256")
-        for name in sorted(frames):
-            found.update(hmac.digest(key, name.encode(errors="surrogateescape"), "sha256"))
-            found.update(bytes.fromhex(of_frame(frames[name])(key)))
-        return found.hexdigest()
-
-    return fingerprint
+    return lambda key: _of_several(((name, bytes.fromhex(of_frame(frames[name])(key))) for name in sorted(frames)), key)
 
 
 def of_files(files: source.Files) -> Fingerprint:
@@ -88,22 +72,14 @@ def of_files(files: source.Files) -> Fingerprint:
         paths = files.found()
         if len(paths) == 1:
             return of_file(paths[0])(key)
-        found = hmac.new(key, digestmod="sha256")
-        for path in paths:
-            found.update(hmac.digest(key, path.name.encode(errors="surrogateescape"), "sha256"))
-            found.update(_of_bytes(path, key))
-        return found.hexdigest()
+        return _of_several(((path.name, _of_bytes(path, key)) for path in paths), key)
 
     return fingerprint
 
 
 def of_name(name: str | None) -> Fingerprint:
     """Of a table's public name: the steward's word that it is the same people's."""
-
-    def fingerprint(key: bytes) -> str:
-        return hmac.digest(key, b"table " + str(name).encode(errors="surrogateescape"), "sha256").hex()
-
-    return fingerprint
+    return lambda key: hmac.digest(key, b"table " + str(name).encode(errors="surrogateescape"), "sha256").hex()
 
 
 def of_frame(frame: "pd.DataFrame", *, ordered: bool = False) -> Fingerprint:
@@ -127,6 +103,15 @@ def of_frame(frame: "pd.DataFrame", *, ordered: bool = False) -> Fingerprint:
         return found.hexdigest()
 
     return fingerprint
+
+
+def _of_several(parts: Iterable[tuple[str, bytes]], key: bytes) -> str:
+    """Of parts with a name each, in this order."""
+    found = hmac.new(key, digestmod="sha256")
+    for name, part in parts:
+        found.update(hmac.digest(key, name.encode(errors="surrogateescape"), "sha256"))
+        found.update(part)
+    return found.hexdigest()
 
 
 def _of_bytes(path: Path, key: bytes) -> bytes:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.cli import option_values, output_paths, settings
+from synthdp.cli import output_paths, settings
 from synthdp.errors import BadInput
 from synthdp.files import atomic
-from synthdp.report.manifest import digest
+from synthdp.files.atomic import digest
+from synthdp.generators.parts.setting_checks import changed
 from synthdp.report.statement import plain
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def audit(config: Config) -> None:
     if (options.release is None) != (options.canaries is None):
         raise BadInput("audit needs release=FOLDER and canaries=FILE together, or generator=NAME")
     of_generator = ("runs", "tuning_runs", "pair", "workers")
-    unused = option_values.changed(options, ("rows",) if options.release is None else of_generator)
+    unused = changed(options, ("rows",) if options.release is None else of_generator)
     if unused:
         what = "of a release by its canaries" if options.release is None else "of a generator by many fits"
         raise BadInput(f"{unused[0]}= belongs to an audit {what} and would be ignored here; leave it out")

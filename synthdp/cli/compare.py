@@ -16,10 +16,10 @@ from synthdp.budgets import fingerprint
 from synthdp.cli import evaluations, output_paths, real_records, settings
 from synthdp.cli.compose import in_one_line
 from synthdp.errors import BadInput
+from synthdp.files.atomic import digest
 from synthdp.ledger.events import Plan, canonical
 from synthdp.ledger.ledger import Ledger
 from synthdp.report import sweep, sweep_page
-from synthdp.report.manifest import digest
 from synthdp.report.sweep import Run
 from synthdp.sets.split import HELD_OUT, TRAIN
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from synthdp import accounting
-from synthdp.cli import option_values, settings, vote_costs
+from synthdp.cli import settings, vote_costs
 from synthdp.errors import BadInput
+from synthdp.generators.parts.setting_checks import changed
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Entry, Event, Gaussian, Plan, Sampled, scoped
 from synthdp.ledger.ledger import Ledger
@@ -31,7 +32,7 @@ SHUFFLE = (
 def epsilon(config: Config) -> None:
     """Epsilon of a mechanism, or of a ledger, by every accountant that has a proof; or of teachers' votes."""
     options: settings.EpsilonOf = config["options"]
-    if option_values.changed(options, vote_costs.VOTES):
+    if changed(options, vote_costs.VOTES):
         vote_costs.epsilon(options)
         return
     plot = None if options.plot is None else _plot_file(options)
@@ -115,7 +116,7 @@ def _earlier(options: settings.Calibrate) -> Plan:
 
 def _asked(options: settings.EpsilonOf) -> Plan:
     if options.ledger is not None:
-        both = option_values.changed(options, ("noise", "rate", "steps", "sampler", "relation"))
+        both = changed(options, ("noise", "rate", "steps", "sampler", "relation"))
         if both:
             raise BadInput(f"epsilon takes ledger=FILE or {both[0]}=..., not both: the ledger's events have their own")
         return _booked(Path(options.ledger))

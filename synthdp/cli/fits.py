@@ -15,9 +15,9 @@ from synthdp import accounting, generators
 from synthdp.budgets import AccountFile
 from synthdp.cli import audits, looks, option_values, output_paths, real_records, settings
 from synthdp.cli.budgets import account_of, brief
-from synthdp.cli.option_values import changed
 from synthdp.errors import BadInput, listed, warnings_shown
 from synthdp.files import atomic
+from synthdp.generators.parts.setting_checks import changed
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD
 from synthdp.ledger.ledger import Ledger

@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 import types
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING
 from typing import Any, Literal, TypeVar
 
@@ -17,12 +17,6 @@ Made = TypeVar("Made")
 def defaults(kind: Any) -> dict[str, Any]:
     """A settings class as plain values; "???" where a value is required."""
     return {field.name: _default(field) for field in dataclasses.fields(kind)}
-
-
-def changed(options: Any, names: Iterable[str]) -> list[str]:
-    """Those of the named options that are not at their default."""
-    defaults = {field.name: field.default for field in dataclasses.fields(options)}
-    return [name for name in names if getattr(options, name) != defaults[name]]
 
 
 def helps(kind: Any) -> Iterator[tuple[str, Any, str]]:

@@ -174,7 +174,7 @@ def _refuse_own_codes(data: settings.Data, file: Path, schema: "Schema") -> None
     from synthdp.schema import code_lists, yamlfile
     from synthdp.sets.record_files import identity
 
-    lists = code_lists.named(yamlfile.parse(yamlfile.read_text(file), str(file)), file.parent)
+    lists = code_lists.named(yamlfile.load(file), file.parent)
     if not lists:
         return
     paths = [Path(each) for each in (data.path, data.train, data.test) if each is not None]

@@ -9,8 +9,9 @@ import numpy as np
 
 from synthdp import accounting
 from synthdp.accounting import pate
-from synthdp.cli import option_values, settings
+from synthdp.cli import settings
 from synthdp.errors import BadInput
+from synthdp.generators.parts.setting_checks import changed
 from synthdp.ledger.events import Entry, Plan, Vote
 from synthdp.report.statement import plain
 
@@ -57,10 +58,10 @@ def epsilon(options: settings.EpsilonOf) -> None:
 
 
 def _check(options: settings.EpsilonOf) -> None:
-    given = option_values.changed(options, VOTES[1:])
+    given = changed(options, VOTES[1:])
     if options.votes is None:
         raise BadInput(f"{given[0]}= needs votes=FILE: give the file, or leave the option out")
-    others = option_values.changed(options, ELSE)
+    others = changed(options, ELSE)
     if others:
         raise BadInput(f"epsilon takes votes=FILE or {others[0]}=..., not both")
     if options.aggregator is None:

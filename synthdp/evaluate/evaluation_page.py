@@ -81,7 +81,7 @@ def _target(key: str, name: str, entry: Mapping[str, Any], names: Mapping[str, s
     found = metrics(entry)
     groups = figures.by_arm(entry, names, found)
     cells = [value for _, rows in groups for _, values in rows for value in values if value]
-    evaluation_plots = entry.get("calibration")
+    calibration = entry.get("calibration")
     return {
         "name": name,
         "key": key,
@@ -97,7 +97,7 @@ def _target(key: str, name: str, entry: Mapping[str, Any], names: Mapping[str, s
             if any(metric in scores for scores in entry["trtr"].values())
         ],
         "ranks": _ranks(entry["ranks"], names) if entry.get("ranks") else None,
-        "calibration": calibration_plot(evaluation_plots, name, f"{key}-calibration") if evaluation_plots else None,
+        "calibration": calibration_plot(calibration, name, f"{key}-calibration") if calibration else None,
     }
 
 
@@ -248,9 +248,7 @@ MOST_COLUMNS = 60
 SIDE_BY_SIDE = 24
 
 
-def write(
-    result: Mapping[str, Any], out: Path | str, *, title: str | None = None, pdf: bool = False
-) -> tuple[Path, ...]:
+def write(result: Mapping[str, Any], out: Path | str, *, pdf: bool = False) -> tuple[Path, ...]:
     """Write evaluation.json and evaluation.html into the folder out (made if need be); returns both paths.
 
     pdf: print the page to evaluation.pdf too, whose path comes third; it needs a browser of the Chromium family
@@ -262,7 +260,7 @@ def write(
     whole = {**result, "answers": first_screen(result)}
     texts = {
         "evaluation.json": json.dumps(whole, indent=2, allow_nan=False, ensure_ascii=False) + "\n",
-        "evaluation.html": html(result, title=title),
+        "evaluation.html": html(result),
     }
     return pages.write(Path(out), texts, "evaluation.html" if pdf else None)
 
@@ -277,7 +275,7 @@ def _asks(result: Mapping[str, Any]) -> list[answers.Ask]:
     return image_asks(result) if result.get("kind") == "images" else answers.asks(result)
 
 
-def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
+def html(result: Mapping[str, Any]) -> str:
     """The page as text."""
     name = result["about"]["data"]
     if result.get("kind") == "images":
@@ -291,7 +289,7 @@ def html(result: Mapping[str, Any], *, title: str | None = None) -> str:
     environment = pages.environment(HOME / "templates", HOME / "images" / "templates", filters=filters)
     return environment.get_template(template).render(
         stamp=stamp,
-        title=title or f"Evaluation of synthetic {f'{name} {default}' if name else default}",
+        title=f"Evaluation of synthetic {f'{name} {default}' if name else default}",
         about=result["about"],
         overlapping=answers.overlapping(result),
         asks=_asks(result),
@@ -335,13 +333,13 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
             for model, note in result["about"].get("limits", {}).items()
             if note
         ],
-        "attack_plot": evaluation_plots.attack_plot(leading, "attacks-plot"),
+        "attack_plot": evaluation_plots.attack_plot(leading),
         "sentence": answers.in_a_sentence(result),
         "associations": [
             ("Associations that were lost", findings.lost_associations(*parts)),
             ("Associations that were invented", findings.invented_associations(*parts)),
         ],
-        "manifold": evaluation_plots.manifold_plot(found, "manifold") if lines else None,
+        "manifold": evaluation_plots.manifold_plot(found) if lines else None,
         "columns": _columns(result),
         "wide": result["about"]["columns"] > SIDE_BY_SIDE,
         "most_columns": MOST_COLUMNS,

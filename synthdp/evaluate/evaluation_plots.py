@@ -235,7 +235,7 @@ def calibration_plot(curves: Mapping[str, Sequence[Mapping[str, Any]]], target: 
     return element(f"Calibration of the models that predict {target}. {told}.")
 
 
-def manifold_plot(found: Mapping[str, Mapping[str, Any]], key: str) -> str:
+def manifold_plot(found: Mapping[str, Mapping[str, Any]]) -> str:
     """Alpha-precision and beta-recall per level of the support; on the diagonal both sets are alike (Alaa et al. 2022)."""
     lines = [
         (name, label, colour)
@@ -245,7 +245,7 @@ def manifold_plot(found: Mapping[str, Mapping[str, Any]], key: str) -> str:
         )
         if found.get(name, {}).get("curve")
     ]
-    with plotted((4.6, 4.2), key) as (figure, element):
+    with plotted((4.6, 4.2), "manifold") as (figure, element):
         axes = figure.add_subplot()
         for name, label, colour in lines:
             x, y = zip(*found[name]["curve"], strict=True)
@@ -258,7 +258,7 @@ def manifold_plot(found: Mapping[str, Mapping[str, Any]], key: str) -> str:
     return element(f"Precision and recall of the synthetic support. {told}.")
 
 
-def attack_plot(attacks: Sequence[Mapping[str, Any]], key: str) -> str | None:
+def attack_plot(attacks: Sequence[Mapping[str, Any]]) -> str | None:
     """A row per figure between -1 and 1: value with interval, baseline as a line, bound as the end of a bar."""
     rows = [
         (f"{attack['title']}: {item['label']}", item)
@@ -268,7 +268,7 @@ def attack_plot(attacks: Sequence[Mapping[str, Any]], key: str) -> str | None:
     ]
     if not rows:
         return None
-    with plotted((4.8, 0.9 + 0.44 * len(rows)), key) as (figure, element):
+    with plotted((4.8, 0.9 + 0.44 * len(rows)), "attacks-plot") as (figure, element):
         axes = figure.add_subplot()
         labelled: set[str] = set()
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from synthdp.errors import BadInput, nearest
 from synthdp.evaluate.courses import Histories, last_dates
-from synthdp.schema.columns import LEARN, Categorical, Column, Datetime, Ignored
-from synthdp.schema.linked_tables import held, places_of, whole
+from synthdp.schema.columns import LEARN, Categorical, Column, Datetime
+from synthdp.schema.linked_tables import learned_of, places_of, whole
 from synthdp.schema.rule_rows import broken
 from synthdp.schema.rule_text import parse
 from synthdp.schema.rules import Never, Rule
@@ -60,12 +60,7 @@ def events_of(given: Sequence[Any] | None, schema: Schema) -> tuple[Event, ...]:
 def _event(item: Any, schema: Schema, dated: bool) -> Event:
     if not isinstance(item, str | Mapping) or not item:
         raise BadInput(f"{OPTION}: {item!r} is not an event; {EXAMPLE}")
-    below = {
-        f"{table.name}.{name}": table
-        for table in schema.tables[2:]
-        for name, column in held(schema, table)
-        if not isinstance(column, Ignored)
-    }
+    below = {f"{table.name}.{name}": table for table in schema.tables[2:] for name in learned_of(schema, table)}
     placed = {place for name, table in below.items() for place in places_of(table, name.partition(".")[2])}
     known = [*(name for name in schema.names if name not in placed), *below]
     if unknown := [name for name in ([item] if isinstance(item, str) else item) if name not in known]:

@@ -102,7 +102,7 @@ def interrupted(path: Path) -> Path | None:
 
 def listed(folder: Path) -> str:
     """The SHA-256 of each file in a folder, in lines as `sha256sum` writes them."""
-    return "".join(f"{_digest(path)}  {path.name}\n" for path in sorted(folder.iterdir()))
+    return "".join(f"{digest(path)}  {path.name}\n" for path in sorted(folder.iterdir()))
 
 
 def is_as_listed(folder: Path, name: str) -> bool:
@@ -113,10 +113,11 @@ def is_as_listed(folder: Path, name: str) -> bool:
         return False
     lines = (line.split("  ", 1) for line in told.read_text(encoding="utf-8", errors="replace").splitlines())
     found = {line[1]: line[0] for line in lines if len(line) == 2}
-    return found == {name: _digest(path) for name, path in paths.items() if path.is_file()} and len(found) == len(paths)
+    return found == {name: digest(path) for name, path in paths.items() if path.is_file()} and len(found) == len(paths)
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

@@ -10,7 +10,7 @@ import importlib.metadata
 import pkgutil
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import entry_points, version
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
@@ -319,13 +319,17 @@ def _without_mode(settings: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 def make(name: str, settings: Mapping[str, Any]) -> Generator:
     """A generator with these settings. Raises `BadInput` for an unknown setting or a value that it refuses."""
     kind: Any = find(name)
-    known = [field.name for field in dataclasses.fields(kind)]
+    check_known(f"generator {name}", settings, [field.name for field in dataclasses.fields(kind)])
+    made: Generator = kind(**settings)
+    return made
+
+
+def check_known(what: str, settings: Iterable[str], known: Sequence[str]) -> None:
+    """Refuse a setting that `what` does not have."""
     for given in settings:
         if given not in known:
             hint = nearest(given, known) or "."
-            raise BadInput(f"generator {name} has no setting {given!r}{hint} Known: {', '.join(known)}")
-    made: Generator = kind(**settings)
-    return made
+            raise BadInput(f"{what} has no setting {given!r}{hint} Known: {', '.join(known)}")
 
 
 def check(generator: Generator, schema: Schema, budget: Budget) -> None:
@@ -373,7 +377,7 @@ def warn_of_large_delta(budget: Budget, schema: Schema) -> None:
 def warn_of_shared_bins(schema: Schema) -> None:
     """Warn of numbers below visits, such as values of many laboratory tests, whose even bins are too wide for any test of a small scale."""
     for table in schema.tables[2:]:
-        (_, code), *others = ((name, each) for name, each in linked_tables.held(schema, table) if each.kind != "ignore")
+        (_, code), *others = linked_tables.modelled(schema, table)
         one = isinstance(code, Categorical) and code.categories != LEARN and len(code.categories) == 1
         for name, column in () if one else others:
             if not isinstance(column, Integer | Continuous) or column.bounds == LEARN:

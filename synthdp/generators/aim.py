@@ -21,7 +21,7 @@ import numpy as np
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.marginals.grouping import Binned, binned, least_option
-from synthdp.generators.marginals.inference import ENGINES, Fitted, Measured, check_engine, fitter
+from synthdp.generators.marginals.inference import Fitted, Measured, check_engine, engine_option, fitter
 from synthdp.generators.marginals.junction_tree import Array, Clique, marginal, megabytes
 from synthdp.generators.marginals.network_model import NetworkModel, restored
 from synthdp.generators.mst import compared, single
@@ -69,9 +69,7 @@ class AIM:
     )
     iterations: int = option(100, "largest number of mirror descent steps in a round", whole())
     last: int = option(1000, "largest number of mirror descent steps after the last round", whole())
-    engine: str = option(
-        "numpy", "what fits the graphical model: numpy, or mbi (the field's library, slower here)", one_of(*ENGINES)
-    )
+    engine: str = engine_option()
 
     def __post_init__(self) -> None:
         check(self)

@@ -38,9 +38,9 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, number, option, positive, whole
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import LEARN, Categorical, Continuous, Ignored, Integer
+from synthdp.schema.columns import LEARN, Categorical, Continuous, Integer
 from synthdp.schema.history_view import ALIKE, GAP, MANY, WEEK, WEEKDAY, View
-from synthdp.schema.linked_tables import Table, held
+from synthdp.schema.linked_tables import Table, modelled
 from synthdp.schema.number_levels import LEVEL, LEVELS, ascend, starts_of
 from synthdp.schema.rows_below import AGAIN, HAD, HAD_LAST, PREVIOUS, ROW, ROWS, SO_FAR, Below
 from synthdp.schema.schema import Schema
@@ -225,7 +225,7 @@ class HistoriesSettings:
 
 def _has_numbers(schema: Schema, table: Table) -> bool:
     """Whether a table below visits has numbers beside its code."""
-    columns = [column for _, column in held(schema, table) if not isinstance(column, Ignored)]
+    columns = [column for _, column in modelled(schema, table)]
     return any(isinstance(column, Integer | Continuous) for column in columns[1:])
 
 

@@ -21,12 +21,12 @@ import numpy as np
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.marginals.grouping import Binned, binned, least_option
-from synthdp.generators.marginals.inference import ENGINES, Measured, check_engine, fitter
+from synthdp.generators.marginals.inference import Measured, check_engine, engine_option, fitter
 from synthdp.generators.marginals.junction_tree import nearest
 from synthdp.generators.marginals.network_model import NetworkModel, restored
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Choice, Entry, Gaussian, Plan, merged
-from synthdp.options import check, fraction, one_of, option, whole
+from synthdp.options import check, fraction, option, whole
 from synthdp.schema.schema import Schema
 from synthdp.seal import Misfit
 
@@ -49,9 +49,7 @@ class MST:
     structure: float = option(1 / 3, "share of the precision spent on choosing pairs, in (0, 1)", fraction())
     least: float = least_option(3.0)
     iterations: int = option(3000, "largest number of mirror descent steps", whole())
-    engine: str = option(
-        "numpy", "what fits the graphical model: numpy, or mbi (the field's library, slower here)", one_of(*ENGINES)
-    )
+    engine: str = engine_option()
 
     def __post_init__(self) -> None:
         check(self)

@@ -225,25 +225,25 @@ def listed(folder: Path, schema: Schema) -> Listed:
 
 def pictures(folder: Path) -> list[str]:
     """The relative names of all picture files in a folder and the folders in it, sorted; hidden ones do not count."""
-    found = []
-    for place, inner, names in os.walk(folder):
-        inner[:] = [name for name in inner if not name.startswith((".", "__"))]
-        found += [
-            (Path(place) / name).relative_to(folder).as_posix()
-            for name in names
-            if name.lower().endswith(ENDINGS) and not name.startswith(".")
-        ]
-    return sorted(found)
+    return sorted(path.relative_to(folder).as_posix() for path in _walked(folder) if _is_picture(path))
 
 
 def unnamed(folder: Path) -> str:
     """What to add to a message if a folder holds DICOM files whose names do not end in .dcm; otherwise empty."""
+    if any(not _is_picture(path) and dicom.is_one(path) for path in _walked(folder)):
+        return f"; there are DICOM files whose names do not end in {dicom.ENDING}: rename them"
+    return ""
+
+
+def _walked(folder: Path) -> Iterator[Path]:
+    """All files in a folder and the folders in it, but for hidden ones."""
     for place, inner, names in os.walk(folder):
         inner[:] = [name for name in inner if not name.startswith((".", "__"))]
-        for name in names:
-            if not name.lower().endswith(ENDINGS) and not name.startswith(".") and dicom.is_one(Path(place) / name):
-                return f"; there are DICOM files whose names do not end in {dicom.ENDING}: rename them"
-    return ""
+        yield from (Path(place) / name for name in names if not name.startswith("."))
+
+
+def _is_picture(path: Path) -> bool:
+    return path.name.lower().endswith(ENDINGS)
 
 
 def list_of(folder: Path) -> Path | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from synthdp.errors import BadInput
 from synthdp.schema.columns import LEARN, Categorical
-from synthdp.schema.linked_tables import held
+from synthdp.schema.linked_tables import held, learned_of
 from synthdp.schema.schema import Schema
 
 PERSON, VISIT, DEATH, PERIOD = "person", "visit_occurrence", "death", "observation_period"
@@ -137,7 +137,7 @@ def check(schema: Schema) -> None:
     for table in schema.tables:
         made = {PERSON: (DEATH_DATE,), VISIT: (DAYS,)}.get(table.name, ())
         known = [each.name for each in tables()[table.name]]
-        columns = [name for name, column in held(schema, table) if column.kind != "ignore"]
+        columns = learned_of(schema, table)
         if table.reading is not None:
             raise BadInput(f"table {table.name!r}: a CDM is read and written as OMOP prescribes: leave reading out")
         if table.key not in (None, key(table.name)):

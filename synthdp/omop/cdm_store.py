@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -83,7 +83,7 @@ class Cdm:
         """The files that hold it; none for a database's server."""
         if self._url is None:
             return list(self._files.values())
-        return [Path(_file_of(self._url))] if self._url.startswith("duckdb:") else []
+        return [Path(database_url.file_of(self._url))] if self._url.startswith("duckdb:") else []
 
     def shares(self, other: "Cdm") -> bool:
         """Whether both have a file in common, by whatever name, lie in one folder, or in one database."""
@@ -136,7 +136,7 @@ class Cdm:
                 if name in self._files:
                     made[name] = _view(connection, self._files[name], f"{prefix}{name}")
         elif self._url.startswith("duckdb:"):
-            place, schema = _file_of(self._url), self._schema or "main"
+            place, schema = database_url.file_of(self._url), self._schema or "main"
             connection.execute(f"ATTACH {_literal(place)} AS {prefix}database (READ_ONLY)")
             with self._database() as database:
                 for name, (table, columns) in database.tables.items():
@@ -383,10 +383,6 @@ def _view(connection: Any, path: Path, name: str) -> tuple[str, ...]:
                 raise BadInput(f"{path}: a row {csvfile.AFTER_THE_LAST}; name this column in the header")
     connection.execute(f"CREATE VIEW {name} AS SELECT {chosen} FROM {read}")
     return tuple(lower)
-
-
-def _file_of(url: str) -> str:
-    return unquote(url.partition("://")[2].removeprefix("/"))
 
 
 def _literal(text: str | Path) -> str:

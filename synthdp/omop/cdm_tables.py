@@ -19,7 +19,7 @@ from synthdp.schema import cells
 from synthdp.schema.check import MISSING, OUTSIDE
 from synthdp.schema.columns import Categorical, Numeric
 from synthdp.schema.history_view import DAY
-from synthdp.schema.linked_tables import Table, held, keys_of
+from synthdp.schema.linked_tables import Table, held, keys_of, learned_of
 from synthdp.schema.schema import Schema
 from synthdp.schema.table_review import Finding, left_out
 
@@ -66,8 +66,7 @@ def read(where: str, schema: Schema) -> dict[str, pd.DataFrame]:
 
 def columns_of(schema: Schema, table: Table) -> list[str]:
     """The keys of a table, and its columns that are learned."""
-    learned = [name for name, column in held(schema, table) if column.kind != "ignore"]
-    return [*keys_of(schema, table), *learned]
+    return [*keys_of(schema, table), *learned_of(schema, table)]
 
 
 def _fields(schema: Schema, table: Table) -> tuple[str, ...]:

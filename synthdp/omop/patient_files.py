@@ -17,7 +17,7 @@ from synthdp.omop.cdm_store import Cdm
 from synthdp.omop.cdm_tables import columns_of, days_between, framed, numbers
 from synthdp.schema import cells
 from synthdp.schema.columns import Boolean, Column, Datetime, Ignored, Numeric
-from synthdp.schema.linked_tables import held
+from synthdp.schema.linked_tables import modelled
 from synthdp.schema.schema import Schema
 
 PERSON, VISIT, DAYS, VALUE = "person", "visit", "days", "value"
@@ -197,8 +197,8 @@ def read(kind: str, where: str, schema: Schema) -> dict[str, pd.DataFrame]:
         frame = framed(found[file], keys).rename(columns=wanted[table.name])
         if table.name == VISIT:
             frame[DAYS] = days_between(frame["start"], frame["end"])
-        for name, column in held(schema, table):
-            if column.kind != "ignore" and name != DAYS:
+        for name, column in modelled(schema, table):
+            if name != DAYS:
                 frame[name] = _typed(frame[name], column, strict=name != VALUE)
         frames[table.name] = frame[columns_of(schema, table)]
     return frames

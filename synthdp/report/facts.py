@@ -65,6 +65,17 @@ class Held:
         """Whether this version of synthdp knows the sentences that the release was written with."""
         return bool(self.statement.provenance.get("wording") == stating.wording())
 
+    @cached_property
+    def capped(self) -> bool:
+        """Whether there is a cap, which stands for all that was asked under it."""
+        return any(isinstance(entry.event, Capped) for entry in self.events)
+
+    def charged(self, noise: float) -> bool:
+        """Whether a Gaussian of this noise was charged: in the ledger, or under a cap."""
+        return self.capped or any(
+            isinstance(each.event, Gaussian) and each.event.noise == noise for each in self.events
+        )
+
     def near(self, accountant: str, found: float, again: float) -> bool:
         """Whether a recorded figure of an accountant agrees with the one computed here."""
         same = self.statement.provenance.get(accountant) == self.versions.get(accountant)
@@ -199,8 +210,8 @@ def _columns(held: Held) -> bool:
 
 
 def _paid(held: Held) -> bool:
-    """Whether there are events enough to have bought what is said to be bought. A cap stands for all that was asked under it."""
-    if any(isinstance(entry.event, Capped) for entry in held.events):
+    """Whether there are events enough to have bought what is said to be bought."""
+    if held.capped:
         return True
     trees = {
         c.name for c, _ in once(held.schema) if isinstance(c, Categorical) and c.tree is not None and c.tree.declared
@@ -261,12 +272,10 @@ def _fitness(held: Held) -> bool:
     found = held.statement.fitness
     if found is None:
         return True
-    noises = {entry.event.noise for entry in held.events if isinstance(entry.event, Gaussian)}
-    capped = any(isinstance(entry.event, Capped) for entry in held.events)
     codec = Codec(held.schema)
     sizes = dict(zip(codec.names, codec.sizes, strict=True))
     return (
-        (capped or found.noise in noises)
+        held.charged(found.noise)
         and found.confidence == CONFIDENCE
         and all(
             set() < set(table.columns) <= set(sizes)
@@ -281,12 +290,9 @@ def _fitness(held: Held) -> bool:
 
 def _counted(held: Held) -> bool:
     """Tables of columns that the schema has, with a noise that was charged: in the ledger, or under a cap."""
-    noises = {entry.event.noise for entry in held.events if isinstance(entry.event, Gaussian)}
-    capped = any(isinstance(entry.event, Capped) for entry in held.events)
     names = {column.name for column in held.schema.coded}
     return all(
-        (capped or each.noise in noises)
-        and all(set(table) <= names and len(set(table)) == len(table) for table in each.tables)
+        held.charged(each.noise) and all(set(table) <= names and len(set(table)) == len(table) for table in each.tables)
         for each in held.statement.counted or ()
     )
 

@@ -1,6 +1,5 @@
 """manifest.json: which files a release has, byte for byte (law 43). It detects damage; a signature over it detects forgery."""
 
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from synthdp.errors import BadInput
 from synthdp.files import strict_json
+from synthdp.files.atomic import digest
 
 MANIFEST, SIGNATURE = "manifest.json", "signature"
 TABLES = "tables"  # the one folder in a release: noisy tables, where they were asked for
@@ -47,12 +47,6 @@ def check(folder: Path) -> bytes | None:
                 f"{folder}: {shown(name)} is not the file that {MANIFEST} lists; it was altered or damaged: take a fresh copy"
             )
     return data
-
-
-def digest(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def shown(name: str) -> str:

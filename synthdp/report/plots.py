@@ -82,11 +82,16 @@ def plotted() -> Iterator[tuple[Any, io.StringIO]]:
         figure.set_layout_engine("none")
         axes = figure.add_axes((0.115, 0.165, 0.86, 0.805))
         yield axes, text
-        axes.grid(color=FAINT, linewidth=0.6)
-        axes.tick_params(colors=INK, length=0)
-        for side, spine in axes.spines.items():
-            spine.set_visible(side == "bottom")
-            spine.set_color(INK)
+        _styled(axes)
+
+
+def _styled(axes: Any, lines: str = "both") -> None:
+    """Faint lines across, at the ticks of these axes, and a frame that is its lower side alone."""
+    axes.grid(axis=lines, color=FAINT, linewidth=0.6)
+    axes.tick_params(colors=INK, length=0)
+    for side, spine in axes.spines.items():
+        spine.set_visible(side == "bottom")
+        spine.set_color(INK)
 
 
 def inline(svg: str, name: str, title: str, description: str) -> str:
@@ -227,11 +232,7 @@ def _axes(axes: "Axes", values: Mapping[str, Any], finite: Sequence[float], infi
     axes.set_ylim(low, high)
     axes.set_xlabel("epsilon", color=INK)
     axes.set_ylabel(f"{values['label']} ({values['better']} is better)", color=INK)
-    axes.grid(axis="y", color=FAINT, linewidth=0.6)
-    axes.tick_params(colors=INK, length=0)
-    for side, spine in axes.spines.items():
-        spine.set_visible(side == "bottom")
-        spine.set_color(INK)
+    _styled(axes, "y")
 
 
 def _range(values: Mapping[str, Any]) -> tuple[float, float]:

@@ -48,7 +48,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
 _SUFFIX = re.compile(
     rf"([{SPACE}][^0-9.,+\-'{SPACE}\x00]|[^0-9.,+\-'eE{SPACE}\x00])([^0-9.,+\-'\x00]{{0,10}}[^0-9.,+\-'{SPACE}\x00])?"
 )
-_FORMULA = re.compile(r"'*[=+\-@\t\r\x00]")  # what a spreadsheet would run: see `csvfile.neutral`
+FORMULA = re.compile(r"'*[=+\-@\t\r\x00]")  # what a spreadsheet would run: see `csvfile.neutral`
 STORED = re.compile(r"date|timestamp_(?:s|ms|ns)|u?int(?:8|16|32)|float32|decimal\(([0-9]{1,2}), ?([0-9]{1,2})\)")
 NUMBERS = ("integer", "continuous")
 OF_KINDS = {  # which parts of a column's coding belong to which kinds
@@ -569,7 +569,7 @@ def _codes(given: Any) -> tuple[str, ...]:
             raise BadInput("missing must be a list of texts; put quotes around decimals, true, false and null")
         if text != text.strip(SPACE):
             raise BadInput("missing: no code may begin or end with a space")
-        if _FORMULA.match(text) and not _NUMBER.fullmatch(text) and text.strip("-"):
+        if FORMULA.match(text) and not _NUMBER.fullmatch(text) and text.strip("-"):
             raise BadInput(
                 "missing: codes must not begin with = + - @ or ', unless they are numbers or consist of dashes"
             )
@@ -594,7 +594,7 @@ def _labels(given: Any) -> tuple[tuple[str, str], ...]:
         text, said = (str(each) if _is_whole(each) else each for each in (code, label))
         if not isinstance(text, str) or not isinstance(said, str) or not text or not said:
             raise BadInput(f"{rule}; put quotes around decimals, true, false and null")
-        if text != text.strip(SPACE) or (_FORMULA.match(text) and not _NUMBER.fullmatch(text)):
+        if text != text.strip(SPACE) or (FORMULA.match(text) and not _NUMBER.fullmatch(text)):
             raise BadInput(
                 "labels: no code may begin or end with a space, or begin with = + - @ or ', unless it is a number"
             )
@@ -611,7 +611,7 @@ def _numbers(given: Any) -> tuple[tuple[str, float], ...]:
         fits = isinstance(number, int | float) and not isinstance(number, bool) and abs(number) < float("inf")
         if not fits or not isinstance(text, str) or not text:
             raise BadInput(rule)
-        if text != text.strip(SPACE) or _FORMULA.match(text):
+        if text != text.strip(SPACE) or FORMULA.match(text):
             raise BadInput("numbers: no text may begin or end with a space, or begin with = + - @ or '")
         if text in found:
             raise BadInput(f"numbers: the text {text!r} appears twice; keep one")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from synthdp.schema import cells
 from synthdp.schema.coders import NumericCoder, coder_of
 from synthdp.schema.columns import Datetime, Numeric
-from synthdp.schema.linked_tables import Table, ends, held, learned_of
+from synthdp.schema.linked_tables import Table, ends, learned_of, modelled
 from synthdp.schema.schema import Schema
 
 Frames = Mapping[str, pd.DataFrame]
@@ -43,8 +43,7 @@ def joined(frames: Frames, schema: Schema, key: bytes = b"") -> Joined:
     (`seal.counted_histories`)."""
     people, visits, *items = schema.tables
     names = _texts(frames[people.name][people.key])
-    described = dict(held(schema, people))
-    first = _one_each(frames[people.name], described, names, ends(schema), key)
+    first = _one_each(frames[people.name], dict(modelled(schema, people)), names, ends(schema), key)
     index, named = pd.Index(names[first], dtype=object), frames[visits.name]
     whose = index.get_indexer(pd.Index(_texts(named[people.key]), dtype=object)).astype(np.int64)
     rows = np.flatnonzero(whose >= 0)
@@ -54,13 +53,12 @@ def joined(frames: Frames, schema: Schema, key: bytes = b"") -> Joined:
     made: dict[str, Any] = {str(schema.unit): pd.Series(names[first][member], dtype=object)}
     origin = {people.name: [first[member]], visits.name: [place]}
     for table, at in ((people, first[member]), (visits, place)):
-        for name, column in held(schema, table):
-            if column.kind != "ignore":
-                made[column.name] = _taken(frames[table.name][name], at)
+        for name, column in modelled(schema, table):
+            made[column.name] = _taken(frames[table.name][name], at)
     if items:
         of_visit = _texts(named[visits.key])[rows]
         for table in items:
-            columns = {name: column for name, column in held(schema, table) if column.kind != "ignore"}
+            columns = dict(modelled(schema, table))
             own = list(columns)
             found = _places(table, columns, frames[table.name], of_visit, names[first][whose[rows]], schema, key)
             origin[table.name] = [np.append(values, np.full(len(alone), -1, np.int64)) for values in found]
@@ -133,9 +131,7 @@ def _one_each(
     if several.any():
         lots, alike = np.full(len(names), "", object), np.zeros(len(names), np.int64)
         contents = [
-            _content(frame[name][several], each, points=each.name in by_points)
-            for name, each in columns.items()
-            if each.kind != "ignore"
+            _content(frame[name][several], each, points=each.name in by_points) for name, each in columns.items()
         ]
         texts = zip(*(texts for _, texts in contents), strict=True)
         for row, content in zip(np.flatnonzero(several), texts, strict=True):

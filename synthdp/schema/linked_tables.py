@@ -401,7 +401,14 @@ def of_visits(schema: "Schema") -> list[str]:
 
 def learned_of(schema: "Schema", table: Table) -> list[str]:
     """The columns of a table that a model learns, by the names that its file has."""
-    return [name for name, column in held(schema, table) if not isinstance(column, Ignored)]
+    return [name for name, _ in modelled(schema, table)]
+
+
+def modelled(schema: "Schema", table: Table) -> Iterator[tuple[str, Column]]:
+    """The same, each with the column of the joined table: the first of several places."""
+    for name, column in held(schema, table):
+        if not isinstance(column, Ignored):
+            yield name, column
 
 
 def limit(schema: "Schema", rule: Rule) -> tuple[str, bool] | None:
@@ -484,24 +491,15 @@ def _reading(schema: "Schema", table: Table) -> "Reading | None":
 def alone(schema: "Schema") -> "Schema":
     """The joined table's schema, as that of one table of histories, without what is told by codes below visits."""
     further = {
-        name for table in schema.tables[2:] for each in further_of(schema, table) for name in places_of(table, each)
+        name for table in schema.tables[2:] for each in learned_of(schema, table)[1:] for name in places_of(table, each)
     }
     columns = tuple(column for column in schema.columns if column.name not in further)
     return replace(schema, tables=(), columns=columns, honoured=() if schema.rules else None)
 
 
-def further_of(schema: "Schema", table: Table) -> list[str]:
-    """The columns of a table below visits but for the first, which says what a row is."""
-    return [name for name, column in held(schema, table) if not isinstance(column, Ignored)][1:]
-
-
 def told_by(schema: "Schema", table: Table) -> str | None:
     """The column that says what a row of a table below visits is; None for the other tables."""
-    return (
-        next((name for name, column in held(schema, table) if not isinstance(column, Ignored)), None)
-        if table.below
-        else None
-    )
+    return next(iter(learned_of(schema, table)), None) if table.below else None
 
 
 def whole(schema: "Schema", name: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.schema import linked_tables
-from synthdp.schema.columns import MICROSECONDS, Categorical, Continuous, Datetime, Ignored, Integer
+from synthdp.schema.columns import MICROSECONDS, Categorical, Continuous, Datetime, Integer
 from synthdp.schema.number_levels import LEVEL, earlier, level, level_before
 
 if TYPE_CHECKING:
@@ -59,11 +59,7 @@ class Below:
     def of(cls, codec: "Codec", table: linked_tables.Table) -> "Below":
         """The table as the resolved schema has it."""
         schema = codec.schema
-        names = [
-            f"{table.name}.{name}"
-            for name, column in linked_tables.held(schema, table)
-            if not isinstance(column, Ignored)
-        ]
+        names = [f"{table.name}.{name}" for name in linked_tables.learned_of(schema, table)]
         flipped = [(order.right, order.op == "<=", order.left) for order in table.orders]
         orders = [*((order.left, order.op == ">=", order.right) for order in table.orders), *flipped]
         orders = [each for each in orders if each[0] in names]

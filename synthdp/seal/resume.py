@@ -274,12 +274,6 @@ class Answers:
             _append(self._path, _record(json.dumps({"line": line}), {}))
 
 
-def remove(path: Path) -> None:
-    """The answers are of no use any more: a release was saved, or a new fit begins."""
-    for each in (path, path.with_name(path.name + ".next")):
-        each.unlink(missing_ok=True)
-
-
 def digest(question: Any, rate: float | None, codec: Codec | None) -> dict[str, str]:
     """What a question is, by name of what it is made of: equal digests are equal questions, bit for bit."""
     found = {"its type": _hashed(type(question).__qualname__), "rate": _hashed(rate)}

@@ -4,7 +4,6 @@ What the cells of a column tell is found by `column_format.py`, by public lists:
 itself.
 """
 
-import gzip
 import math
 from collections import Counter
 from collections.abc import Mapping
@@ -322,7 +321,7 @@ def _of_sheet(path: Path, reading: Reading, name: str, texts: Any, words: Any, k
 
 def _encoding(path: Path) -> tuple[str, str]:
     """The encoding, and what the steward must look at because of it."""
-    with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+    with csv_lines.opened(path) as file:
         start = file.read(4)
     byte_mark = start.startswith(b"\xef\xbb\xbf")
     chosen = "utf-16" if start.startswith(csvfile.UTF_16) else "utf-8-sig" if byte_mark else "utf-8"

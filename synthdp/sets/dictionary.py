@@ -159,22 +159,16 @@ def _field(path: Path, field: Mapping[str, str]) -> Iterator[Entry]:
         yield name, _open("ignore"), {}
     elif kind in ("radio", "dropdown"):
         labels = _choices(path, field)
-        yield (
-            name,
-            _open("categorical", categories=list(dict.fromkeys(labels.values())), missing=missing),
-            {"labels": labels},
-        )
+        known = list(dict.fromkeys(labels.values()))
+        yield name, _open("categorical", categories=known, missing=missing), {"labels": labels}
     elif kind == "checkbox":
         for code in _choices(path, field):
             yield f"{name}___{re.sub('[^a-z0-9]', '_', code.lower())}", _open("boolean", missing=False), dict(TRUTH)
     elif kind in ("yesno", "truefalse"):
         yield name, _open("boolean", missing=missing), dict(TRUTH)
     elif kind == "slider":
-        yield (
-            name,
-            _open("integer", bounds=_bounds(field.get("low"), field.get("high"), int) or [0, 100], missing=missing),
-            {},
-        )
+        bounds = _bounds(field.get("low"), field.get("high"), int) or [0, 100]
+        yield name, _open("integer", bounds=bounds, missing=missing), {}
     elif kind == "calc":
         yield name, _open("continuous"), {}
     else:
@@ -295,13 +289,8 @@ def _frictionless_field(field: Mapping[str, Any], keys: tuple[str, ...]) -> Entr
         coding = {} if form in ("default", "any", "yyyy-mm-dd") else {"date": form}
         resolution = "day" if kind == "date" else "second"
         return name, _open("datetime", bounds=_dates(low, high), resolution=resolution, missing=missing), coding
-    return (
-        name,
-        _open(
-            "categorical" if kind in ("string", "any") and field.get("format") is None else "ignore", missing=missing
-        ),
-        {},
-    )
+    plain = kind in ("string", "any") and field.get("format") is None
+    return name, _open("categorical" if plain else "ignore", missing=missing), {}
 
 
 def _csvw(path: Path, found: Mapping[str, Any]) -> tuple[list[Entry], dict[str, Any]]:
@@ -335,22 +324,15 @@ def _csvw_column(column: Mapping[str, Any], keys: tuple[str, ...]) -> Entry:
     if found in ("integer", "continuous"):
         if _mapping(form).get("decimalChar") == ",":
             coding["decimal"] = ","
-        return (
-            name,
-            _open(found, bounds=_bounds(low, high, int if found == "integer" else float), missing=missing),
-            coding,
-        )
+        bounds = _bounds(low, high, int if found == "integer" else float)
+        return name, _open(found, bounds=bounds, missing=missing), coding
     if found == "boolean" and isinstance(form, str) and form.count("|") == 1:
         coding["words"] = form.split("|")[::-1]
     if found == "datetime":
         if isinstance(form, str) and form != "yyyy-MM-dd":
             coding["date"] = re.sub("MM|M|mm|ss", lambda part: UNICODE[part[0]], form)
-        day = kind.get("base") == "date"
-        return (
-            name,
-            _open(found, bounds=_dates(low, high), resolution="day" if day else "second", missing=missing),
-            coding,
-        )
+        resolution = "day" if kind.get("base") == "date" else "second"
+        return name, _open(found, bounds=_dates(low, high), resolution=resolution, missing=missing), coding
     return name, _open(found, missing=missing), {} if found == "ignore" else coding
 
 

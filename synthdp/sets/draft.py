@@ -414,8 +414,8 @@ def _shared(
     columns: dict[str, list[str]], keys: dict[str, str | None]
 ) -> Iterator[tuple[str, re.Match[str], list[str]]]:
     """Columns of several tables that are called as keys are, and of which it is not known whose key they are; with these tables."""
-    for key in dict.fromkeys(column for names in columns.values() for column in names):
-        form, holders = KEY.fullmatch(key), [name for name, names in columns.items() if key in names]
+    for key, holders in _held(columns).items():
+        form = KEY.fullmatch(key)
         if form is not None and len(holders) > 1 and key not in keys.values():
             yield key, form, holders
 

@@ -81,8 +81,7 @@ def present(cell: "Value", coded: Coded, table: "Opened") -> "Value":
     column, cell = coded.column, _plain(cell, coded)
     if isinstance(column, Identifier):
         if table.neutralised:
-            harmless = cell.re_search(HARMLESS) & ~cell.re_search(HARMLESS_NUMBER)
-            cell = harmless.ifelse(cell.substr(1), cell)
+            cell = _unmarked(cell)
         return _without(cell, ABSENT[:1])
     if not isinstance(column, Categorical | Ordinal):
         return _without(cell, ABSENT)
@@ -120,7 +119,7 @@ def _plain(cell: "Value", coded: Coded) -> "Value":
         return _iso(cell, coded.date)
     if coded.whole and comma:
         cell = ibis.ifelse(cell.re_search("^[+-]?[0-9]+,0*$"), cell.replace(",", "."), cell)
-    harmless = ibis.ifelse(cell.re_search(HARMLESS) & ~cell.re_search(HARMLESS_NUMBER), cell.substr(1), cell)
+    harmless = _unmarked(cell)
     if coded.labels:
         whole = _whole(harmless)
         exact = ((harmless == code, label) for code, label in coded.labels.items())
@@ -129,6 +128,13 @@ def _plain(cell: "Value", coded: Coded) -> "Value":
         found = spelled(coded.column, harmless)
         return ibis.cases(*((found == word, truth) for word, truth in coded.words.items()), else_=cell)
     return cell
+
+
+def _unmarked(cell: "Value") -> "Value":
+    """A cell as it was before it was made harmless: see `csvfile.restored`."""
+    import ibis
+
+    return ibis.ifelse(cell.re_search(HARMLESS) & ~cell.re_search(HARMLESS_NUMBER), cell.substr(1), cell)
 
 
 def _number(cell: "Value", coded: Coded) -> "Value":

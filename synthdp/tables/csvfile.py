@@ -36,7 +36,7 @@ from synthdp.schema.columns import (
     in_numbers,
     spoken,
 )
-from synthdp.schema.file_coding import NEWLINES, PLAIN, SPACE, Coded, Reading
+from synthdp.schema.file_coding import FORMULA, NEWLINES, PLAIN, SPACE, Coded, Reading
 from synthdp.schema.schema import Schema
 from synthdp.tables import csv_lines
 
@@ -44,7 +44,6 @@ from synthdp.tables import csv_lines
 
 
 MARK = "'"
-DANGER = re.compile(r"'*[=+\-@\t\r\x00]")
 PLAIN_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -53,7 +52,7 @@ def neutral(text: str) -> str:
 
     Text that begins with marks and then one of these gets one more, so that `restored` is exact.
     """
-    return MARK + text if DANGER.match(text) and not PLAIN_NUMBER.fullmatch(text) else text
+    return MARK + text if FORMULA.match(text) and not PLAIN_NUMBER.fullmatch(text) else text
 
 
 def restored(text: str) -> str:
@@ -242,7 +241,7 @@ def header(path: Path, reading: Reading | None = None) -> tuple[list[str], str]:
     ends with a delimiter has `NO_COLUMN` for a last name: it stands for no column, and its cells must be blank."""
     encoding = "utf-8-sig" if reading is None or reading.encoding == "utf-8" else reading.encoding
     try:
-        with gzip.open(path) if path.name.lower().endswith(".gz") else path.open("rb") as file:
+        with csv_lines.opened(path) as file:
             read = file.read(HEADER_BYTES)
     except limits.BROKEN:
         raise BadInput(f"{path}: is not a complete gzip file") from None

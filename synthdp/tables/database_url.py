@@ -66,7 +66,7 @@ class Address:
     @property
     def place(self) -> str:
         """Which database it is on this machine: of DuckDB the path of its file, whatever links and folders lead there."""
-        return os.path.realpath(_file(self.url)) if self.url.startswith("duckdb:") else self.url
+        return os.path.realpath(file_of(self.url)) if self.url.startswith("duckdb:") else self.url
 
     def __str__(self) -> str:
         return f"{self.url}#{self.table}" if self.query is None else f"{self.url} (query)"
@@ -324,7 +324,7 @@ def write_tables(
         long = [each for each in names if len(each.encode()) > LONGEST]
         if connection.name == "postgres" and long:
             raise BadInput(f"{long[0]!r}: a name in PostgreSQL has at most {LONGEST} bytes; choose a shorter one")
-        with _at_once(connection.con):
+        with source.transaction(connection.con):
             return {name: _made(connection, given, name, *each, replace=replace) for name, each in tables.items()}
     except _faults() as error:
         why = _unusable(given.table) or (
@@ -364,19 +364,6 @@ def _made(
     return rows
 
 
-@contextmanager
-def _at_once(connection: Any) -> "Iterator[None]":
-    """All statements of the block or none, on a connection that otherwise commits each by itself."""
-    connection.execute("BEGIN")
-    try:
-        yield
-    except BaseException:
-        with suppress(*_faults()):
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
-
-
 def quoted(name: str) -> str:
     """A name in SQL."""
     return '"' + name.replace('"', '""') + '"'
@@ -388,7 +375,7 @@ def _connected(url: str, *, write: bool = False) -> Any:
 
     parts = urlsplit(url)
     if parts.scheme == "duckdb":
-        file = _file(url)
+        file = file_of(url)
         if parts.netloc or not file or (not write and not Path(file).is_file()):
             raise BadInput(
                 f"{url}: no such database; write duckdb:///file.db, or duckdb:////folder/file.db for a path from the root"
@@ -407,7 +394,7 @@ def _connected(url: str, *, write: bool = False) -> Any:
         ) from None
 
 
-def _file(url: str) -> str:
+def file_of(url: str) -> str:
     """The path in the URL of a DuckDB."""
     return unquote(url.partition("://")[2].removeprefix("/"))
 

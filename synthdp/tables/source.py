@@ -80,9 +80,9 @@ def faults() -> tuple[type[BaseException], ...]:
 
 
 @contextmanager
-def _transaction(connection: Any) -> Iterator[None]:
-    """One of DuckDB."""
-    connection.execute("BEGIN TRANSACTION")
+def transaction(connection: Any) -> Iterator[None]:
+    """All statements of the block or none, on a connection that otherwise commits each by itself; of DuckDB, all of one moment."""
+    connection.execute("BEGIN")
     try:
         yield
     except BaseException:
@@ -451,7 +451,7 @@ class Opened:
     def moment(self) -> Iterator[None]:
         """Within, all that is read is of one moment: a transaction, in PostgreSQL one of repeatable reads."""
         connection = self.expression.get_backend().con
-        with self._asking(), _transaction(connection) if self.engine == "duckdb" else _repeatable(connection):
+        with self._asking(), transaction(connection) if self.engine == "duckdb" else _repeatable(connection):
             yield
 
     def view(self, expression: "ibis.Table") -> "ibis.Table":

@@ -1,7 +1,6 @@
 """`PrivateTrainer`: any torch module, trained within a budget."""
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from torch import nn
 from synthdp import generators
 from synthdp.api import Synthesizer
 from synthdp.budgets import AccountFile
-from synthdp.errors import BadInput, nearest
+from synthdp.errors import BadInput
 from synthdp.generators import Progress, silent
 from synthdp.ledger.budget import Budget
 from synthdp.schema.codec import Codec
@@ -60,7 +59,8 @@ class PrivateTrainer:
         """
         if not isinstance(schema, Schema) or not isinstance(budget, Budget):
             raise BadInput("PrivateTrainer needs schema=Schema(...) and budget=Budget(epsilon, delta)")
-        _check_known(settings)
+        known = [field.name for field in fields(Training) if field.name not in FOUND]
+        generators.check_known("PrivateTrainer", settings, known)
         target = target or next(iter(schema.targets), None)
         if target is not None:
             schema.column(target, "target")
@@ -135,11 +135,3 @@ class PrivateTrainer:
             ledger=release.ledger,
             _saved=release._saved,
         )
-
-
-def _check_known(settings: Mapping[str, Any]) -> None:
-    known = [field.name for field in fields(Training) if field.name not in FOUND]
-    for given in settings:
-        if given not in known:
-            hint = nearest(given, known) or "."
-            raise BadInput(f"PrivateTrainer has no setting {given!r}{hint} Known: {', '.join(known)}")

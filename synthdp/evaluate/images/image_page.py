@@ -109,7 +109,7 @@ def context(result: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "pictures": result["pictures"],
         "attacks": attacks,
-        "attack_plot": evaluation_plots.attack_plot(attacks, "attacks-plot"),
+        "attack_plot": evaluation_plots.attack_plot(attacks),
         "claim": result["about"].get("claim"),
     }
 

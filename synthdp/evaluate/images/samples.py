@@ -76,10 +76,8 @@ def _compared(synthetic: NDArray[np.float64], train: NDArray[np.float64], test: 
 MOST_SIDE = 64  # larger pictures are averaged down, so that the page stays small
 
 
-def sheet(
-    pictures: Sequence[NDArray[np.uint8]] | NDArray[np.uint8], columns: int, *, scale: int = 1, gap: int = 0
-) -> bytes:
-    """A PNG of equal pictures, row by row, each pixel drawn scale x scale, gap clear pixels between pictures.
+def sheet(pictures: Sequence[NDArray[np.uint8]] | NDArray[np.uint8], columns: int, *, gap: int = 0) -> bytes:
+    """A PNG of equal pictures, row by row, gap clear pixels between pictures.
 
     pictures: at least one, uint8, (height, width) or (height, width, channels); the places that the last row lacks
     stay clear. Two channels, or more than three, show their mean.
@@ -89,8 +87,8 @@ def sheet(
         cells = cells[..., None]
     if cells.ndim != 4 or not len(cells) or cells.dtype != np.uint8:
         raise BadInput("pictures: give at least one uint8 array of (height, width) or (height, width, channels)")
-    if columns < 1 or scale < 1 or gap < 0:
-        raise BadInput(f"columns and scale must be at least 1 and gap at least 0, got {columns}, {scale} and {gap}")
+    if columns < 1 or gap < 0:
+        raise BadInput(f"columns must be at least 1 and gap at least 0, got {columns} and {gap}")
     if cells.shape[3] not in (1, 3):
         cells = np.rint(cells.mean(axis=3, keepdims=True)).astype(np.uint8)
     count, height, width, channels = cells.shape
@@ -99,7 +97,7 @@ def sheet(
     clear[:count, :height, :width, :channels], clear[:count, :height, :width, channels] = cells, 255
     whole = clear.reshape(rows, columns, height + gap, width + gap, -1).transpose(0, 2, 1, 3, 4)
     flat = whole.reshape(rows * (height + gap), columns * (width + gap), -1)
-    flat = flat[: len(flat) - gap, : flat.shape[1] - gap].repeat(scale, axis=0).repeat(scale, axis=1)
+    flat = flat[: len(flat) - gap, : flat.shape[1] - gap]
     return _png(flat if (flat[..., channels] == 0).any() else flat[..., :channels])
 
 

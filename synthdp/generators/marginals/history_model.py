@@ -506,9 +506,7 @@ def _table(schema: Schema, table: Table, keys: Mapping[str | None, Any], rows: "
     import pandas as pd
 
     made = {key: pd.array(keys[key], dtype="str") for key in linked_tables.keys_of(schema, table)}
-    made |= {
-        name: rows[column.name].array for name, column in linked_tables.held(schema, table) if column.kind != "ignore"
-    }
+    made |= {name: rows[column.name].array for name, column in linked_tables.modelled(schema, table)}
     return pd.DataFrame({name: made[name] for name in linked_tables.placed(table, made)})
 
 

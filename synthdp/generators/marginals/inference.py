@@ -26,6 +26,7 @@ from synthdp.generators.marginals.junction_tree import (
     network_of,
     tree_of,
 )
+from synthdp.options import one_of, option
 
 # ---- A graphical model fitted to noisy tables: mirror descent over its marginals (McKenna, Sheldon & Miklau 2019, "Graphical-model based
 # estimation and inference for differential privacy", algorithm 1), in numpy.
@@ -128,6 +129,12 @@ def _curvature(tree: Tree, measured: Sequence[Measured]) -> float:
 
 ENGINES = ("numpy", "mbi")
 EXTRA = "marginals"
+
+
+def engine_option() -> Any:
+    """The option `engine`."""
+    told = "what fits the graphical model: numpy, or mbi (the field's library, slower here)"
+    return option("numpy", told, one_of(*ENGINES))
 
 
 def check_engine(engine: str) -> None:
