@@ -137,7 +137,7 @@ class Mixture:
         number("[0, 1)"),
     )
     related_share: float = option(
-        0.3,
+        0.4,
         "share of the precision of the tables of two columns, with the label and without it, that is spent on those of them which are "
         "worth asking again, by how strongly their columns are related, in [0, 1); 0: none",
         number("[0, 1)"),
