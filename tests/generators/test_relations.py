@@ -83,7 +83,7 @@ def test_of_nothing_and_of_constant_columns_nothing_is_asked_again():
 def test_a_broad_table_tells_of_a_relation_that_the_whole_one_does_not_show():
     rng = np.random.default_rng(6)
     both = {
-        (str(place), ""): (seen(rng, strength, 200.0, (12, 15)), seen(rng, strength, 60.0, (3, 3)))
+        (str(place), ""): (seen(rng, strength, 260.0, (12, 15)), seen(rng, strength, 60.0, (3, 3)))
         for place, strength in enumerate([0.0] * 60 + [0.5] * 20)
     }
     found = Relations.of(both, RECORDS)
@@ -104,6 +104,24 @@ def test_further_answers_are_weighed_by_their_precision():
     np.testing.assert_allclose(table, (2 / 4 + 7) / (1 / 4 + 1))
     assert deviation == pytest.approx((1 / 4 + 1) ** -0.5)
     assert both["a", "b"] == (tables[0], 2.0)
+
+
+def test_columns_that_are_related_only_given_the_label_keep_their_relation():
+    """Two flags are unrelated in all records, and the label is their parity."""
+    rng = np.random.default_rng(7)
+    frame = pd.DataFrame({f"f{place}": rng.random(5_000) < 0.5 for place in range(6)})
+    frame["odd"] = frame["f0"] ^ frame["f1"]
+    schema = Schema.from_dict(
+        {
+            "declared_by": "a test",
+            "units": len(frame),
+            "targets": ["odd"],
+            "columns": {name: {"kind": "boolean"} for name in frame},
+        }
+    )
+    made = Synthesizer("mixture", schema=schema, budget=Budget(10.0, 1e-5), components=40, iterations=200)
+    drawn = made.fit(frame, seed=0).sample(4_000, seed=0).astype(bool)
+    assert (drawn["odd"] == drawn["f0"] ^ drawn["f1"]).mean() > 0.85
 
 
 @pytest.mark.heavy

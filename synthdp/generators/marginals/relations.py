@@ -27,12 +27,14 @@ TRIED = 100  # numbers of tables, of which the best is taken
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Seen:
-    """A noisy table (rows, columns) of two columns, their shares, and the variance of the noise of a cell."""
+    """A noisy table (rows, columns) of two columns, their shares, the variance of the noise of a cell, and the share of the records
+    that the table counts."""
 
     table: Array
     first: Array
     second: Array
     variance: float
+    part: float = 1.0
 
     @property
     def freedom(self) -> int:
@@ -47,11 +49,11 @@ class Seen:
     def signals(self, records: float) -> Array:
         """(strengths,): the variance of a coordinate at each strength."""
         size = float((self.first @ self.first) * (self.second @ self.second))
-        return np.asarray((records * STRENGTHS) ** 2 * size / self.freedom)
+        return np.asarray((self.part * records * STRENGTHS) ** 2 * size / self.freedom)
 
     def chance(self, records: float) -> float:
-        """The variance of a coordinate that unrelated columns of so many records have."""
-        return float(records * (1 - self.first @ self.first) * (1 - self.second @ self.second) / self.freedom)
+        """The variance of a coordinate that unrelated columns have, if all tables together count so many records."""
+        return float(self.part * records * (1 - self.first @ self.first) * (1 - self.second @ self.second) / self.freedom)
 
     def logs(self, records: float) -> Array:
         """(strengths,): the logarithm of the likelihood of each, but for a constant."""
