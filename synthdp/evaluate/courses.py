@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synthdp.evaluate.association import Rows, agreement, associations, enough, invented, pair_of
+from synthdp.evaluate.association import Rows, agreement, associations, by_chance, enough, invented, pair_of, ranked
 from synthdp.evaluate.attacks.case import unit_codes
 from synthdp.evaluate.figures import beyond_chance
 from synthdp.evaluate.tables import BOOLEAN, Axis, Table, table_of
@@ -199,7 +199,7 @@ def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any
     that lost 0.1 or more, and five that are `invented`, among them those of a column with the `GAP` to the next visit. `same`, of a column
     with itself: how often both values are equal, beyond chance. Columns that are constant among training people are left out, and pairs
     that are not `enough` have 0. None where none is left, or where a set has no visit that follows another."""
-    from synthdp.evaluate.figures import is_lost, kept
+    from synthdp.evaluate.figures import is_clearly_lost, kept
 
     varied = [axis for axis in axes if len(np.unique(_present(sets["train"].table.column(axis.name)))) > 1]
     tables: dict[str, Table] = {}
@@ -221,13 +221,15 @@ def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any
         for row, last in enumerate(names)
         for column, present in enumerate([*names, GAP.name])
     ]
-    same, others = ([pair for pair in pairs if (pair["last"] == pair["present"]) is of] for of in (True, False))
-    lost = [pair for pair in others if is_lost(pair)]
-    lost = sorted(lost, key=lambda pair: kept(pair["train"], pair["synthetic"]))[:MOST_LOST]
+    order = {name: ranked(each) for name, each in tables.items()}
 
     def rows(place: int, role: str) -> Rows:
-        return pair_of(tables[role], place // (len(names) + 1), len(names) + place % (len(names) + 1), owners[role])
+        return pair_of(order[role], place // (len(names) + 1), len(names) + place % (len(names) + 1), owners[role])
 
+    for place in by_chance(enumerate(pairs), rows):
+        pairs[place]["by_chance"] = True
+    same, others = ([pair for pair in pairs if (pair["last"] == pair["present"]) is of] for of in (True, False))
+    lost = sorted(filter(is_clearly_lost, others), key=lambda pair: kept(pair["train"], pair["synthetic"]))[:MOST_LOST]
     found = [pairs[place] for place in invented(enumerate(pairs), rows, len(names) + MOST_LOST)]
     for pair in found:
         pair["invented"] = True
@@ -245,10 +247,12 @@ def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any
 
 
 def repeated(sets: Mapping[str, Rows]) -> dict[str, Any]:
-    """A figure of each set, and whether that of synthetic rows is `invented`."""
+    """A figure of each set, and whether that of synthetic rows is `invented`, or was lost `by_chance`."""
     told: dict[str, Any] = {name: rows.value for name, rows in sets.items()}
     if invented([("", told)], lambda _, role: sets[role], 1):
         told["invented"] = True
+    if by_chance([("", told)], lambda _, role: sets[role]):
+        told["by_chance"] = True
     return told
 
 

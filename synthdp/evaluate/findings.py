@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from synthdp.evaluate.figures import beyond_chance, is_lost, kept
+from synthdp.evaluate.figures import beyond_chance, is_clearly_lost, kept
 
 Entry = Mapping[str, Any]  # a part of the result
 
@@ -162,16 +162,18 @@ def lost_associations(fidelity: Entry, histories: Entry | None = None, linked: E
 def _lost(fidelity: Entry, histories: Entry | None, linked: Entry | None) -> list[Finding]:
     """All such pairs, the one that lost most first."""
     entry: Entry = fidelity.get("correlation_difference") or {"names": ()}
-    below = _below(linked)
+    below, by_chance = _below(linked), {tuple(pair) for pair in entry.get("by_chance", ())}
     sets = ("synthetic", "train", "test")
     pairs: list[tuple[str, Entry]] = [
         (what, {each: entry[each][i][j] for each in sets if each in entry})
         for i, first in enumerate(entry["names"])
         for j, second in enumerate(entry["names"][:i])
-        if (what := pair_in_words(second, first, below)) is not None
+        if (second, first) not in by_chance and (what := pair_in_words(second, first, below)) is not None
     ]
     pairs += [(_onward_in_words(each), each) for each in _onward(histories)]
-    lost = [Finding("association", what, told["synthetic"], told["train"]) for what, told in pairs if is_lost(told)]
+    lost = [
+        Finding("association", what, told["synthetic"], told["train"]) for what, told in pairs if is_clearly_lost(told)
+    ]
     return sorted(lost, key=lambda pair: kept(pair.real, pair.synthetic))
 
 

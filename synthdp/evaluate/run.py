@@ -123,7 +123,7 @@ def judge(
 
     faithfulness.judge(parts.three, frames, schema, wanted, how.seeds, how.threads, hearing.tell, result)
     if apart := result["fidelity"].get("correlation_difference"):
-        apart["invented"] = invented(apart, parts.three, frames, whole)
+        apart |= beyond_chance(apart, parts.three, frames, whole)
     for name, each in result["fidelity"].get("numbers", {}).items():
         if form := faithfulness.time_of_day(whole, name):
             each["time"] = form
@@ -142,11 +142,12 @@ def judge(
     return result
 
 
-def invented(
+def beyond_chance(
     apart: Mapping[str, Any], three: Sequence[Table], frames: Sequence[pd.DataFrame], schema: Schema
-) -> list[tuple[str, str]]:
-    """Of the pairs of columns in `association.difference` of these tables, which a page can name, those that synthetic rows invent."""
-    tables = dict(zip(ROLES, three, strict=True))
+) -> dict[str, list[tuple[str, str]]]:
+    """Of the pairs of columns in `association.difference` of these tables, which a page can name, those that synthetic rows `invented`,
+    and those that were lost `by_chance`, as far as anyone can tell."""
+    tables = dict(zip(ROLES, map(association.ranked, three), strict=True))
     owners = {
         role: unit_codes(frame, frame.iloc[:0], str(schema.unit))[0] if schema.unit in frame else np.arange(len(frame))
         for role, frame in zip(ROLES, frames, strict=True)
@@ -163,7 +164,10 @@ def invented(
         first, second = map(tables[role].index, pair)
         return association.pair_of(tables[role], first, second, owners[role])
 
-    return association.invented(told, rows, findings.MOST_LOST)
+    return {
+        "invented": association.invented(told, rows, findings.MOST_LOST),
+        "by_chance": association.by_chance(told, rows),
+    }
 
 
 def _targets(schema: Schema, names: Sequence[str], parts: Parts, log: list[dict[str, str]]) -> list[Axis]:

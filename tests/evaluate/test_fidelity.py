@@ -7,7 +7,7 @@ from scipy.stats import chi2_contingency, f_oneway, spearmanr
 
 from synthdp.evaluate import answers, association, detection, fidelity, findings
 from synthdp.evaluate.findings import lost_associations
-from synthdp.evaluate.run import invented
+from synthdp.evaluate.run import beyond_chance
 from synthdp.evaluate.tables import axes_of, table_of
 from synthdp.schema.schema import Categorical, Continuous, Integer, Schema
 
@@ -139,8 +139,7 @@ def rows_of_people(people, seed, tied=False, rows=3):
 def judged(*frames):
     three = tables(PEOPLE, *frames)
     found = association.difference(*three)
-    found["invented"] = invented(found, three, frames, PEOPLE)
-    return found
+    return found | beyond_chance(found, three, frames, PEOPLE)
 
 
 def test_what_synthetic_rows_relate_and_real_ones_do_not_is_invented():
@@ -168,6 +167,44 @@ def test_real_rows_invent_nothing():
         stronger += (made - np.maximum(train, test) >= 0.1).sum()
         assert found["invented"] == []
     assert stronger > 20
+
+
+def test_real_rows_lose_nothing_and_synthetic_ones_lose_what_is_gone():
+    """Both numbers and both codes go together in small sets of real people, in some more than in others."""
+
+    def related(people, seed, *, gone=False):
+        frame, rng = rows_of_people(people, seed, rows=1), np.random.default_rng(seed)
+        frame["y"] = 0.45 * frame["x"] + rng.normal(0, 0.9, people)
+        frame["l"] = np.where(rng.random(people) < 0.4, frame["k"], frame["l"])
+        return frame.assign(y=frame["y"].sample(frac=1, random_state=seed).to_numpy()) if gone else frame
+
+    def lost(*frames):
+        return [each.what for each in lost_associations({"correlation_difference": judged(*frames)})]
+
+    weaker = 0
+    for seed in range(0, 120, 3):
+        frames = [related(100, seed + part) for part in range(3)]
+        plain = association.difference(*tables(PEOPLE, *frames))
+        weaker += len(lost_associations({"correlation_difference": plain}))
+        assert lost(*frames) == []
+    assert weaker > 8, "of results that say nothing of chance, all are named"
+    for people in (100, 300):
+        assert lost(related(people, 1, gone=True), related(people, 2), related(people, 3)) == ["x and y"]
+
+
+def test_of_very_many_losses_those_that_lost_most_tell_what_is_chance(monkeypatch):
+    monkeypatch.setattr(association, "MOST_TRIED", 2)
+    told = {
+        name: {"synthetic": 0.3 - gone, "train": 0.3, "test": 0.3}
+        for name, gone in (("c", 0.1), ("a", 0.3), ("b", 0.2), ("d", 0.01))
+    }
+    for people, chance in ((60, ["a", "b", "c"]), (6_000, [])):
+        owner = np.arange(people)
+
+        def rows(name, role, owner=owner):
+            return association.Rows(lambda _: told[name][role], owner)
+
+        assert association.by_chance(told.items(), rows) == chance
 
 
 def test_a_rare_coincidence_of_few_people_is_not_invented():
