@@ -48,6 +48,16 @@ def associations(table: Table) -> NDArray[np.float64]:
     return out
 
 
+def with_first(table: Table) -> NDArray[np.float64]:
+    """The association of the first column, a number, with each of the others, as in `associations`."""
+    values, nominal = ranked(table).values, np.array([axis.kind == "category" for axis in table.axes])
+    out = np.zeros(len(table.axes))
+    out[~nominal] = _correlations(values[:, ~nominal])[0]
+    for place in np.flatnonzero(nominal):
+        out[place] = correlation_ratio(_codes(values[:, place]), values[:, 0])
+    return out[1:]
+
+
 def difference(synthetic: Table, train: Table, test: Table) -> dict[str, Any] | None:
     """{"mean", "sd", "n", "max"} of |synthetic - train| over pairs, "floor" (test for synthetic), and the matrices.
 

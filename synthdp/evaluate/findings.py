@@ -171,6 +171,7 @@ def _lost(fidelity: Entry, histories: Entry | None, linked: Entry | None) -> lis
         if (second, first) not in by_chance and (what := pair_in_words(second, first, below)) is not None
     ]
     pairs += [(_onward_in_words(each), each) for each in _onward(histories)]
+    pairs += [(_by_code_in_words(each), each) for each in fidelity.get("numbers_by_code", ())]
     lost = [
         Finding("association", what, told["synthetic"], told["train"]) for what, told in pairs if is_clearly_lost(told)
     ]
@@ -193,6 +194,11 @@ def invented_associations(
             found.append((_onward_in_words(each), each["synthetic"], each["train"]))
         elif same.get("invented"):
             found.append((f"{_onward_in_words(each)} (how often they are equal)", same["synthetic"], same["train"]))
+    found += [
+        (_by_code_in_words(each), each["synthetic"], each["train"])
+        for each in fidelity.get("numbers_by_code", ())
+        if each.get("invented")
+    ]
     told = [Finding("invented", what, made, real) for what, made, real in found if what is not None]
     return sorted(told, key=lambda each: abs(each.real) - abs(each.synthetic))[:MOST_LOST]
 
@@ -204,6 +210,10 @@ def _onward(histories: Entry | None) -> Sequence[Entry]:
 
 def _onward_in_words(pair: Entry) -> str:
     return f"{pair['present']} and the last {pair['last']}"
+
+
+def _by_code_in_words(pair: Entry) -> str:
+    return f"{pair['number']} of {pair['by']} = {pair['code']} and {pair['with']}"
 
 
 def _below(linked: Entry | None) -> set[str]:

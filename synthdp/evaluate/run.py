@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import sklearn
+from numpy.typing import NDArray
 
 from synthdp import __version__
 from synthdp.errors import BadInput
@@ -19,6 +20,7 @@ from synthdp.evaluate import (
     findings,
     history_fidelity,
     images,
+    numbers_by_code,
     reading,
     survival,
     tasks,
@@ -124,6 +126,10 @@ def judge(
     faithfulness.judge(parts.three, frames, schema, wanted, how.seeds, how.threads, hearing.tell, result)
     if apart := result["fidelity"].get("correlation_difference"):
         apart |= beyond_chance(apart, parts.three, frames, whole)
+    if whole.tables:
+        each = zip(frames, parts.three, owners_of(frames, whole).values(), strict=True)
+        visits = dict(zip(ROLES, map(numbers_by_code.Visits._make, each), strict=True))
+        result["fidelity"]["numbers_by_code"] = numbers_by_code.related(visits, whole, findings.MOST_LOST)
     for name, each in result["fidelity"].get("numbers", {}).items():
         if form := faithfulness.time_of_day(whole, name):
             each["time"] = form
@@ -148,10 +154,7 @@ def beyond_chance(
     """Of the pairs of columns in `association.difference` of these tables, which a page can name, those that synthetic rows `invented`,
     and those that were lost `by_chance`, as far as anyone can tell."""
     tables = dict(zip(ROLES, map(association.ranked, three), strict=True))
-    owners = {
-        role: unit_codes(frame, frame.iloc[:0], str(schema.unit))[0] if schema.unit in frame else np.arange(len(frame))
-        for role, frame in zip(ROLES, frames, strict=True)
-    }
+    owners = owners_of(frames, schema)
     below = {column.name for column, places in once(schema) if places} if schema.tables else set()
     told = [
         ((one, other), {role: apart[role][i][j] for role in ROLES})
@@ -167,6 +170,14 @@ def beyond_chance(
     return {
         "invented": association.invented(told, rows, findings.MOST_LOST),
         "by_chance": association.by_chance(told, rows),
+    }
+
+
+def owners_of(frames: Sequence[pd.DataFrame], schema: Schema) -> dict[str, NDArray[np.int64]]:
+    """(rows,) whose each row of a set is; each somebody else's where no column tells."""
+    return {
+        role: unit_codes(frame, frame.iloc[:0], str(schema.unit))[0] if schema.unit in frame else np.arange(len(frame))
+        for role, frame in zip(ROLES, frames, strict=True)
     }
 
 
