@@ -30,7 +30,8 @@ TIMELINES = 10
 COMMON = 8  # orders of three visits, or codes, that are listed
 AGES, YEAR = (18, 40, 60, 80), 365.25  # years at which another band of ages begins; days
 MOST_LOST = 5  # associations of two columns from visit to visit that are listed
-LEAST_PEOPLE = 20  # of a band of ages, in each set: with fewer it is left out
+LEAST_PEOPLE = 20  # of a band of ages, or with a value that ends histories, in each set: with fewer it is left out
+FINAL = 0.02  # most of the people with a value who have a later visit, if the value ends histories
 MISSING = "missing"
 GAP = Axis(name="gap", kind="number")  # from a visit to the next one
 
@@ -171,12 +172,14 @@ def unpivoted(frame: pd.DataFrame, table: Linked, names: Sequence[str]) -> pd.Da
 def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) -> dict[str, Any]:
     """`timelines` of ten synthetic people; for each table below visits, the shares of people who `ever` had each code, also by age; and,
     by `types` of visits, the shares of (type, next type) in `steps` and of three types in a row in `orders`. `onward` says how columns are
-    associated with those of the next visit. `sets` are synthetic, train and test. Beside shares are total variation distances from the
-    training people: of the synthetic people and, as "real", of the held-out ones. What nobody has enough visits for is None."""
+    associated with those of the next visit, and `final` after which values real people have no visit. `sets` are synthetic, train and test.
+    Beside shares are total variation distances from the training people: of the synthetic people and, as "real", of the held-out ones.
+    What nobody has enough visits for is None."""
     found: dict[str, Any] = {"timelines": timelines(sets["synthetic"], schema, types)}
     bands = {name: band for name, each in sets.items() if (band := ages(each, schema)) is not None}
     found["ever"] = [each for below in schema.tables[2:] for each in ever(sets, below, bands)]
     found["onward"] = onward(sets, own_axes(schema, sets["train"].table.axes))
+    found["final"] = list(final(sets, own_axes(schema, sets["train"].table.axes)))
     if types is None:
         return found
     size, codes = len(types.labels), {name: types.codes(each.table) for name, each in sets.items()}
@@ -244,6 +247,33 @@ def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any
         "real": float(np.abs(columns["test"] - columns["train"]).mean()),
         "pairs": [*same, *lost, *[pair for pair in found if pair["last"] != pair["present"]][:MOST_LOST]],
     }
+
+
+def final(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> Iterator[dict[str, Any]]:
+    """The values of visits after which hardly any real people have a later visit, and fewer than chance explains, such as a discharge by
+    death: {"column", "value", "people"}, the number of people with the value in each set, and the share of them with a later visit by set.
+    Values with fewer than `LEAST_PEOPLE` people in a set are left out."""
+    later = {
+        name: each.when < np.repeat(each.when[each.ends], each.ends - each.starts + 1) for name, each in sets.items()
+    }
+    people_of_all = len(sets["train"].ends)
+    share_of_all = len(np.unique(sets["train"].owner[later["train"]])) / max(1, people_of_all)
+    for axis in (axis for axis in axes if axis.is_classes):
+        size, counts = len(axis.levels), {}
+        for name, each in sets.items():
+            value = each.table.column(axis.name)
+            known = value < size  # not what is missing
+            both = [value[rows].astype(np.int64) + size * each.owner[rows] for rows in (known, known & later[name])]
+            counts[name] = [np.bincount(np.unique(pairs) % size, minlength=size) for pairs in both]
+        for place, level in enumerate(axis.levels):
+            people = {name: int(each[0][place]) for name, each in counts.items()}
+            if min(people.values()) < LEAST_PEOPLE:
+                continue
+            shares = {name: float(each[1][place] / people[name]) for name, each in counts.items()}
+            if max(shares["train"], shares["test"]) <= FINAL and beyond_chance(
+                shares["train"], people["train"], share_of_all, people_of_all
+            ):
+                yield {"column": axis.name, "value": level, "people": people, **shares}
 
 
 def repeated(sets: Mapping[str, Rows]) -> dict[str, Any]:

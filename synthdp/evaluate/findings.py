@@ -107,6 +107,9 @@ MOST_LOST = 10  # associations in a table; as many that are invented
 MOST_BROKEN = 0.01  # a fault if this share of synthetic rows, and more, break a rule beyond real ones
 # Shares by age are named, and a fault, if they are so much farther off than those of held-out people.
 BY_AGE, FAR_BY_AGE = 0.1, 0.2
+BY_CALENDAR = (
+    0.05  # total variation distance of weekdays, or of hours, beyond held-out records, from which on they are named
+)
 LEAST_EVENTS = 20  # among training people, so that their share can be told
 # Numbers may lie outside the range of as many others by chance: 2 on average, 16 in one case of 7,000.
 AT_ENDS = 16.0
@@ -146,6 +149,8 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
         _lost_pairs(linked.get("together", ())),
         _worst_ages((histories or {}).get("ever", ())),
         _worst_event((histories or {}).get("survival") or ()),
+        _worst_return((histories or {}).get("final", ())),
+        _worst_dates(fidelity.get("calendar", ())),
         _worst_numbers(linked.get("numbers", ())),
         _outside(linked.get("numbers", ())),
         _worst_rule(fidelity.get("rules", ())),
@@ -310,6 +315,26 @@ def _worst_event(curves: Sequence[Entry]) -> Finding | None:
         if made <= MUCH * min(real) or max(real) <= MUCH * made:
             far.append((abs(made - real[0]), f"people have the event {each['event']}", made, real[0]))
     return Finding("event", *max(far)[1:], len(far), fault=True) if far else None
+
+
+def _worst_return(values: Sequence[Entry]) -> Finding | None:
+    """The value that ends real histories, such as a discharge by death, after which most synthetic people have a later visit."""
+    far = []
+    for each in values:
+        made, real, people = each["synthetic"], max(each["train"], each["test"]), each["people"]
+        if made - real > MOST_BROKEN and beyond_chance(made, people["synthetic"], each["train"], people["train"]):
+            far.append((made - real, f"people with {each['column']} = {each['value']} have a later visit", made, real))
+    return Finding("return", *max(far)[1:], len(far), fault=True) if far else None
+
+
+def _worst_dates(columns: Sequence[Entry]) -> Finding | None:
+    """The dates of which too many or too few lie in a part of the week or of the day, beyond held-out ones and chance."""
+    far = [
+        (each["tvd"] - each["real"], f"dates in {each['column']} fall {each['part']}", *each["shares"])
+        for each in columns
+        if each["tvd"] - each["real"] >= BY_CALENDAR and each["part"]
+    ]
+    return Finding("calendar", *max(far)[1:], len(far), fault=max(far)[0] >= FAR_BY_AGE) if far else None
 
 
 def _worst_numbers(columns: Sequence[Entry]) -> Finding | None:

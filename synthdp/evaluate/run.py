@@ -17,6 +17,7 @@ from synthdp.evaluate import (
     classifiers,
     courses,
     faithfulness,
+    fidelity,
     findings,
     history_fidelity,
     images,
@@ -36,6 +37,7 @@ from synthdp.evaluate.reading import Parts
 from synthdp.evaluate.survival import Event
 from synthdp.evaluate.tables import Axis, Table, target_of
 from synthdp.schema.codec import Codec
+from synthdp.schema.columns import Datetime
 from synthdp.schema.joined_tables import Joined
 from synthdp.schema.linked_tables import once
 from synthdp.schema.schema import Schema
@@ -126,8 +128,11 @@ def judge(
     faithfulness.judge(parts.three, frames, schema, wanted, how.seeds, how.threads, hearing.tell, result)
     if apart := result["fidelity"].get("correlation_difference"):
         apart |= beyond_chance(apart, parts.three, frames, whole)
+    owners = owners_of(frames, whole)
+    if calendar := calendars(parts.three, owners, whole):
+        result["fidelity"]["calendar"] = calendar
     if whole.tables:
-        each = zip(frames, parts.three, owners_of(frames, whole).values(), strict=True)
+        each = zip(frames, parts.three, owners.values(), strict=True)
         visits = dict(zip(ROLES, map(numbers_by_code.Visits._make, each), strict=True))
         result["fidelity"]["numbers_by_code"] = numbers_by_code.related(visits, whole, findings.MOST_LOST)
     for name, each in result["fidelity"].get("numbers", {}).items():
@@ -179,6 +184,20 @@ def owners_of(frames: Sequence[pd.DataFrame], schema: Schema) -> dict[str, NDArr
         role: unit_codes(frame, frame.iloc[:0], str(schema.unit))[0] if schema.unit in frame else np.arange(len(frame))
         for role, frame in zip(ROLES, frames, strict=True)
     }
+
+
+def calendars(three: Sequence[Table], owners: Mapping[str, NDArray[np.int64]], schema: Schema) -> list[dict[str, Any]]:
+    """`fidelity.calendar` of the dates of rows; those of people count once."""
+    found: list[dict[str, Any]] = []
+    for axis in three[0].axes:
+        column = schema.column(axis.name) if axis.date else None
+        if isinstance(column, Datetime):
+            dates = {role: (table.column(axis.name), owners[role]) for role, table in zip(ROLES, three, strict=True)}
+            if axis.name in schema.per_unit:
+                once_each = {role: np.unique(owner, return_index=True)[1] for role, (_, owner) in dates.items()}
+                dates = {role: (days[once_each[role]], owner[once_each[role]]) for role, (days, owner) in dates.items()}
+            found += fidelity.calendar(axis.name, dates, hours=column.resolution != "day")
+    return found
 
 
 def _targets(schema: Schema, names: Sequence[str], parts: Parts, log: list[dict[str, str]]) -> list[Axis]:
