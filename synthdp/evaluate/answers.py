@@ -82,8 +82,8 @@ MORE = {  # of a kind: one, and several
         ". After {} more values that end real histories, too many do",
     ),
     "calendar": (
-        ". The weekdays or hours of one more column are far off",
-        ". In {} more cases, weekdays or hours of a column are far off",
+        ". Weekdays or hours are far off in one more case",
+        ". Weekdays or hours are far off in {} more cases",
     ),
     "numbers": (", and one more code is far off", ", and {} more codes are far off"),
     "outside": (", and too many of one more code do", ", and too many of {} more codes do"),

@@ -329,21 +329,19 @@ def calendar(
             seconds = np.round(days * SECONDS).astype(np.int64)
             code = (seconds // SECONDS + FIRST_DAY) % 7 if of == "weekdays" else seconds % SECONDS // 3600
             shares[role] = np.bincount(code, minlength=7 if of == "weekdays" else 24) / len(code)
-        told = [
-            (words, *(float(shares[role][places].sum()) for role in ("synthetic", "train")))
-            for words, places in parts[of]
-        ]
-        far = [each for each in told if beyond_chance(each[1], people["synthetic"], each[2], people["train"])]
-        part, *both = max(far, key=lambda each: abs(each[1] - each[2]), default=("",))
+        part, shown, farthest = "", list[float](), 0.0
+        for words, places in parts[of]:
+            made, real = (float(shares[role][places].sum()) for role in ("synthetic", "train"))
+            if abs(made - real) > farthest and beyond_chance(made, people["synthetic"], real, people["train"]):
+                part, shown, farthest = words, [made, real], abs(made - real)
+        distances = {role: float(np.abs(shares[role] - shares["train"]).sum() / 2) for role in ("synthetic", "test")}
         yield {
             "column": column,
             "of": of,
-            **{
-                name: float(np.abs(shares[role] - shares["train"]).sum() / 2)
-                for name, role in (("tvd", "synthetic"), ("real", "test"))
-            },
+            "tvd": distances["synthetic"],
+            "real": distances["test"],
             "part": part,
-            "shares": both,
+            "shares": shown,
         }
 
 

@@ -329,11 +329,12 @@ def _worst_return(values: Sequence[Entry]) -> Finding | None:
 
 def _worst_dates(columns: Sequence[Entry]) -> Finding | None:
     """The dates of which too many or too few lie in a part of the week or of the day, beyond held-out ones and chance."""
-    far = [
-        (each["tvd"] - each["real"], f"dates in {each['column']} fall {each['part']}", *each["shares"])
-        for each in columns
-        if each["tvd"] - each["real"] >= BY_CALENDAR and each["part"]
-    ]
+    far = []
+    for each in columns:
+        beyond = each["tvd"] - each["real"]
+        if beyond >= BY_CALENDAR and each["part"]:
+            made, real = each["shares"]
+            far.append((beyond, f"dates in {each['column']} fall {each['part']}", made, real))
     return Finding("calendar", *max(far)[1:], len(far), fault=max(far)[0] >= FAR_BY_AGE) if far else None
 
 

@@ -280,7 +280,7 @@ def test_weekdays_and_hours_that_synthetic_dates_lose_are_named():
     assert told.startswith(
         f"{100 * hours['shares'][0]:.1f} % of synthetic dates in seen fall between 06:00 and 11:59; "
     )
-    assert told.endswith(" of real ones do. In 2 more cases, weekdays or hours of a column are far off")
+    assert told.endswith(" of real ones do. Weekdays or hours are far off in 2 more cases")
     assert answers.faithful(
         {"tvd_1way": {"mean": 0, "floor": {"mean": 0}}}, findings.worst(fidelity)
     ).verdict.words.endswith(", and misplaces weekdays or hours")
