@@ -155,7 +155,7 @@ def judge(
 
 def beyond_chance(
     apart: Mapping[str, Any], three: Sequence[Table], frames: Sequence[pd.DataFrame], schema: Schema
-) -> dict[str, list[tuple[str, str]]]:
+) -> dict[str, list[list[str]]]:
     """Of the pairs of columns in `association.difference` of these tables, which a page can name, those that synthetic rows `invented`,
     and those that were lost `by_chance`, as far as anyone can tell."""
     tables = dict(zip(ROLES, map(association.ranked, three), strict=True))
@@ -173,8 +173,8 @@ def beyond_chance(
         return association.pair_of(tables[role], first, second, owners[role])
 
     return {
-        "invented": association.invented(told, rows, findings.MOST_LOST),
-        "by_chance": association.by_chance(told, rows),
+        "invented": [[*pair] for pair in association.invented(told, rows, findings.MOST_LOST)],
+        "by_chance": [[*pair] for pair in association.by_chance(told, rows)],
     }
 
 

@@ -144,7 +144,7 @@ def judged(*frames):
 
 def test_what_synthetic_rows_relate_and_real_ones_do_not_is_invented():
     found = judged(*(rows_of_people(300, seed, tied=seed == 3) for seed in (3, 1, 2)))
-    assert sorted(found["invented"]) == [("k", "l"), ("x", "y")]
+    assert sorted(found["invented"]) == [["k", "l"], ["x", "y"]]
     named = findings.invented_associations({"correlation_difference": found})
     assert [(each.what, each.kind) for each in named] == [("k and l", "invented"), ("x and y", "invented")]
     assert named[1].synthetic > 0.5 > 0.2 > abs(named[1].real)
