@@ -96,13 +96,19 @@ class Rows(NamedTuple):
         return self.figure(np.ones(len(self.owner), np.bool_))
 
     @property
+    def people(self) -> int:
+        """0 where rows or people are too few to tell chance from anything else."""
+        people = len(np.unique(self.owner))
+        return people if len(self.owner) >= LEAST_ROWS and people >= GROUPS else 0
+
+    @property
     def deviation(self) -> float:
         """How far chance moves the figure: its standard deviation by the jackknife that leaves out one group of people at a time (Kott
         2001), however alike the rows of a person are, but at least that of one row of each. Infinite where rows or people are too few."""
-        person = np.unique(self.owner, return_inverse=True)[1]
-        people = int(person.max(initial=-1)) + 1
-        if len(person) < LEAST_ROWS or people < GROUPS:
+        people = self.people
+        if not people:
             return math.inf
+        person = np.unique(self.owner, return_inverse=True)[1]
         without = [self.figure(person % GROUPS != each) for each in range(GROUPS)]
         return float(max(((GROUPS - 1) * np.var(without)) ** 0.5, self.spread / people**0.5))
 
@@ -167,14 +173,17 @@ def invented(told: Iterable[tuple[T, Mapping[str, float]]], rows: Callable[[T, s
 
 
 def by_chance(told: Iterable[tuple[T, Mapping[str, float]]], rows: Callable[[T, str], Rows]) -> list[T]:
-    """Those of the lost figures (synthetic, train, test) that chance may have moved so far. `rows` as in `invented`. Of very many,
-    those that lost most are compared with chance, and the rest is chance if most of these are."""
+    """Those of the lost figures (synthetic, train, test) that chance may have moved so far. `rows` as in `invented`. Chance moves the figure
+    of synthetic rows as far as that of as many real people: where nothing is related, the jackknife tells too much, since a figure that
+    cannot be below 0 rises steeply there. Of very many figures, those that lost most are compared with chance, and the rest is chance if
+    most of these are."""
     worst = sorted(((name, each) for name, each in told if is_lost(each)), key=lambda pair: -loss(pair[1]))
     found: list[T] = []
     for name, each in worst[:MOST_TRIED]:
         made, real = rows(name, "synthetic"), rows(name, "train")
         beyond = min(loss(each), loss({**each, "synthetic": made.value, "train": real.value}))
-        if beyond <= CHANCE_OF_LOSS * math.hypot(made.deviation, real.deviation):
+        larger = (1 + real.people / made.people) ** 0.5 if made.people else math.inf
+        if beyond <= CHANCE_OF_LOSS * larger * real.deviation:
             found.append(name)
     rest = worst[MOST_TRIED:] if 2 * len(found) > MOST_TRIED else []
     return found + [name for name, _ in rest]
