@@ -173,10 +173,9 @@ def invented(told: Iterable[tuple[T, Mapping[str, float]]], rows: Callable[[T, s
 
 
 def by_chance(told: Iterable[tuple[T, Mapping[str, float]]], rows: Callable[[T, str], Rows]) -> list[T]:
-    """Those of the lost figures (synthetic, train, test) that chance may have moved so far. `rows` as in `invented`. Chance moves the figure
-    of synthetic rows as far as that of as many real people: where nothing is related, the jackknife tells too much, since a figure that
-    cannot be below 0 rises steeply there. Of very many figures, those that lost most are compared with chance, and the rest is chance if
-    most of these are."""
+    """Those of the lost figures (synthetic, train, test) that chance may have moved so far. `rows` as in `invented`. Chance moves that of
+    synthetic rows as far as that of as many real people: where nothing is related, the jackknife of a figure that cannot be below 0
+    tells too much. Of very many figures, those that lost most are compared with chance, and the rest is chance if most of these are."""
     worst = sorted(((name, each) for name, each in told if is_lost(each)), key=lambda pair: -loss(pair[1]))
     found: list[T] = []
     for name, each in worst[:MOST_TRIED]:
