@@ -152,7 +152,7 @@ def test_laboratory_values_are_followed_from_visit_to_visit_within_a_test():
         frames = labs(clinic(400, seed=seed), seed=seed)
         person = frames["lab"].merge(frames["visit"], on="visit_id")["person_id"]
         level = person.map(
-            dict(zip(frames["person"]["person_id"], np.random.default_rng(seed).normal(0, 3, 400), strict=True))
+            dict(zip(frames["person"]["person_id"], np.random.default_rng(seed).normal(0, 6, 400), strict=True))
         )
         frames["lab"]["value"] = (frames["lab"]["value"] + own * level.to_numpy()).clip(0, 100).round(2)
         return frames
