@@ -199,9 +199,9 @@ def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) ->
 def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any] | None:
     """How each column of a visit is associated with each column of the next one (see `association`): mean distances from the training
     people over all pairs, and `pairs` {"last", "present", "synthetic", "train", "test"}: each column with itself, then at most five others
-    that lost 0.1 or more, not by chance, and five that are `invented`, among them those of a column with the `GAP` to the next visit. `same`, of a column
-    with itself: how often both values are equal, beyond chance. Columns that are constant among training people are left out, and pairs
-    that are not `enough` have 0. None where none is left, or where a set has no visit that follows another."""
+    that lost 0.1 or more, not by chance, and five that are `invented`, among them those of a column with the `GAP` to the next visit.
+    `same`, of a column with itself: how often both values are equal, beyond chance. Columns that are constant among training people are
+    left out, and pairs that are not `enough` have 0. None where none is left, or where a set has no visit that follows another."""
     from synthdp.evaluate.figures import is_clearly_lost, kept
 
     varied = [axis for axis in axes if len(np.unique(_present(sets["train"].table.column(axis.name)))) > 1]
