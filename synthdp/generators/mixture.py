@@ -5,18 +5,19 @@ which says how codes are grouped (the noise of a table is small against its grou
 what a rare label goes with where the tables of three are all noise; then each table of (column, column, label), and each of
 (column, column), whose noise is not spread over the label's values. Every two ordered columns are counted in a few broad groups too,
 so that correlations survive: in tables of many cells, shrinkage pulls correlations to 0, and so does the noise of empty cells, since
-a model has no negative cells. A large table that shows only noise beyond its margins is fitted as if its columns were
-independent. None of these tables shows what only three columns together tell, such as a label that is the parity of three flags. If
-the schema's number of units is large compared with the noise, columns in halves are therefore counted six at a time with the label,
-and the triples that the noise does not explain are fitted as well. A mixture of product distributions is fitted to all of this at
-once (`marginals/product_mixture.py`), and records are drawn from it.
+a model has no negative cells. From all these tables follows how strongly every two columns are related: of a relation that the noise
+may explain only a part is believed, and tables of two columns that are worth it are asked once more, with little noise, since they are
+few (`marginals/relations.py`). None of these tables shows what only three columns together tell, such as a label that is the parity
+of three flags. If the schema's number of units is large compared with the noise, columns in halves are therefore counted six at a
+time with the label, and the triples that the noise does not explain are fitted as well. A mixture of product distributions is fitted
+to all of this at once (`marginals/product_mixture.py`), and records are drawn from it.
 
 Marginal-based generators measure tables and fit a graphical model to them (McKenna, Miklau & Sheldon 2021; McKenna et al. 2022);
 the mixture needs no choice of tables, since its tables cost one matrix product however many they are. Only where there are more
 than the noise leaves worth asking, the tables are those of the columns that tell most of the label; of the others the model knows
 what they are by themselves and with the label. Where noisy counts of the label show that all but its commonest value would be lost in
-tables of three, each column is asked with the label once more in their place. All tables of a kind have the same noise: less for larger
-ones, for smaller ones, or for those that a first round had found dependent made the synthetic data worse.
+tables of three, each column is asked with the label once more in their place. All tables of a question have the same noise: less for
+larger ones or for smaller ones made the synthetic data worse.
 
 The label is the first target, together with those further ones that make at most 16 groups with it.
 """
@@ -46,13 +47,16 @@ from synthdp.generators.marginals.evidence import (
     of_label,
     ordered,
     parts,
+    placed,
     places,
+    relations,
     told,
     varied,
 )
 from synthdp.generators.marginals.grouping import Places, halves, least_option
 from synthdp.generators.marginals.mixture_model import MOST_CELLS, MixtureModel, beside, restored
 from synthdp.generators.marginals.product_mixture import Products, Triples, components_of, fit
+from synthdp.generators.marginals.relations import Pair
 from synthdp.generators.parts import devices
 from synthdp.generators.parts.setting_checks import changed, refuse_ignored
 from synthdp.ledger.budget import Budget
@@ -63,7 +67,7 @@ from synthdp.schema.schema import Schema
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from synthdp.seal import Sensitive
+    from synthdp.seal import Grouping, Sensitive
 
 Array = NDArray[np.float64]
 SHOW_EVERY = 25
@@ -132,6 +136,12 @@ class Mixture:
         "noise; 0: none",
         number("[0, 1)"),
     )
+    related_share: float = option(
+        0.4,
+        "share of the precision of the tables of two columns, with the label and without it, that is spent on those of them which are "
+        "worth asking again, by how strongly their columns are related, in [0, 1); 0: none",
+        number("[0, 1)"),
+    )
     tables: int | None = option(
         None,
         "largest number of tables of two columns with the label; default: as many as are worth asking at this noise",
@@ -183,7 +193,7 @@ class Mixture:
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """A Gaussian each for the single columns, their finer grids, columns with the label, two ordered columns in broad groups, two
-        columns, two with the label, and up to six in halves with the label."""
+        columns, two with the label, two that are worth asking again, and up to six in halves with the label."""
         return merged(Entry(Gaussian(each)) for each in self.noises(schema, noise).values())
 
     def noises(self, schema: Schema, noise: float) -> dict[str, float]:
@@ -202,6 +212,14 @@ class Mixture:
             shares["pairs"] = paired if labels else 1 - sum(shares.values())
         if labels:
             shares["tables"] = 1 - sum(shares.values())
+        if self.related_share and len(features) > 2:
+            both = [name for name in ("pairs", "tables") if name in shares]
+            again = self.related_share * sum(shares[name] for name in both)
+            if "broad" in shares:
+                shares |= {"related": again / 2, "related broadly": again / 2}
+            else:
+                shares["related"] = again
+            shares |= {name: (1 - self.related_share) * shares[name] for name in both}
         if self._in_threes(schema, noise):
             shares["triples"] = self.triple_share / (1 - self.triple_share)
         whole = sum(shares.values())
@@ -228,7 +246,7 @@ class Mixture:
         return units >= TOGETHER * most * noise * math.sqrt(cells / self.triple_share)
 
     def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
-        """Single columns, groups, tables, mixture."""
+        """Single columns, groups, tables, relations, mixture."""
         noise = data.commit(lambda z: self.plan(data.declared, z))
         data.resolve(cells=self.cells)
         return self.learn(data, noise, seed=seed, progress=progress)[0]
@@ -267,6 +285,14 @@ class Mixture:
             labelled, label_deviation = self._again(data, seen, labelled, label_deviation, noises["tables"])
         else:
             tables = self._asked(data, seen, chosen, noises.get("tables"), seen.labels)
+        if "related" in noises:
+            known = relations(seen, tables, pairs, wide, of)
+            pairs = self._asked_again(
+                data, pairs, known.worth_asking(noises["related"] * most), noises["related"], seen.of
+            )
+            if "related broadly" in noises:
+                again, counted = known.worth_asking_broadly(noises["related broadly"] * most), placed(seen, of)
+                wide = self._asked_again(data, wide, again, noises["related broadly"], counted)
         found, order = evidence(seen, tables, pairs, labelled, label_deviation, wide, of)
         found = replace(found, triples=self._threes(data, seen, order, noises.get("triples")))
         components = self.components or components_of(seen.total, min(tables.deviation, pairs.deviation))
@@ -319,9 +345,8 @@ class Mixture:
         names = [name for name in ranked if name in known][: _columns(clear, self.pairs, BROADLY)]
         pairs = [*combinations(names, 2)]
         of = places(data, seen, names, noise * most * math.sqrt(len(pairs)))
-        counted = [of[name][groups.of] if name in of else groups.of for name, groups in seen.groups.items()]
-        question = data.tables(pairs, noise, counted, fine=True)
-        return Answers(names=names, tables=data.ask(question), deviation=question.deviation), of
+        question = data.tables(pairs, noise, placed(seen, of), fine=True)
+        return Answers(names=names, tables=data.ask(question), deviation=max(question.deviation, LEAST_NOISE)), of
 
     def _threes(self, data: "Sensitive", seen: Look, order: Sequence[str], noise: float | None) -> Triples | None:
         """What noisy tables of columns in halves with the label tell of every three; none without a noise."""
@@ -330,8 +355,7 @@ class Mixture:
             return None
         columns = {column.name: column for column in data.schema.coded}
         of = {name: halves(seen.groups[name], seen.shares(name), columns[name], data.fine) for name in names}
-        counted = [of[name][groups.of] if name in of else groups.of for name, groups in seen.groups.items()]
-        question = data.tables([(*block, *seen.labels) for block in blocks(names)], noise, counted, fine=True)
+        question = data.tables([(*block, *seen.labels) for block in blocks(names)], noise, placed(seen, of), fine=True)
         return clear_triples(data.ask(question), question.deviation, of, order, seen)
 
     def _asked(
@@ -343,6 +367,15 @@ class Mixture:
         pairs: list[tuple[str, ...]] = [*combinations(names, 2)] or [tuple(names)]
         question = data.tables([(*pair, *labels) for pair in pairs], noise, seen.of, fine=True)
         return Answers(names=names, tables=data.ask(question), deviation=max(question.deviation, LEAST_NOISE))
+
+    def _asked_again(
+        self, data: "Sensitive", answers: Answers, again: list[Pair], noise: float, of: "Sequence[Grouping | None]"
+    ) -> Answers:
+        """The answers, some of them with the mean of both where they were asked once more."""
+        if not again:
+            return answers
+        question = data.tables(again, noise, of, fine=True)
+        return answers.again(again, data.ask(question), question.deviation)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """Groups of every column's codes, and the mixture over groups."""

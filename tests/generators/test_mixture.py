@@ -13,7 +13,7 @@ from clinic import make_frame, make_schema
 from sweeps import sweep
 
 from synthdp import BadInput, Budget, Synthesizer
-from synthdp.generators.marginals.evidence import VAGUE, Look, blocks, clear_triples, denoised
+from synthdp.generators.marginals.evidence import Look, blocks, clear_triples
 from synthdp.generators.marginals.grouping import Counts, Groups, agreed, broad, grouped, halves
 from synthdp.generators.marginals.product_mixture import BETAS, Broad, Evidence, Products, Triples, _adam, allotted, fit
 from synthdp.generators.mixture import Mixture
@@ -343,11 +343,14 @@ def test_noise_is_split_as_the_share_says():
         label_share=0.05,
         broad_share=0.08,
         pair_share=0.25,
+        related_share=0.5,
         iterations=2,
     )
     release = synthesizer.fit(make_frame(50), seed=0)
-    precisions = np.array([entry.event.noise**-2 for entry in release.statement.events])
-    assert precisions / precisions.sum() == pytest.approx([0.2, 0.1, 0.05, 0.08, 0.25, 0.32])
+    events = release.statement.events
+    precisions = np.array([entry.count * entry.event.noise**-2 for entry in events])
+    assert precisions / precisions.sum() == pytest.approx([0.2, 0.1, 0.05, 0.08, 0.125, 0.16, 0.285])
+    assert events[-1].count == 2  # whole tables and broad ones, asked again
 
 
 @pytest.mark.parametrize(
@@ -361,7 +364,7 @@ def test_noise_is_split_as_the_share_says():
     ],
 )
 def test_tables_with_the_label_get_more_where_columns_are_many_and_units_few(columns, units, given, labelled, paired):
-    noises = Mixture(triple_share=0.0, **given).noises(replace(wide(columns)[0], units=units), 3.5)
+    noises = Mixture(triple_share=0.0, related_share=0.0, **given).noises(replace(wide(columns)[0], units=units), 3.5)
     shares = {name: (3.5 / noise) ** 2 for name, noise in noises.items()}
     rest = 1 - 0.12 - labelled - paired
     assert shares == pytest.approx({"columns": 0.12, "labels": labelled, "pairs": paired, "tables": rest})
@@ -395,7 +398,9 @@ def test_of_many_columns_the_pairs_are_of_those_that_tell_most():
     synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(20.0, 1e-5), tables=1, pairs=1, components=40)
     with pytest.warns(UserWarning, match=r"pairs of 2 of the 12 columns.*with the label: 'c2', 'c3'"):
         release = synthesizer.fit(frame, seed=0)
-    assert [entry.event.noise > 0 for entry in release.statement.events] == 5 * [True]  # triples, too
+    assert [entry.event.noise > 0 for entry in release.statement.events] == 6 * [
+        True
+    ]  # tables that are asked again and triples, too
     made = release.sample(4000, seed=1)
     for name in ("c0", "c1", "c2"):  # c2 is known with the label all the same
         assert (made[name] == made["ill"]).mean() == pytest.approx((frame[name] == frame["ill"]).mean(), abs=0.04)
@@ -422,7 +427,7 @@ def test_a_plan_of_more_columns_than_tables_is_what_is_asked():
         release = synthesizer.fit(frame, seed=0)
     plan = release.generator.plan(schema, 5.0)
     assert sum(entry.event.noise**-2 for entry in plan) == pytest.approx(5.0**-2)
-    assert len(plan) == len(release.statement.events) == 4
+    assert len(plan) == len(release.statement.events) == 5
 
 
 def test_a_bought_number_of_units_does_not_change_what_was_planned():
@@ -431,7 +436,9 @@ def test_a_bought_number_of_units_does_not_change_what_was_planned():
     schema = type(schema).from_dict({**schema.to_dict(), "units": "learn"})
     synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(0.5, 1e-5), iterations=2, components=4)
     release = synthesizer.fit(frame, seed=0)
-    assert len(release.statement.events) == 5  # units; columns by themselves, with the label; pairs, with the label
+    assert (
+        len(release.statement.events) == 6
+    )  # units; columns by themselves, with the label; pairs, with the label, again
     assert set(release.sample(10, seed=0).columns) == set(frame.columns)
 
 
@@ -749,48 +756,6 @@ def test_a_mixture_s_triples_are_those_of_its_records():
         precision=torch.tensor([2.0]).double(),
     )
     assert float(triples.residual(*as_tensors)) == pytest.approx(1.0)
-
-
-def table_of(strength, noise, rng, shape=(20, 30)):
-    """Margins, and a noisy table whose relation has `strength` times the expected sum of squares of noise alone."""
-    first, second = (rng.dirichlet(np.full(count, 5.0)) for count in shape)
-    relation = denoised_part(rng.normal(size=shape), first, second)
-    relation *= noise * np.sqrt(strength * (shape[0] - 1) * (shape[1] - 1) / (relation**2).sum())
-    return first, second, np.outer(first, second) + relation + rng.normal(0, noise, shape)
-
-
-def denoised_part(table, first, second):
-    """What no change of a margin explains, by projections."""
-    left, right = (np.eye(len(each)) - np.outer(each, each) / (each @ each) for each in (first, second))
-    return left @ table @ right
-
-
-@pytest.mark.parametrize(("strength", "kept"), [(0.0, 0), (0.1, 0), (0.8, 20), (3.0, 20)])
-def test_a_relation_is_left_out_where_it_is_surely_weaker_than_the_noise(strength, kept):
-    rng = np.random.default_rng(5)
-    found = 0
-    for _ in range(20):
-        first, second, table = table_of(strength, 1e-4, rng)
-        made = denoised(table, first, second, 1e-4)
-        found += int(np.array_equal(made, table))
-        gone = denoised_part(table - made, first, second)
-        np.testing.assert_allclose(
-            table - made, gone, atol=1e-15
-        )  # only what no change of a margin explains is removed
-    assert found == kept
-
-
-def test_small_tables_are_left_as_they_are():
-    """With few cells, noise alone cannot be told from a weak relation."""
-    rng = np.random.default_rng(6)
-    freedom = 4
-    assert 2 * np.sqrt(2 * freedom) > (1 + VAGUE) * freedom
-    for _ in range(20):
-        first, second, table = table_of(0.0, 1e-4, rng, shape=(3, 3))
-        assert np.array_equal(denoised(table, first, second, 1e-4), table)
-    whole = np.array([[0.2], [0.8]])
-    assert np.array_equal(denoised(whole, whole[:, 0], np.ones(1), 1e-4), whole)
-    assert np.array_equal(denoised(table, np.zeros(3), second, 1e-4), table)  # its margin was not asked
 
 
 @pytest.mark.heavy

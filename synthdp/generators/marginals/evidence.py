@@ -8,7 +8,7 @@ most about it.
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from synthdp.generators.marginals.grouping import Counts, Groups, Places, agreed, bounds_learned, broad, grouped
 from synthdp.generators.marginals.mixture_model import beside
 from synthdp.generators.marginals.product_mixture import Broad, Evidence, Triples
+from synthdp.generators.marginals.relations import Pair, Relations, Seen, relation_of
 from synthdp.schema.columns import Categorical, Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.schema import Schema
 from synthdp.seal import Grouping
@@ -35,7 +36,6 @@ BROAD = 4.0  # how many deviations of its noise a cell of a broad table holds, a
 MOST_PLACES = 8  # of a column in broad tables
 SURE = 4.5  # deviations of the noise: by chance, one triple of 150,000
 MOST_TRIPLES = 100
-VAGUE = 0.4  # of the noise's expected square: a relation that is clearly weaker is removed; a fit of large tables would follow the noise
 LEAST_NOISE = 0.5  # records: a noiseless fit is weighed as if it had so much
 
 
@@ -196,51 +196,122 @@ def varied(seen: Look, names: Sequence[str]) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
-    """Noisy tables of every two of `names`, or of the one that there is, and the deviation of a cell; none without names."""
+    """Noisy tables of every two of `names`, or of the one that there is, and the deviation of a cell, which is another for the pairs
+    in `deviations`; none without names."""
 
     names: Sequence[str] = ()
     tables: Sequence[Array] = ()
     deviation: float = math.inf
+    deviations: Mapping[Pair, float] = field(default_factory=dict)
+
+    def by_pair(self) -> dict[Pair, tuple[Array, float]]:
+        """The table of each pair, and the deviation of its cells; not that of a single column."""
+        return {
+            pair: (table, self.deviations.get(pair, self.deviation))
+            for pair, table in zip(combinations(self.names, 2), self.tables, strict=False)
+        }
+
+    def again(self, pairs: Sequence[Pair], tables: Sequence[Array], deviation: float) -> "Answers":
+        """With further tables of some of the pairs: means, weighed by their precision."""
+        both = self.by_pair()
+        for pair, table in zip(pairs, tables, strict=True):
+            both[pair] = _mean(both[pair], (table, deviation))
+        return replace(
+            self,
+            tables=[table for table, _ in both.values()],
+            deviations={pair: both[pair][1] for pair in pairs},
+        )
 
     def padded(self) -> "Answers":
         """With constant columns, named "", where there are tables but fewer than two columns to make a pair."""
         constants = [""] * max(0, 2 - len(self.names)) if self.tables else []
         return replace(self, names=[*self.names, *constants])
 
-    def laid(self, order: Sequence[str], seen: Look, margins: Array) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Shares (labels, part, part) above the diagonal, in the order of the columns, after `denoised`, and a mask of what was
-        measured; `part` is as wide as the columns up to the last one that was asked. `margins` (labels, width) are the noisy shares of
-        single columns for each label, 0 where none were asked."""
+    def laid(
+        self, order: Sequence[str], seen: Look, margins: Array, expected: Mapping[Pair, tuple[float, Array | float]]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Shares (labels, part, part) above the diagonal, in the order of the columns, and what was measured: 0 or how much less noise
+        a cell has than `deviation`, 1 for most; `part` is as wide as the columns up to the last one that was asked. Of the relation of
+        each pair as much is left as is to be believed, and what is expected takes the place of the rest. `margins` (labels, width) are
+        the noisy shares of single columns for each label, 0 where none were asked."""
         sizes = [seen.groups[name].count if name else 1 for name in order]
         places = [order.index(name) for name in self.names]
         part, ends = max(places, default=-1) + 1, np.cumsum([0, *sizes])
-        width, labels, noise = int(ends[part]), len(margins), self.deviation / seen.total
+        width, labels = int(ends[part]), len(margins)
         held, measured = np.zeros((labels, width, width), np.float32), np.zeros((width, width), np.float32)
         for (a, b), table in zip(combinations(places, 2), self.tables, strict=True):
             first, second = slice(ends[a], ends[a + 1]), slice(ends[b], ends[b + 1])
+            pair = order[a], order[b]
             blocks = table.reshape(sizes[a], sizes[b], labels).transpose(2, 0, 1) / seen.total
             for label, block in enumerate(blocks):
-                held[label, first, second] = denoised(block, margins[label, first], margins[label, second], noise)
-            measured[first, second] = 1
+                margin = margins[label, first], margins[label, second]
+                if pair in expected and margin[0].any() and margin[1].any():
+                    kept, rest = expected[pair]
+                    block = block - (1 - kept) * (relation_of(block, *margin) - margin[0].sum() * rest)
+                held[label, first, second] = block
+            measured[first, second] = self.deviation / self.deviations.get(pair, self.deviation)
         return held, measured
 
 
-def denoised(block: Array, first: Array, second: Array, noise: float) -> Array:
-    """A noisy table (rows, columns), without the relation of rows and columns if that is clearly weaker than `VAGUE` of the noise.
+def _mean(one: tuple[Array, float], other: tuple[Array, float]) -> tuple[Array, float]:
+    """Of two noisy tables of the same, by their precision, and its deviation."""
+    first, second = (1 / max(deviation, LEAST_NOISE) ** 2 for _, deviation in (one, other))
+    table = (first * one[0] + second * other[0].reshape(one[0].shape)) / (first + second)
+    return table, 1 / math.sqrt(first + second)
 
-    Near independence, changing a margin moves the table by some vector times the other margin (`first` (rows,), `second` (columns,)).
-    The relation is the part of the table that is orthogonal to all such changes. It has (rows - 1) (columns - 1) degrees of freedom, and
-    noise of this deviation alone gives it an expected sum of squares of that many times the variance. The relation is removed if its
-    sum of squares plus two standard deviations is at most `1 + VAGUE` times that. What the table says of the margins, by least
-    squares, stays.
-    """
-    freedom = (len(first) - 1) * (len(second) - 1)
-    if not freedom or not first.any() or not second.any():
-        return block
-    relation = block - np.outer(first, first @ block) / (first @ first)
-    relation -= np.outer(relation @ second, second) / (second @ second)
-    most = ((1 + VAGUE) * freedom - 2 * math.sqrt(2 * freedom)) * noise**2
-    return block - relation if float((relation**2).sum()) <= most else block
+
+def relations(seen: Look, tables: Answers, pairs: Answers, wide: Answers, of: Mapping[str, Places]) -> Relations:
+    """What noisy tables with the label, without it and, of ordered columns, in the places `of` tell of every two columns that were
+    asked without it."""
+    labelled, broadly = tables.by_pair(), wide.by_pair()
+    found: dict[Pair, tuple[Seen, Seen | None]] = {}
+    for pair, (table, deviation) in pairs.by_pair().items():
+        first, second = (seen.shares(name) for name in pair)
+        both = table.reshape(len(first), len(second)), deviation
+        if pair in labelled:
+            cells, apart = labelled[pair]
+            each = cells.reshape(len(first), len(second), -1)
+            both = _mean(both, (each.sum(2), apart * math.sqrt(each.shape[2])))
+        whole = Seen(table=both[0], first=first, second=second, variance=max(both[1], LEAST_NOISE) ** 2)
+        found[pair] = whole, _broad(seen, pair, broadly, of)
+    return Relations.of(found, seen.total)
+
+
+def _broad(
+    seen: Look, pair: Pair, broadly: Mapping[Pair, tuple[Array, float]], of: Mapping[str, Places]
+) -> Seen | None:
+    """The broad table of a pair, if it was asked."""
+    if pair in broadly:
+        table, deviation = broadly[pair]
+    elif pair[::-1] in broadly:
+        table, deviation = broadly[pair[::-1]]
+        table = table.T
+    else:
+        return None
+    first, second = (
+        np.bincount(of[name], weights=seen.shares(name), minlength=count).astype(np.float64)
+        for name, count in zip(pair, table.shape, strict=True)
+    )
+    return Seen(table=table, first=first, second=second, variance=max(deviation, LEAST_NOISE) ** 2)
+
+
+def _expected(
+    seen: Look, found: Relations, wide: Answers, of: Mapping[str, Places]
+) -> dict[Pair, tuple[float, Array | float]]:
+    """How much to believe of each relation, and what is expected in place of the rest, in shares (rows, columns): what the broad table
+    says, spread over the groups of a place by their shares, or no relation."""
+    broadly, expected = wide.by_pair(), {}
+    for pair, (kept, kept_broadly) in found.kept().items():
+        rest: Array | float = 0.0
+        small = _broad(seen, pair, broadly, of)
+        if small is not None and small.freedom:
+            sizes = np.outer(small.first, small.second)
+            dense = np.divide(
+                kept_broadly * small.relation / seen.total, sizes, out=np.zeros_like(sizes), where=sizes > 0
+            )
+            rest = np.outer(seen.shares(pair[0]), seen.shares(pair[1])) * dense[np.ix_(of[pair[0]], of[pair[1]])]
+        expected[pair] = kept, rest
+    return expected
 
 
 def places(data: "Sensitive", seen: Look, names: Sequence[str], deviation: float) -> dict[str, Places]:
@@ -250,6 +321,11 @@ def places(data: "Sensitive", seen: Look, names: Sequence[str], deviation: float
     count = int(np.clip(most, 2, MOST_PLACES))
     columns = {column.name: column for column in data.schema.coded}
     return {name: broad(seen.groups[name], seen.shares(name), columns[name], data.fine, count) for name in names}
+
+
+def placed(seen: Look, of: Mapping[str, Places]) -> list[Grouping | None]:
+    """What questions count by: places of the columns that have them, groups of the others."""
+    return [of[name][groups.of] if name in of else groups.of for name, groups in seen.groups.items()]
 
 
 def laid_broadly(answers: Answers, of: Mapping[str, Places], order: Sequence[str], seen: Look) -> Broad | None:
@@ -267,9 +343,9 @@ def laid_broadly(answers: Answers, of: Mapping[str, Places], order: Sequence[str
         if name in of:
             one[np.arange(len(one)), ends[name] + of[name]] = 1
     held, measured = np.zeros((whole, whole), np.float32), np.zeros((whole, whole), np.float32)
-    for (a, b), table in zip(combinations(answers.names, 2), answers.tables, strict=True):
+    for (a, b), (table, deviation) in answers.by_pair().items():
         first, second = (slice(ends[name], ends[name] + counts[name]) for name in (a, b))
-        held[first, second], measured[first, second] = table / seen.total, 1
+        held[first, second], measured[first, second] = table / seen.total, answers.deviation / deviation
     return Broad(
         of=torch.from_numpy(np.concatenate(maps)),
         held=torch.from_numpy(held),
@@ -359,6 +435,7 @@ def evidence(
     import torch
 
     together = seen.size(seen.labels)
+    expected = _expected(seen, relations(seen, tables, pairs, wide, of), wide, of)
     tables, pairs = tables.padded(), pairs.padded()
     order = list(dict.fromkeys([*tables.names, *pairs.names, *seen.features]))
     sizes = tuple(seen.groups[name].count if name else 1 for name in order)
@@ -366,8 +443,8 @@ def evidence(
     noises = [seen.noise(name) if name else np.full(1, seen.deviation) for name in order]
     spread = np.maximum(np.concatenate([*noises, np.zeros(0)]), LEAST_NOISE)
     beside, known = _beside(order, sizes, seen, together, labelled, label_deviation)
-    held, measured = tables.laid(order, seen, np.clip(beside, 0, None))
-    paired, pairs_measured = pairs.laid(order, seen, ones[None])
+    held, measured = tables.laid(order, seen, np.clip(beside, 0, None), expected)
+    paired, pairs_measured = pairs.laid(order, seen, ones[None], expected)
     label, label_noise = of_label(seen, labelled, label_deviation)
     found = Evidence(
         label=torch.from_numpy(label / seen.total).float(),

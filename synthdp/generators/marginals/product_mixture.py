@@ -145,8 +145,8 @@ class Triples:
 class Evidence:
     """Noisy shares, and how many deviations of noise one share is. `tables` (labels, part, part): above the diagonal the tables of
     each measured pair of the first columns with the label, `measured` (part, part) marks them; `pairs` (wide, wide) and
-    `pairs_measured` likewise without it; `ones` (width,) each column alone, `labelled` (labels, width) each column with the
-    label, where its precision is not 0; `label` (labels,) by itself."""
+    `pairs_measured` likewise without it, where the mark of a pair with less noise is larger than 1; `ones` (width,) each column
+    alone, `labelled` (labels, width) each column with the label, where its precision is not 0; `label` (labels,) by itself."""
 
     sizes: tuple[int, ...]  # groups of each column
     tables: "Tensor"
@@ -189,7 +189,7 @@ class Evidence:
     @property
     def cells(self) -> float:
         """Measured cells of all tables."""
-        return float(self.measured.sum()) * len(self.tables) + float(self.pairs_measured.sum())
+        return float(self.measured.sum()) * len(self.tables) + float((self.pairs_measured > 0).sum())
 
     def residual(self, w: "Tensor", y: "Tensor", p: "Tensor") -> "Tensor":
         """Mean squared residual of the cells, in deviations, of a mixture: weights `w` (components,), labels `y` (components,

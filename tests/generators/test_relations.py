@@ -1,0 +1,135 @@
+"""What the mixture believes of noisy relations, and which tables it asks again."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from synthdp import Budget, Schema, Synthesizer
+from synthdp.evaluate.association import associations
+from synthdp.evaluate.tables import axes_of, table_of
+from synthdp.generators.marginals.evidence import Answers
+from synthdp.generators.marginals.relations import STRENGTHS, Relations, Seen, relation_of
+
+RECORDS = 10_000
+
+
+def seen(rng, strength, deviation, shape=(6, 8)):
+    """A noisy table of counts, whose relation has a mean square contingency of about strength^2."""
+    first, second = (rng.dirichlet(np.full(count, 5.0)) for count in shape)
+    relation = relation_of(rng.normal(size=shape), first, second)
+    size = strength * np.sqrt((first @ first) * (second @ second))
+    relation *= size / np.sqrt(max(1e-30, (relation**2).sum()))
+    table = RECORDS * (np.outer(first, second) + relation) + rng.normal(0, deviation, shape)
+    return Seen(table=table, first=first, second=second, variance=deviation**2)
+
+
+def relations(rng, strengths, deviation, **shape):
+    return Relations.of(
+        {(str(place), ""): (seen(rng, each, deviation, **shape), None) for place, each in enumerate(strengths)}, RECORDS
+    )
+
+
+def wholly(found):
+    return [whole for whole, _ in found.kept().values()]
+
+
+def test_a_relation_is_what_no_change_of_a_margin_explains():
+    rng = np.random.default_rng(0)
+    first, second, table = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(3)), rng.normal(size=(4, 3))
+    left, right = (np.eye(len(each)) - np.outer(each, each) / (each @ each) for each in (first, second))
+    found = relation_of(table, first, second)
+    np.testing.assert_allclose(found, left @ table @ right, atol=1e-12)
+    changed = table + np.outer(first, rng.normal(size=3)) + np.outer(rng.normal(size=4), second)
+    np.testing.assert_allclose(relation_of(changed, first, second), found, atol=1e-12)
+
+
+def test_a_vague_relation_is_believed_only_where_others_are_clear():
+    """Strengths between what noise alone shows and what is clear: in the company of noise they are taken for it, else not."""
+    rng = np.random.default_rng(1)
+    vague = [0.08] * 40
+    among_noise = relations(rng, [0.0] * 200 + vague, 60.0)
+    among_clear = relations(rng, [0.3] * 200 + vague, 60.0)
+    kept = [np.mean(wholly(found)[200:]) for found in (among_noise, among_clear)]
+    assert kept[0] < kept[1] - 0.2
+    noise, clear = (np.mean(wholly(found)[:200]) for found in (among_noise, among_clear))
+    assert noise < 0.2
+    assert clear > 0.95
+
+
+def test_strengths_are_recovered_in_their_shares():
+    rng = np.random.default_rng(2)
+    found = relations(rng, [0.0] * 300 + [0.2] * 100, 40.0)
+    assert found.chances.mean(0) @ (STRENGTHS < 0.05) == pytest.approx(0.75, abs=0.05)
+    assert (found.chances[300:] @ STRENGTHS).mean() == pytest.approx(0.2, abs=0.05)
+
+
+def test_the_tables_that_are_asked_again_are_those_of_related_columns():
+    rng = np.random.default_rng(3)
+    found = relations(rng, [0.0] * 300 + [0.4] * 12, 80.0)
+    again = found.worth_asking(10.0)
+    related = {pair for pair in found.pairs if int(pair[0]) >= 300}
+    assert related <= set(again)
+    assert len(again) < 40
+
+
+def test_of_nothing_and_of_constant_columns_nothing_is_asked_again():
+    rng = np.random.default_rng(4)
+    assert relations(rng, [0.0] * 4, 50.0, shape=(1, 5)).worth_asking(10.0) == []
+    assert Relations.of({}, RECORDS).worth_asking(10.0) == []
+    assert Relations.of({}, RECORDS).kept() == {}
+    assert relations(rng, [0.3], 50.0).worth_asking(0.0) == [("0", "")]  # without noise
+
+
+def test_a_broad_table_tells_of_a_relation_that_the_whole_one_does_not_show():
+    rng = np.random.default_rng(6)
+    both = {
+        (str(place), ""): (seen(rng, strength, 300.0, (12, 15)), seen(rng, strength, 60.0, (3, 3)))
+        for place, strength in enumerate([0.0] * 60 + [0.5] * 20)
+    }
+    found = Relations.of(both, RECORDS)
+    alone = Relations.of({pair: (whole, None) for pair, (whole, _) in both.items()}, RECORDS)
+    whole, broad = np.array([*found.kept().values()])[60:].mean(0)
+    assert whole < 0.5 < 0.9 < broad
+    related = {pair for pair in found.pairs if int(pair[0]) >= 60}
+    assert related <= set(found.worth_asking_broadly(10.0))
+    assert alone.worth_asking_broadly(10.0) == []
+    assert {broad for _, broad in alone.kept().values()} == {0.0}
+
+
+def test_further_answers_are_weighed_by_their_precision():
+    tables = [np.full((2, 2), 1.0), np.full((2, 2), 2.0), np.full((2, 2), 3.0)]
+    answers = Answers(names=["a", "b", "c"], tables=tables, deviation=2.0)
+    both = answers.again([("a", "c")], [np.full((2, 2), 7.0)], 1.0).by_pair()
+    table, deviation = both["a", "c"]
+    np.testing.assert_allclose(table, (2 / 4 + 7) / (1 / 4 + 1))
+    assert deviation == pytest.approx((1 / 4 + 1) ** -0.5)
+    assert both["a", "b"] == (tables[0], 2.0)
+
+
+@pytest.mark.heavy
+def test_strong_pairs_of_a_wide_table_are_kept():
+    """Twelve pairs among 24 columns: most tables are noise, and asking the related ones again tells them better."""
+    rng = np.random.default_rng(5)
+    rows = 6_000
+    values = rng.normal(size=(rows, 24))
+    values[:, 1::2] = 0.9 * values[:, ::2] + np.sqrt(1 - 0.81) * values[:, 1::2]
+    frame = pd.DataFrame((50 + 12 * values).round(1).clip(0, 100), columns=[f"v{place}" for place in range(24)])
+    frame["ill"] = rng.random(rows) < 0.2
+    columns = {name: {"kind": "continuous", "bounds": [0, 100], "bins": 12} for name in frame if name != "ill"}
+    schema = Schema.from_dict(
+        {
+            "declared_by": "a test",
+            "units": rows,
+            "targets": ["ill"],
+            "columns": columns | {"ill": {"kind": "boolean"}},
+        }
+    )
+    axes = axes_of(schema, frame)
+
+    def lost(share):
+        made = Synthesizer("mixture", schema=schema, budget=Budget(1.0, 1e-5), related_share=share)
+        drawn = made.fit(frame, seed=0).sample(rows, seed=0)
+        real, synthetic = (associations(table_of(each, axes, "a test")) for each in (frame, drawn))
+        return np.mean([abs(real[place, place + 1] - synthetic[place, place + 1]) for place in range(0, 24, 2)])
+
+    assert lost(0.4) < 0.7 * lost(0.0)
