@@ -371,9 +371,8 @@ class Mixture:
     def _asked_again(
         self, data: "Sensitive", answers: Answers, again: list[Pair], noise: float, of: "Sequence[Grouping | None]"
     ) -> Answers:
-        """The answers, some of them with the mean of both where they were asked once more."""
-        if not again:
-            return answers
+        """The answers, some of them with the mean of both where they were asked once more: all, if none is worth more than others."""
+        again = again or [*answers.by_pair()]
         question = data.tables(again, noise, of, fine=True)
         return answers.again(again, data.ask(question), question.deviation)
 
