@@ -36,6 +36,8 @@ FAULTS = {  # with which a verdict ends, and the kinds of findings that are one
     INVENTED: ("invented",),
     "distorts the histories": ("histories",),
     "gets the number of events wrong": ("event",),
+    "has visits after values that end real histories": ("return",),
+    "misplaces weekdays or hours": ("calendar",),
     "gives codes to people of the wrong age": ("ages",),
     "breaks a declared rule": ("rule",),
     "misplaces numbers below visits": ("numbers",),
@@ -54,6 +56,8 @@ SENTENCES = {
     "together": f"{SHARE}.",
     "ages": f"{SHARE}.",
     "event": f"{SHARE}.",
+    "return": f"{SHARE}.",
+    "calendar": f"{SHARE}.",
     "numbers": f"Among the numbers below the visits, {NUMBERS}.",
     "outside": f"{OUTSIDE}.",
     "rule": "{made} of synthetic rows break the rule {what} ({held} of real ones do).",
@@ -64,6 +68,8 @@ LINES = {
     "together": SHARE,
     "ages": SHARE,
     "event": SHARE,
+    "return": SHARE,
+    "calendar": SHARE,
     "numbers": NUMBERS,
     "outside": OUTSIDE,
 }
@@ -71,6 +77,14 @@ MORE = {  # of a kind: one, and several
     "together": (". One more pair is lost", ". {} more pairs are lost"),
     "ages": (". One more age of a code is far off", ". {} more ages of codes are far off"),
     "event": (". One more event is far off", ". {} more events are far off"),
+    "return": (
+        ". After one more value that ends real histories, too many do",
+        ". After {} more values that end real histories, too many do",
+    ),
+    "calendar": (
+        ". Weekdays or hours are far off in one more case",
+        ". Weekdays or hours are far off in {} more cases",
+    ),
     "numbers": (", and one more code is far off", ", and {} more codes are far off"),
     "outside": (", and too many of one more code do", ", and too many of {} more codes do"),
 }
@@ -396,6 +410,8 @@ def brief(result: Entry) -> list[tuple[str, str]]:
         "together": "together",
         "by age": "ages",
         "events": "event",
+        "last visits": "return",
+        "calendar": "calendar",
         "numbers": "numbers",
         "outside": "outside",
     }

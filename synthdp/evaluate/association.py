@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from synthdp.evaluate.fidelity import over_sets
-from synthdp.evaluate.figures import CHANCE, excess, is_invented
+from synthdp.evaluate.figures import CHANCE, CHANCE_OF_LOSS, excess, is_invented, is_lost, loss
 from synthdp.evaluate.tables import Axis, Table
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ T = TypeVar("T")
 LEAST_ROWS = 50  # with both values, for an association of two columns; or all rows, if there are fewer
 GROUPS = 20  # of people, each of which is left out in turn
 LEAST_PEOPLE = 10  # of a category that may show that an association is invented
-MOST_TRIED = 100  # pairs that are compared with chance, those that exceed the real rows most
+MOST_TRIED = 100  # pairs that are compared with chance, those farthest from the real rows
 MEASURES = {
     "number, number": "Spearman's rank correlation",
     "category, category": "Cramer's V, bias-corrected (Bergsma 2013)",
@@ -46,6 +46,16 @@ def associations(table: Table) -> NDArray[np.float64]:
     for (i, first), (j, second) in combinations(codes.items(), 2):
         out[i, j] = out[j, i] = cramers_v(second, first)
     return out
+
+
+def with_first(table: Table) -> NDArray[np.float64]:
+    """The association of the first column, a number, with each of the others, as in `associations`."""
+    values, nominal = ranked(table).values, np.array([axis.kind == "category" for axis in table.axes])
+    out = np.zeros(len(table.axes))
+    out[~nominal] = _correlations(values[:, ~nominal])[0]
+    for place in np.flatnonzero(nominal):
+        out[place] = correlation_ratio(_codes(values[:, place]), values[:, 0])
+    return out[1:]
 
 
 def difference(synthetic: Table, train: Table, test: Table) -> dict[str, Any] | None:
@@ -86,29 +96,45 @@ class Rows(NamedTuple):
         return self.figure(np.ones(len(self.owner), np.bool_))
 
     @property
+    def people(self) -> int:
+        """0 where rows or people are too few to tell chance from anything else."""
+        people = len(np.unique(self.owner))
+        return people if len(self.owner) >= LEAST_ROWS and people >= GROUPS else 0
+
+    @property
     def deviation(self) -> float:
         """How far chance moves the figure: its standard deviation by the jackknife that leaves out one group of people at a time (Kott
         2001), however alike the rows of a person are, but at least that of one row of each. Infinite where rows or people are too few."""
-        person = np.unique(self.owner, return_inverse=True)[1]
-        people = int(person.max(initial=-1)) + 1
-        if len(person) < LEAST_ROWS or people < GROUPS:
+        people = self.people
+        if not people:
             return math.inf
+        person = np.unique(self.owner, return_inverse=True)[1]
         without = [self.figure(person % GROUPS != each) for each in range(GROUPS)]
         return float(max(((GROUPS - 1) * np.var(without)) ** 0.5, self.spread / people**0.5))
 
 
+def ranked(table: Table) -> Table:
+    """The table with ranks for its numbers and ordinals."""
+    ordered = [place for place, axis in enumerate(table.axes) if axis.kind != "category"]
+    values = table.values.copy()
+    values[:, ordered] = _ranks(values[:, ordered])
+    return Table(axes=table.axes, values=values)
+
+
 def pair_of(table: Table, i: int, j: int, owner: NDArray[np.int64]) -> Rows:
-    """The association of two columns in their complete rows, each column ranked in all rows. Categories of few people are left out: where
-    two of them coincide, they alone would make a strong one."""
+    """The association of two columns, of a table that is `ranked`, in their complete rows. Categories of few people are left out: where two
+    of them coincide, they alone would make a strong one."""
     known = ~np.isnan(table.values[:, [i, j]]).any(1)
     nominal = [table.axes[place].kind == "category" for place in (i, j)]
     whole: list[Any] = []
+    size = int(owner.max(initial=-1)) + 1
     for place, coded in zip((i, j), nominal, strict=True):
         column = table.values[:, place]
-        whole.append(_codes(column) if coded else _ranks(column[:, None])[:, 0])
+        whole.append(_codes(column) if coded else column)
         if coded:
-            held = np.unique(np.stack([whole[-1][known], owner[known]]), axis=1)[0]
-            known &= np.isin(whole[-1], np.flatnonzero(np.bincount(held, minlength=1) >= LEAST_PEOPLE))
+            held = np.sort(whole[-1][known] * size + owner[known])
+            people = np.bincount(held[np.diff(held, prepend=-1) > 0] // max(1, size), minlength=1)
+            known &= np.isin(whole[-1], np.flatnonzero(people >= LEAST_PEOPLE))
     one, other = (column[known] for column in whole)
     if all(nominal):
         return Rows(lambda rows: cramers_v(one[rows], other[rows]), owner[known])
@@ -144,6 +170,22 @@ def invented(told: Iterable[tuple[T, Mapping[str, float]]], rows: Callable[[T, s
         if beyond > CHANCE * math.hypot(made.deviation, real.deviation):
             found.append(name)
     return found
+
+
+def by_chance(told: Iterable[tuple[T, Mapping[str, float]]], rows: Callable[[T, str], Rows]) -> list[T]:
+    """Those of the lost figures (synthetic, train, test) that chance may have moved so far. `rows` as in `invented`. Chance moves that of
+    synthetic rows as far as that of as many real people: where nothing is related, the jackknife of a figure that cannot be below 0
+    tells too much. Of very many figures, those that lost most are compared with chance, and the rest is chance if most of these are."""
+    worst = sorted(((name, each) for name, each in told if is_lost(each)), key=lambda pair: -loss(pair[1]))
+    found: list[T] = []
+    for name, each in worst[:MOST_TRIED]:
+        made, real = rows(name, "synthetic"), rows(name, "train")
+        beyond = min(loss(each), loss({**each, "synthetic": made.value, "train": real.value}))
+        larger = (1 + real.people / made.people) ** 0.5 if made.people else math.inf
+        if beyond <= CHANCE_OF_LOSS * larger * real.deviation:
+            found.append(name)
+    rest = worst[MOST_TRIED:] if 2 * len(found) > MOST_TRIED else []
+    return found + [name for name, _ in rest]
 
 
 def of_numbers(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, Any] | None, str | None]:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from synthdp.evaluate.association import Rows, agreement, associations, enough, invented, pair_of
+from synthdp.evaluate.association import Rows, agreement, associations, by_chance, enough, invented, pair_of, ranked
 from synthdp.evaluate.attacks.case import unit_codes
 from synthdp.evaluate.figures import beyond_chance
 from synthdp.evaluate.tables import BOOLEAN, Axis, Table, table_of
@@ -30,7 +30,8 @@ TIMELINES = 10
 COMMON = 8  # orders of three visits, or codes, that are listed
 AGES, YEAR = (18, 40, 60, 80), 365.25  # years at which another band of ages begins; days
 MOST_LOST = 5  # associations of two columns from visit to visit that are listed
-LEAST_PEOPLE = 20  # of a band of ages, in each set: with fewer it is left out
+LEAST_PEOPLE = 20  # of a band of ages, or with a value that ends histories, in each set: with fewer it is left out
+FINAL = 0.02  # most of the people with a value who have a later visit, if the value ends histories
 MISSING = "missing"
 GAP = Axis(name="gap", kind="number")  # from a visit to the next one
 
@@ -171,12 +172,14 @@ def unpivoted(frame: pd.DataFrame, table: Linked, names: Sequence[str]) -> pd.Da
 def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) -> dict[str, Any]:
     """`timelines` of ten synthetic people; for each table below visits, the shares of people who `ever` had each code, also by age; and,
     by `types` of visits, the shares of (type, next type) in `steps` and of three types in a row in `orders`. `onward` says how columns are
-    associated with those of the next visit. `sets` are synthetic, train and test. Beside shares are total variation distances from the
-    training people: of the synthetic people and, as "real", of the held-out ones. What nobody has enough visits for is None."""
+    associated with those of the next visit, and `final` after which values real people have no visit. `sets` are synthetic, train and test.
+    Beside shares are total variation distances from the training people: of the synthetic people and, as "real", of the held-out ones.
+    What nobody has enough visits for is None."""
     found: dict[str, Any] = {"timelines": timelines(sets["synthetic"], schema, types)}
     bands = {name: band for name, each in sets.items() if (band := ages(each, schema)) is not None}
     found["ever"] = [each for below in schema.tables[2:] for each in ever(sets, below, bands)]
     found["onward"] = onward(sets, own_axes(schema, sets["train"].table.axes))
+    found["final"] = list(final(sets, own_axes(schema, sets["train"].table.axes)))
     if types is None:
         return found
     size, codes = len(types.labels), {name: types.codes(each.table) for name, each in sets.items()}
@@ -196,10 +199,10 @@ def judge(sets: Mapping[str, Histories], schema: Schema, types: Types | None) ->
 def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any] | None:
     """How each column of a visit is associated with each column of the next one (see `association`): mean distances from the training
     people over all pairs, and `pairs` {"last", "present", "synthetic", "train", "test"}: each column with itself, then at most five others
-    that lost 0.1 or more, and five that are `invented`, among them those of a column with the `GAP` to the next visit. `same`, of a column
-    with itself: how often both values are equal, beyond chance. Columns that are constant among training people are left out, and pairs
-    that are not `enough` have 0. None where none is left, or where a set has no visit that follows another."""
-    from synthdp.evaluate.figures import is_lost, kept
+    that lost 0.1 or more, not by chance, and five that are `invented`, among them those of a column with the `GAP` to the next visit.
+    `same`, of a column with itself: how often both values are equal, beyond chance. Columns that are constant among training people are
+    left out, and pairs that are not `enough` have 0. None where none is left, or where a set has no visit that follows another."""
+    from synthdp.evaluate.figures import is_clearly_lost, kept
 
     varied = [axis for axis in axes if len(np.unique(_present(sets["train"].table.column(axis.name)))) > 1]
     tables: dict[str, Table] = {}
@@ -221,13 +224,15 @@ def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any
         for row, last in enumerate(names)
         for column, present in enumerate([*names, GAP.name])
     ]
-    same, others = ([pair for pair in pairs if (pair["last"] == pair["present"]) is of] for of in (True, False))
-    lost = [pair for pair in others if is_lost(pair)]
-    lost = sorted(lost, key=lambda pair: kept(pair["train"], pair["synthetic"]))[:MOST_LOST]
+    order = {name: ranked(each) for name, each in tables.items()}
 
     def rows(place: int, role: str) -> Rows:
-        return pair_of(tables[role], place // (len(names) + 1), len(names) + place % (len(names) + 1), owners[role])
+        return pair_of(order[role], place // (len(names) + 1), len(names) + place % (len(names) + 1), owners[role])
 
+    for place in by_chance(enumerate(pairs), rows):
+        pairs[place]["by_chance"] = True
+    same, others = ([pair for pair in pairs if (pair["last"] == pair["present"]) is of] for of in (True, False))
+    lost = sorted(filter(is_clearly_lost, others), key=lambda pair: kept(pair["train"], pair["synthetic"]))[:MOST_LOST]
     found = [pairs[place] for place in invented(enumerate(pairs), rows, len(names) + MOST_LOST)]
     for pair in found:
         pair["invented"] = True
@@ -244,11 +249,40 @@ def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any
     }
 
 
+def final(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> Iterator[dict[str, Any]]:
+    """The values of visits after which hardly any real people have a later visit, and fewer than chance explains, such as a discharge by
+    death: {"column", "value", "people"}, the number of people with the value in each set, and the share of them with a later visit by set.
+    Values with fewer than `LEAST_PEOPLE` people in a set are left out."""
+    later = {
+        name: each.when < np.repeat(each.when[each.ends], each.ends - each.starts + 1) for name, each in sets.items()
+    }
+    people_of_all = len(sets["train"].ends)
+    share_of_all = len(np.unique(sets["train"].owner[later["train"]])) / max(1, people_of_all)
+    for axis in (axis for axis in axes if axis.is_classes):
+        size, counts = len(axis.levels), {}
+        for name, each in sets.items():
+            value = each.table.column(axis.name)
+            known = value < size  # not what is missing
+            both = [value[rows].astype(np.int64) + size * each.owner[rows] for rows in (known, known & later[name])]
+            counts[name] = [np.bincount(np.unique(pairs) % size, minlength=size) for pairs in both]
+        for place, level in enumerate(axis.levels):
+            people = {name: int(each[0][place]) for name, each in counts.items()}
+            if min(people.values()) < LEAST_PEOPLE:
+                continue
+            shares = {name: float(each[1][place] / people[name]) for name, each in counts.items()}
+            if max(shares["train"], shares["test"]) <= FINAL and beyond_chance(
+                shares["train"], people["train"], share_of_all, people_of_all
+            ):
+                yield {"column": axis.name, "value": level, "people": people, **shares}
+
+
 def repeated(sets: Mapping[str, Rows]) -> dict[str, Any]:
-    """A figure of each set, and whether that of synthetic rows is `invented`."""
+    """A figure of each set, and whether that of synthetic rows is `invented`, or was lost `by_chance`."""
     told: dict[str, Any] = {name: rows.value for name, rows in sets.items()}
     if invented([("", told)], lambda _, role: sets[role], 1):
         told["invented"] = True
+    if by_chance([("", told)], lambda _, role: sets[role]):
+        told["by_chance"] = True
     return told
 
 

@@ -320,6 +320,7 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
         "appendix": [attack for attack in attacks if attack["id"] in findings.APPENDIX],
         "each_column": each_column(found, result.get("columns") or {}),
         "numbers": numbers(found),
+        "calendar": found.get("calendar") or [],
         "heats": _heats(found),
     }
     lines = any(found.get(name, {}).get("curve") for name in ("alpha_precision", "beta_recall"))

@@ -1,6 +1,6 @@
 """Total variation distance of low-way marginals in fixed public cells."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from synthdp.evaluate.figures import beyond_chance
 from synthdp.evaluate.tables import Axis, Table
 
 Values = Sequence[float] | NDArray[np.float64]
@@ -295,6 +296,53 @@ def _scale(real: NDArray[np.float64], axis: Axis) -> tuple[float, str]:
     low, high = np.quantile(real, INNER)
     spreads = (float(high - low), float(real.max() - real.min()), axis.high - axis.low)
     return next(((spread, name) for spread, name in zip(spreads, SCALES, strict=True) if spread > 0), (0.0, ""))
+
+
+# ---- Weekdays and hours of dates, which no bin of a date shows: elective admissions are on weekdays, in the morning.
+
+
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+FIRST_DAY, SECONDS = 3, 86_400  # 1970-01-01 was a Thursday
+
+
+def calendar(
+    column: str, dates: Mapping[str, tuple[NDArray[np.float64], NDArray[np.int64]]], *, hours: bool
+) -> Iterator[dict[str, Any]]:
+    """How dates are spread over the week and, if they have `hours`, over the day. dates: of the synthetic, training and held-out records,
+    in days since 1970, and whose each is.
+
+    {"column", "of": "weekdays" or "hours", "tvd", "real", "part", "shares"}: total variation distances from the training records; and, in
+    words, the day, weekend, hour or quarter of the day that is farthest off beyond chance, with its share of synthetic and of training
+    dates. Both are empty where chance explains all. Nothing where a set has no date.
+    """
+    known = {role: (days[~np.isnan(days)], owner[~np.isnan(days)]) for role, (days, owner) in dates.items()}
+    if not all(len(days) for days, _ in known.values()):
+        return
+    people = {role: len(np.unique(owner)) for role, (_, owner) in known.items()}
+    week = [(f"on a {day}", [place]) for place, day in enumerate(DAYS)]
+    clock_hours = [(f"between {hour:02d}:00 and {hour:02d}:59", [hour]) for hour in range(24)]
+    quarters = [(f"between {hour:02d}:00 and {hour + 5:02d}:59", [*range(hour, hour + 6)]) for hour in range(0, 24, 6)]
+    parts = {"weekdays": [*week, ("on a Saturday or Sunday", [5, 6])], "hours": [*clock_hours, *quarters]}
+    for of in ("weekdays", "hours")[: 1 + hours]:
+        shares = {}
+        for role, (days, _) in known.items():
+            seconds = np.round(days * SECONDS).astype(np.int64)
+            code = (seconds // SECONDS + FIRST_DAY) % 7 if of == "weekdays" else seconds % SECONDS // 3600
+            shares[role] = np.bincount(code, minlength=7 if of == "weekdays" else 24) / len(code)
+        part, shown, farthest = "", list[float](), 0.0
+        for words, places in parts[of]:
+            made, real = (float(shares[role][places].sum()) for role in ("synthetic", "train"))
+            if abs(made - real) > farthest and beyond_chance(made, people["synthetic"], real, people["train"]):
+                part, shown, farthest = words, [made, real], abs(made - real)
+        distances = {role: float(np.abs(shares[role] - shares["train"]).sum() / 2) for role in ("synthetic", "test")}
+        yield {
+            "column": column,
+            "of": of,
+            "tvd": distances["synthetic"],
+            "real": distances["test"],
+            "part": part,
+            "shares": shown,
+        }
 
 
 # ---- Which cells are missing together: the pattern of missing values as a distribution of its own.

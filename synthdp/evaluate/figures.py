@@ -9,6 +9,7 @@ from markupsafe import Markup
 ABSENT = "not computed"
 DECIMALS = 3
 CHANCE = 4.0  # deviations: one share in 16,000 is so far off by chance
+CHANCE_OF_LOSS = 2.5  # fewer, since training and held-out rows both have to show what was lost
 LEAST_LOST = 0.1  # of an association that is called lost, or of what is invented of one
 MEAN = "Mean of these"
 LACKED = {  # by how a metric in `not_computed` begins, its name in words
@@ -130,6 +131,16 @@ def is_lost(told: Mapping[str, float]) -> bool:
         all(abs(each) >= LEAST_LOST and kept(each, made) <= -LEAST_LOST for each in (real, held_out))
         and real * held_out > 0
     )
+
+
+def is_clearly_lost(told: Mapping[str, Any]) -> bool:
+    """Whether an association is lost, and not `by_chance` (see `association.by_chance`), which results of earlier versions do not tell."""
+    return is_lost(told) and not told.get("by_chance")
+
+
+def loss(told: Mapping[str, float]) -> float:
+    """How much weaker an association is among synthetic rows than among training and held-out ones, in the direction that it has there."""
+    return min(-kept(told[role], told["synthetic"]) for role in ("train", "test"))
 
 
 def excess(told: Mapping[str, float]) -> float:

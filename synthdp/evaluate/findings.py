@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from synthdp.evaluate.figures import beyond_chance, is_lost, kept
+from synthdp.evaluate.figures import beyond_chance, is_clearly_lost, kept
 
 Entry = Mapping[str, Any]  # a part of the result
 
@@ -107,6 +107,9 @@ MOST_LOST = 10  # associations in a table; as many that are invented
 MOST_BROKEN = 0.01  # a fault if this share of synthetic rows, and more, break a rule beyond real ones
 # Shares by age are named, and a fault, if they are so much farther off than those of held-out people.
 BY_AGE, FAR_BY_AGE = 0.1, 0.2
+BY_CALENDAR = (
+    0.05  # total variation distance of weekdays, or of hours, beyond held-out records, from which on they are named
+)
 LEAST_EVENTS = 20  # among training people, so that their share can be told
 # Numbers may lie outside the range of as many others by chance: 2 on average, 16 in one case of 7,000.
 AT_ENDS = 16.0
@@ -146,6 +149,8 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
         _lost_pairs(linked.get("together", ())),
         _worst_ages((histories or {}).get("ever", ())),
         _worst_event((histories or {}).get("survival") or ()),
+        _worst_return((histories or {}).get("final", ())),
+        _worst_dates(fidelity.get("calendar", ())),
         _worst_numbers(linked.get("numbers", ())),
         _outside(linked.get("numbers", ())),
         _worst_rule(fidelity.get("rules", ())),
@@ -162,16 +167,19 @@ def lost_associations(fidelity: Entry, histories: Entry | None = None, linked: E
 def _lost(fidelity: Entry, histories: Entry | None, linked: Entry | None) -> list[Finding]:
     """All such pairs, the one that lost most first."""
     entry: Entry = fidelity.get("correlation_difference") or {"names": ()}
-    below = _below(linked)
+    below, by_chance = _below(linked), {tuple(pair) for pair in entry.get("by_chance", ())}
     sets = ("synthetic", "train", "test")
     pairs: list[tuple[str, Entry]] = [
         (what, {each: entry[each][i][j] for each in sets if each in entry})
         for i, first in enumerate(entry["names"])
         for j, second in enumerate(entry["names"][:i])
-        if (what := pair_in_words(second, first, below)) is not None
+        if (second, first) not in by_chance and (what := pair_in_words(second, first, below)) is not None
     ]
     pairs += [(_onward_in_words(each), each) for each in _onward(histories)]
-    lost = [Finding("association", what, told["synthetic"], told["train"]) for what, told in pairs if is_lost(told)]
+    pairs += [(_by_code_in_words(each), each) for each in fidelity.get("numbers_by_code", ())]
+    lost = [
+        Finding("association", what, told["synthetic"], told["train"]) for what, told in pairs if is_clearly_lost(told)
+    ]
     return sorted(lost, key=lambda pair: kept(pair.real, pair.synthetic))
 
 
@@ -191,6 +199,11 @@ def invented_associations(
             found.append((_onward_in_words(each), each["synthetic"], each["train"]))
         elif same.get("invented"):
             found.append((f"{_onward_in_words(each)} (how often they are equal)", same["synthetic"], same["train"]))
+    found += [
+        (_by_code_in_words(each), each["synthetic"], each["train"])
+        for each in fidelity.get("numbers_by_code", ())
+        if each.get("invented")
+    ]
     told = [Finding("invented", what, made, real) for what, made, real in found if what is not None]
     return sorted(told, key=lambda each: abs(each.real) - abs(each.synthetic))[:MOST_LOST]
 
@@ -202,6 +215,10 @@ def _onward(histories: Entry | None) -> Sequence[Entry]:
 
 def _onward_in_words(pair: Entry) -> str:
     return f"{pair['present']} and the last {pair['last']}"
+
+
+def _by_code_in_words(pair: Entry) -> str:
+    return f"{pair['number']} of {pair['by']} = {pair['code']} and {pair['with']}"
 
 
 def _below(linked: Entry | None) -> set[str]:
@@ -298,6 +315,27 @@ def _worst_event(curves: Sequence[Entry]) -> Finding | None:
         if made <= MUCH * min(real) or max(real) <= MUCH * made:
             far.append((abs(made - real[0]), f"people have the event {each['event']}", made, real[0]))
     return Finding("event", *max(far)[1:], len(far), fault=True) if far else None
+
+
+def _worst_return(values: Sequence[Entry]) -> Finding | None:
+    """The value that ends real histories, such as a discharge by death, after which most synthetic people have a later visit."""
+    far = []
+    for each in values:
+        made, real, people = each["synthetic"], max(each["train"], each["test"]), each["people"]
+        if made - real > MOST_BROKEN and beyond_chance(made, people["synthetic"], each["train"], people["train"]):
+            far.append((made - real, f"people with {each['column']} = {each['value']} have a later visit", made, real))
+    return Finding("return", *max(far)[1:], len(far), fault=True) if far else None
+
+
+def _worst_dates(columns: Sequence[Entry]) -> Finding | None:
+    """The dates of which too many or too few lie in a part of the week or of the day, beyond held-out ones and chance."""
+    far = []
+    for each in columns:
+        beyond = each["tvd"] - each["real"]
+        if beyond >= BY_CALENDAR and each["part"]:
+            made, real = each["shares"]
+            far.append((beyond, f"dates in {each['column']} fall {each['part']}", made, real))
+    return Finding("calendar", *max(far)[1:], len(far), fault=max(far)[0] >= FAR_BY_AGE) if far else None
 
 
 def _worst_numbers(columns: Sequence[Entry]) -> Finding | None:

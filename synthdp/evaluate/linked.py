@@ -1,6 +1,6 @@
 """Are synthetic linked tables like real ones: visits as a table of histories, people, numbers of rows, and links?"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from synthdp.evaluate.association import Rows, agreement
 from synthdp.evaluate.codes_together import codes_together
 from synthdp.evaluate.courses import apart, repeated, rows_below, unpivoted
 from synthdp.evaluate.faithfulness import by_level
+from synthdp.evaluate.fidelity import calendar
 from synthdp.evaluate.judging_options import JudgingOptions, Progress
 from synthdp.evaluate.numbers_by_code import numbers_by_code
 from synthdp.evaluate.run import ROLES, judge
@@ -76,6 +77,7 @@ def evaluate_tables(
         found[name] = apart(*(_shares(codes[:, place], codec.sizes[place]) for codes in coded))
     onward = (result.get("histories") or {}).get("onward")
     numbers: list[dict[str, Any]] = []
+    calendars: list[dict[str, Any]] = result["fidelity"].setdefault("calendar", [])
     for table in schema.tables[2:]:
         if onward is not None:
             onward["pairs"] += _onward(visits, table, schema)
@@ -83,6 +85,7 @@ def evaluate_tables(
         most = int(table.max_rows or 0)
         found[f"{table.name} per {schema.tables[1].name}"] = apart(*(_shares(each, most + 1) for each in rows))
         found |= _rows_apart(visits, table, schema)
+        calendars += _calendars(visits, table, schema)
         judged, lacking = numbers_by_code(visits, table, schema)
         numbers += judged
         result["not_computed"] += lacking
@@ -148,6 +151,19 @@ def _rows_apart(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) ->
         ]
         found[f"{table.name}.{first}, {name}"] = apart(*both)
     return found
+
+
+def _calendars(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) -> Iterator[dict[str, Any]]:
+    """`fidelity.calendar` of the dates of rows below visits."""
+    for column in of_table(schema, table).modelled:
+        if isinstance(column, Datetime):
+            dates = {}
+            for role, frame in zip(ROLES, visits, strict=True):
+                rows = unpivoted(frame, table, [column.name])[column.name]
+                at = cells.instants(rows)
+                days = np.where(at.missing | at.wrong, np.nan, np.asarray(at.cells, float) / DAY)
+                dates[role] = days, _owner(frame, schema)[rows.index]
+            yield from calendar(f"{table.name}.{column.name}", dates, hours=column.resolution != "day")
 
 
 def _onward(visits: Sequence[pd.DataFrame], table: Table, schema: Schema) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import sklearn
+from numpy.typing import NDArray
 
 from synthdp import __version__
 from synthdp.errors import BadInput
@@ -16,9 +17,11 @@ from synthdp.evaluate import (
     classifiers,
     courses,
     faithfulness,
+    fidelity,
     findings,
     history_fidelity,
     images,
+    numbers_by_code,
     reading,
     survival,
     tasks,
@@ -34,6 +37,7 @@ from synthdp.evaluate.reading import Parts
 from synthdp.evaluate.survival import Event
 from synthdp.evaluate.tables import Axis, Table, target_of
 from synthdp.schema.codec import Codec
+from synthdp.schema.columns import Datetime
 from synthdp.schema.joined_tables import Joined
 from synthdp.schema.linked_tables import once
 from synthdp.schema.schema import Schema
@@ -123,7 +127,14 @@ def judge(
 
     faithfulness.judge(parts.three, frames, schema, wanted, how.seeds, how.threads, hearing.tell, result)
     if apart := result["fidelity"].get("correlation_difference"):
-        apart["invented"] = invented(apart, parts.three, frames, whole)
+        apart |= beyond_chance(apart, parts.three, frames, whole)
+    owners = owners_of(frames, whole)
+    if calendar := calendars(parts.three, owners, whole):
+        result["fidelity"]["calendar"] = calendar
+    if whole.tables:
+        each = zip(frames, parts.three, owners.values(), strict=True)
+        visits = dict(zip(ROLES, map(numbers_by_code.Visits._make, each), strict=True))
+        result["fidelity"]["numbers_by_code"] = numbers_by_code.related(visits, whole, findings.MOST_LOST)
     for name, each in result["fidelity"].get("numbers", {}).items():
         if form := faithfulness.time_of_day(whole, name):
             each["time"] = form
@@ -142,15 +153,13 @@ def judge(
     return result
 
 
-def invented(
+def beyond_chance(
     apart: Mapping[str, Any], three: Sequence[Table], frames: Sequence[pd.DataFrame], schema: Schema
-) -> list[tuple[str, str]]:
-    """Of the pairs of columns in `association.difference` of these tables, which a page can name, those that synthetic rows invent."""
-    tables = dict(zip(ROLES, three, strict=True))
-    owners = {
-        role: unit_codes(frame, frame.iloc[:0], str(schema.unit))[0] if schema.unit in frame else np.arange(len(frame))
-        for role, frame in zip(ROLES, frames, strict=True)
-    }
+) -> dict[str, list[list[str]]]:
+    """Of the pairs of columns in `association.difference` of these tables, which a page can name, those that synthetic rows `invented`,
+    and those that were lost `by_chance`, as far as anyone can tell."""
+    tables = dict(zip(ROLES, map(association.ranked, three), strict=True))
+    owners = owners_of(frames, schema)
     below = {column.name for column, places in once(schema) if places} if schema.tables else set()
     told = [
         ((one, other), {role: apart[role][i][j] for role in ROLES})
@@ -163,7 +172,32 @@ def invented(
         first, second = map(tables[role].index, pair)
         return association.pair_of(tables[role], first, second, owners[role])
 
-    return association.invented(told, rows, findings.MOST_LOST)
+    return {
+        "invented": [[*pair] for pair in association.invented(told, rows, findings.MOST_LOST)],
+        "by_chance": [[*pair] for pair in association.by_chance(told, rows)],
+    }
+
+
+def owners_of(frames: Sequence[pd.DataFrame], schema: Schema) -> dict[str, NDArray[np.int64]]:
+    """(rows,) whose each row of a set is; each somebody else's where no column tells."""
+    return {
+        role: unit_codes(frame, frame.iloc[:0], str(schema.unit))[0] if schema.unit in frame else np.arange(len(frame))
+        for role, frame in zip(ROLES, frames, strict=True)
+    }
+
+
+def calendars(three: Sequence[Table], owners: Mapping[str, NDArray[np.int64]], schema: Schema) -> list[dict[str, Any]]:
+    """`fidelity.calendar` of the dates of rows; those of people count once."""
+    found: list[dict[str, Any]] = []
+    for axis in three[0].axes:
+        column = schema.column(axis.name) if axis.date else None
+        if isinstance(column, Datetime):
+            dates = {role: (table.column(axis.name), owners[role]) for role, table in zip(ROLES, three, strict=True)}
+            if axis.name in schema.per_unit:
+                once_each = {role: np.unique(owner, return_index=True)[1] for role, (_, owner) in dates.items()}
+                dates = {role: (days[once_each[role]], owner[once_each[role]]) for role, (days, owner) in dates.items()}
+            found += fidelity.calendar(axis.name, dates, hours=column.resolution != "day")
+    return found
 
 
 def _targets(schema: Schema, names: Sequence[str], parts: Parts, log: list[dict[str, str]]) -> list[Axis]:

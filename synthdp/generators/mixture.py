@@ -212,8 +212,6 @@ class Mixture:
             shares["pairs"] = paired if labels else 1 - sum(shares.values())
         if labels:
             shares["tables"] = 1 - sum(shares.values())
-        if self._in_threes(schema, noise):
-            shares["triples"] = self.triple_share / (1 - self.triple_share)
         if self.related_share and len(features) > 2:
             both = [name for name in ("pairs", "tables") if name in shares]
             again = self.related_share * sum(shares[name] for name in both)
@@ -222,6 +220,8 @@ class Mixture:
             else:
                 shares["related"] = again
             shares |= {name: (1 - self.related_share) * shares[name] for name in both}
+        if self._in_threes(schema, noise):
+            shares["triples"] = self.triple_share / (1 - self.triple_share)
         whole = sum(shares.values())
         return {name: noise / math.sqrt(share / whole) for name, share in shares.items()}
 
@@ -371,9 +371,8 @@ class Mixture:
     def _asked_again(
         self, data: "Sensitive", answers: Answers, again: list[Pair], noise: float, of: "Sequence[Grouping | None]"
     ) -> Answers:
-        """The answers, some of them with the mean of both where they were asked once more."""
-        if not again:
-            return answers
+        """The answers, some of them with the mean of both where they were asked once more: all, if none is worth more than others."""
+        again = again or [*answers.by_pair()]
         question = data.tables(again, noise, of, fine=True)
         return answers.again(again, data.ask(question), question.deviation)
 

@@ -9,7 +9,7 @@ from histories_of import histories_of
 from linked_clinic import clinic, declared, labs, schema, with_labs
 
 from synthdp import Schema
-from synthdp.evaluate import courses, figures, findings, history_plots, survival
+from synthdp.evaluate import answers, courses, figures, findings, history_plots, survival
 from synthdp.evaluate.association import cramers_v
 from synthdp.evaluate.courses import Histories, Types
 from synthdp.evaluate.linked import _broken_by_rows
@@ -110,6 +110,74 @@ def test_values_that_follow_nothing_are_found():
     }
     single = {**real.__dict__, "owner": np.arange(1200)}
     assert courses.onward(dict.fromkeys(("synthetic", "train", "test"), Histories(**single)), real.table.axes) is None
+
+
+def discharges(people, seed, returned=0.0):
+    """Stays that end at home, in care or by death, after which nobody comes again but the `returned`; some have two stays on the day."""
+    rng, rows = np.random.default_rng(seed), []
+    for person in range(people):
+        day = pd.Timestamp("2020-01-01") + pd.Timedelta(int(rng.integers(300)), "D")
+        for _ in range(1 + rng.poisson(1.5)):
+            end = str(rng.choice(["home", "care", "died"], p=[0.5, 0.35, 0.15]))
+            rows.append((str(person), day, end, end == "home"))
+            if end == "died" and rng.random() >= returned:
+                rows += [(str(person), day, "care", False)] * int(rng.integers(2))
+                break
+            day += pd.Timedelta(int(rng.integers(1, 60)), "D")
+    frame = pd.DataFrame(rows, columns=["who", "day", "end", "well"])
+    return Histories.of(frame, np.ones(len(frame), np.bool_), STAYS, axes_of(STAYS, frame), "real")
+
+
+STAYS = Schema.from_dict(
+    {
+        "name": "stays",
+        "declared_by": "tests",
+        "unit": "who",
+        "order": "day",
+        "max_records_per_unit": 9,
+        "units": 300,
+        "columns": {
+            "who": {"kind": "identifier"},
+            "day": {"kind": "datetime", "bounds": ["2020-01-01", "2023-01-01"], "resolution": "day"},
+            "end": {"kind": "categorical", "categories": ["home", "care", "died"]},
+            "well": {"kind": "boolean"},
+        },
+    }
+)
+
+
+def test_visits_after_a_value_that_ends_real_histories_are_named():
+    """Whoever died has no later stay, whatever else stands on that day; of synthetic people, many do."""
+    sets = {"synthetic": discharges(300, 3, returned=0.7), "train": discharges(300, 1), "test": discharges(150, 2)}
+    (found,) = courses.final(sets, courses.own_axes(STAYS, sets["train"].table.axes))
+    assert (found["column"], found["value"], found["train"], found["test"]) == ("end", "died", 0.0, 0.0)
+    later = []
+    for _, each in sets["synthetic"].frame.groupby("who"):
+        died = each.loc[each["end"] == "died", "day"]
+        later += [bool((each["day"] > died.min()).any())] if len(died) else []
+    assert (found["people"]["synthetic"], found["synthetic"]) == (len(later), pytest.approx(np.mean(later)))
+    told = {"final": [found]}
+    worst = findings.worst({}, told)
+    said = f"{100 * np.mean(later):.1f} % of synthetic people with end = died have a later visit; 0.0 % of real ones do"
+    assert dict(answers.brief({"about": {}, "fidelity": {}, "targets": {}, "histories": told}))["last visits"] == said
+    answer = answers.faithful({"tvd_1way": {"mean": 0, "floor": {"mean": 0}}}, worst)
+    assert f"{said}." in answer.text
+    assert answer.verdict.words.endswith(", and has visits after values that end real histories")
+    several = findings.worst({}, {"final": [found, {**found, "value": "left"}]})
+    assert (
+        "After one more value that ends real histories"
+        in answers.faithful({"tvd_1way": {"mean": 0, "floor": {"mean": 0}}}, several).text
+    )
+    rare = {**found, "people": {**found["people"], "synthetic": 25, "train": 25}, "synthetic": 0.2}
+    assert not findings.worst({}, {"final": [rare]}), "chance may explain 5 of 25"
+
+
+def test_histories_that_end_as_real_ones_do_raise_nothing():
+    for seed in range(0, 30, 3):
+        sets = {name: discharges(120, seed + part) for part, name in enumerate(("synthetic", "train", "test"))}
+        assert not findings.worst({}, {"final": list(courses.final(sets, sets["train"].table.axes[1:]))})
+    few = {name: discharges(40, seed) for seed, name in enumerate(("synthetic", "train", "test"))}
+    assert not list(courses.final(few, few["train"].table.axes[1:])), "fewer than 20 people died"
 
 
 def test_a_gap_that_no_longer_follows_from_the_visit_before_is_found():

@@ -24,6 +24,7 @@ FIDELITY = {
     "tvd_1way", "tvd_2way", "tvd_3way", "correlation_difference", "detection_auc", "wasserstein", "missingness",
     "range_queries", "pmse", "pearson", "spearman", "means", "alpha_precision", "beta_recall",
 }  # fmt: skip
+BESIDE = ("numbers", "calendar")  # of single columns, in forms of their own
 FURTHER = {"detection and pMSE", "alpha-precision and beta-recall", "range queries", "attacks"}
 
 
@@ -104,12 +105,14 @@ def test_the_frozen_form(result, models):
                     assert found["interval"][0] <= found["mean"] <= found["interval"][1]
         assert set(entry["floors"][floor]) == metrics
     assert (result["targets"]["ill"]["kind"], result["targets"]["age"]["kind"]) == ("classes", "number")
-    distances = {name: found for name, found in result["fidelity"].items() if name != "numbers"}
+    distances = {name: found for name, found in result["fidelity"].items() if name not in BESIDE}
     assert set(distances) == FIDELITY, "a metric was added or lost: FIDELITY above names them all"
     assert all({"mean", "floor"} <= set(found) for found in distances.values())
     for found in result["fidelity"]["numbers"].values():
         assert set(found) == {"real", "synthetic", "beyond", "constant"}
         assert len(found["real"]) == len(found["synthetic"]) == 5
+    for found in result["fidelity"]["calendar"]:
+        assert set(found) == {"column", "of", "tvd", "real", "part", "shares"}
     assert all(set(item) == {"metric", "reason"} for item in result["not_computed"])
     lacking = {item["metric"] for item in result["not_computed"]}
     assert {"subgroups.ill.seen", "subgroups.age.seen"} <= lacking

@@ -7,7 +7,7 @@ from scipy.stats import chi2_contingency, f_oneway, spearmanr
 
 from synthdp.evaluate import answers, association, detection, fidelity, findings
 from synthdp.evaluate.findings import lost_associations
-from synthdp.evaluate.run import invented
+from synthdp.evaluate.run import beyond_chance, calendars
 from synthdp.evaluate.tables import axes_of, table_of
 from synthdp.schema.schema import Categorical, Continuous, Integer, Schema
 
@@ -139,13 +139,12 @@ def rows_of_people(people, seed, tied=False, rows=3):
 def judged(*frames):
     three = tables(PEOPLE, *frames)
     found = association.difference(*three)
-    found["invented"] = invented(found, three, frames, PEOPLE)
-    return found
+    return found | beyond_chance(found, three, frames, PEOPLE)
 
 
 def test_what_synthetic_rows_relate_and_real_ones_do_not_is_invented():
     found = judged(*(rows_of_people(300, seed, tied=seed == 3) for seed in (3, 1, 2)))
-    assert sorted(found["invented"]) == [("k", "l"), ("x", "y")]
+    assert sorted(found["invented"]) == [["k", "l"], ["x", "y"]]
     named = findings.invented_associations({"correlation_difference": found})
     assert [(each.what, each.kind) for each in named] == [("k and l", "invented"), ("x and y", "invented")]
     assert named[1].synthetic > 0.5 > 0.2 > abs(named[1].real)
@@ -170,6 +169,44 @@ def test_real_rows_invent_nothing():
     assert stronger > 20
 
 
+def test_real_rows_lose_nothing_and_synthetic_ones_lose_what_is_gone():
+    """Both numbers and both codes go together in small sets of real people, in some more than in others."""
+
+    def related(people, seed, *, gone=False):
+        frame, rng = rows_of_people(people, seed, rows=1), np.random.default_rng(seed)
+        frame["y"] = 0.45 * frame["x"] + rng.normal(0, 0.9, people)
+        frame["l"] = np.where(rng.random(people) < 0.4, frame["k"], frame["l"])
+        return frame.assign(y=frame["y"].sample(frac=1, random_state=seed).to_numpy()) if gone else frame
+
+    def lost(*frames):
+        return [each.what for each in lost_associations({"correlation_difference": judged(*frames)})]
+
+    weaker = 0
+    for seed in range(0, 120, 3):
+        frames = [related(100, seed + part) for part in range(3)]
+        plain = association.difference(*tables(PEOPLE, *frames))
+        weaker += len(lost_associations({"correlation_difference": plain}))
+        assert lost(*frames) == []
+    assert weaker > 8, "of results that say nothing of chance, all are named"
+    for people in (100, 300):
+        assert lost(related(people, 1, gone=True), related(people, 2), related(people, 3)) == ["x and y"]
+
+
+def test_of_very_many_losses_those_that_lost_most_tell_what_is_chance(monkeypatch):
+    monkeypatch.setattr(association, "MOST_TRIED", 2)
+    told = {
+        name: {"synthetic": 0.3 - gone, "train": 0.3, "test": 0.3}
+        for name, gone in (("c", 0.1), ("a", 0.3), ("b", 0.2), ("d", 0.01))
+    }
+    for people, chance in ((60, ["a", "b", "c"]), (6_000, [])):
+        owner = np.arange(people)
+
+        def rows(name, role, owner=owner):
+            return association.Rows(lambda _: told[name][role], owner)
+
+        assert association.by_chance(told.items(), rows) == chance
+
+
 def test_a_rare_coincidence_of_few_people_is_not_invented():
     """Three of 300 people have both rare codes, which makes a perfect association of what is rare."""
     made, train, test = (rows_of_people(300, seed, rows=1) for seed in (3, 1, 2))
@@ -190,6 +227,73 @@ def test_how_far_chance_moves_a_figure_of_people_however_many_rows_they_have():
     assert mean._replace(spread=2.0).deviation == pytest.approx(0.1)
     for few in (np.arange(49), np.repeat(np.arange(19), 9)):
         assert association.Rows(lambda rows: float(rows.sum()), few).deviation == math.inf
+
+
+DATED = Schema.from_dict(
+    {
+        "name": "dated",
+        "columns": {
+            "day": {"kind": "datetime", "bounds": ["2020-01-01", "2024-01-01"], "resolution": "day"},
+            "seen": {
+                "kind": "datetime",
+                "bounds": ["2020-01-01", "2024-01-01"],
+                "resolution": "minute",
+                "missing": True,
+            },
+        },
+    }
+)
+
+
+def dated(rows, seed, *, flat=False):
+    """Days and times; those that are not `flat` lie on weekdays, from eight to eleven in the morning, but for one in ten."""
+    rng = np.random.default_rng(seed)
+    day = pd.Timestamp("2020-01-06") + pd.to_timedelta(rng.integers(0, 1400, rows), "D")
+    hour = rng.integers(0, 24, rows)
+    if not flat:
+        tenth = rng.random(rows) < 0.1
+        day = pd.DatetimeIndex(np.where(tenth | (day.day_of_week < 5), day, day - pd.Timedelta(3, "D")))
+        hour = np.where(tenth, hour, 8 + hour % 4)
+    seen = pd.Series(day + pd.to_timedelta(hour * 60 + rng.integers(0, 60, rows), "min"))
+    return pd.DataFrame({"day": day, "seen": seen.where(rng.random(rows) < 0.9)})
+
+
+def by_calendar(*frames):
+    owners = {role: np.arange(len(frame)) for role, frame in zip(("synthetic", "train", "test"), frames, strict=True)}
+    return calendars(tables(DATED, *frames), owners, DATED)
+
+
+def test_weekdays_and_hours_that_synthetic_dates_lose_are_named():
+    made, train, test = dated(600, 3, flat=True), dated(600, 1), dated(300, 2)
+    found = {(each["column"], each["of"]): each for each in by_calendar(made, train, test)}
+    assert set(found) == {("day", "weekdays"), ("seen", "weekdays"), ("seen", "hours")}, "days have no hours"
+    shares = [frame["day"].dt.day_of_week.value_counts(normalize=True) for frame in (made, train)]
+    week = found["day", "weekdays"]
+    assert week["tvd"] == pytest.approx(shares[0].sub(shares[1], fill_value=0).abs().sum() / 2)
+    assert week["part"] == "on a Saturday or Sunday"
+    assert week["shares"] == pytest.approx([each.get(5, 0) + each.get(6, 0) for each in shares])
+    hours = found["seen", "hours"]
+    assert hours["part"] == "between 06:00 and 11:59"
+    assert hours["shares"] == pytest.approx([f["seen"].dropna().dt.hour.between(6, 11).mean() for f in (made, train)])
+    fidelity = {"calendar": list(found.values())}
+    told = dict(answers.brief({"about": {}, "fidelity": fidelity, "targets": {}}))["calendar"]
+    assert told.startswith(
+        f"{100 * hours['shares'][0]:.1f} % of synthetic dates in seen fall between 06:00 and 11:59; "
+    )
+    assert told.endswith(" of real ones do. Weekdays or hours are far off in 2 more cases")
+    assert answers.faithful(
+        {"tvd_1way": {"mean": 0, "floor": {"mean": 0}}}, findings.worst(fidelity)
+    ).verdict.words.endswith(", and misplaces weekdays or hours")
+    turned = by_calendar(train, made, dated(300, 4, flat=True))
+    assert findings.worst({"calendar": turned})["calendar"].synthetic > 0.8, "what real dates do not prefer"
+
+
+def test_real_dates_are_spread_over_the_week_as_others_are():
+    for seed in range(0, 30, 3):
+        found = by_calendar(*(dated(100, seed + part) for part in range(3)))
+        assert not findings.worst({"calendar": found})
+    empty = dated(100, 1).assign(seen=pd.NaT)
+    assert [each["column"] for each in by_calendar(empty, dated(100, 2), dated(100, 3))] == ["day"]
 
 
 def test_cramers_v_by_hand():

@@ -539,6 +539,34 @@ def test_a_code_whose_numbers_leave_the_real_range_is_named(result):
     assert "outside" not in dict(answers.brief(told(code("Na", 0.06, 0.055), code("CRP", None, None), few)))
 
 
+def test_weekdays_and_values_that_end_histories_have_tables_of_their_own(result, no_plots):
+    week = {
+        "column": "seen<b>",
+        "of": "weekdays",
+        "tvd": 0.21,
+        "real": 0.01,
+        "part": "on a Sunday",
+        "shares": [0.14, 0.02],
+    }
+    day = {"column": "seen<b>", "of": "hours", "tvd": 0.011, "real": 0.012, "part": "", "shares": []}
+    people = {"synthetic": 90, "train": 1200, "test": 80}
+    final = {"column": "end", "value": "died<i>", "people": people, "synthetic": 0.375, "train": 0.0, "test": 0.01}
+    assert "Values that end histories" not in html(result)
+    assert "Weekdays and hours" not in html(result)
+    found = {**result, "fidelity": {**result["fidelity"], "calendar": [week, day]}}
+    found["histories"] = {
+        **dict.fromkeys(("records_per_unit", "gaps", "onward")),
+        "transitions": {},
+        "told": {},
+        "final": [final],
+    }
+    told = Page(html(found))
+    for cell in (("0.14", "14.0 %"), ("0.02", "2.0 %"), ("0.375", "37.5 %"), ("1200", "1,200"), ("0.01", "1.0 %")):
+        assert cell in told.cells
+    assert "end = died<i>" in told.text
+    assert "seen<b>weekdays0.2100.010on a Sunday14.0 %2.0 %" in told.text
+
+
 def test_the_age_at_which_a_code_is_farthest_off_is_named(result):
     def row(code, ages, made, real, held_out):
         return {"code": code, "ages": ages, "synthetic": made, "train": real, "test": held_out}

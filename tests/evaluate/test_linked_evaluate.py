@@ -8,12 +8,22 @@ import pytest
 from linked_clinic import clinic, finer, labs, schema, with_labs, with_tree
 
 from synthdp.errors import BadInput
-from synthdp.evaluate import answers, evaluate, evaluate_tables, findings, write
+from synthdp.evaluate import (
+    answers,
+    association,
+    evaluate,
+    evaluate_tables,
+    findings,
+    numbers_by_code,
+    reading,
+    write,
+)
 from synthdp.evaluate.codes_together import codes_together
 from synthdp.evaluate.figures import beyond_chance
 from synthdp.evaluate.linked import _come_again, _onward, _rows_apart
-from synthdp.evaluate.numbers_by_code import numbers_by_code
+from synthdp.evaluate.run import owners_of
 from synthdp.schema.joined_tables import joined
+from synthdp.schema.linked_tables import alone
 
 QUICK = {"models": ["lr"], "seeds": 1, "attacks": False, "bootstrap": 20}
 
@@ -142,7 +152,7 @@ def test_laboratory_values_are_followed_from_visit_to_visit_within_a_test():
         frames = labs(clinic(400, seed=seed), seed=seed)
         person = frames["lab"].merge(frames["visit"], on="visit_id")["person_id"]
         level = person.map(
-            dict(zip(frames["person"]["person_id"], np.random.default_rng(seed).normal(0, 3, 400), strict=True))
+            dict(zip(frames["person"]["person_id"], np.random.default_rng(seed).normal(0, 6, 400), strict=True))
         )
         frames["lab"]["value"] = (frames["lab"]["value"] + own * level.to_numpy()).clip(0, 100).round(2)
         return frames
@@ -256,7 +266,9 @@ def by_code(changed=lambda rows: rows, real=lambda rows: rows):
         rows = frames["lab"].groupby("visit_id").head(3).reset_index(drop=True)
         sets.append(with_labs().validate_tables({**frames, "lab": change(rows)}, "clamp"))
     whole = [joined(each, with_labs()) for each in sets]
-    found = numbers_by_code([each.frame[each.there] for each in whole], with_labs().tables[-1], with_labs())
+    found = numbers_by_code.numbers_by_code(
+        [each.frame[each.there] for each in whole], with_labs().tables[-1], with_labs()
+    )
     return *found, sets[1]["lab"]
 
 
@@ -357,6 +369,56 @@ def test_that_no_value_can_be_followed_is_said(monkeypatch):
     result = judged(frames, monkeypatch)
     assert result["histories"]["onward"] is None
     assert "histories.onward" in [each["metric"] for each in result["not_computed"]]
+
+
+def with_lactate(seed, people=250, tied=True, labelled=False):
+    """The clinic with values of K that are high where a visit was missed and low for women, if they are `tied`; values of Hb follow
+    nothing, unless they are `labelled` by the ward."""
+    frames, rng = labs(clinic(people, seed=seed), seed=seed), np.random.default_rng(seed)
+    rows = frames["lab"].merge(frames["visit"], on="visit_id").merge(frames["person"], on="person_id")
+    value = rng.normal(20, 4, len(rows)) + tied * (6 * rows["no_show"] - 5 * (rows["sex"] == "F"))
+    value = value.where(rows["test"] == "K", 50 + 9 * labelled * (rows["ward"] == "a") + rng.normal(0, 3, len(rows)))
+    return {**frames, "lab": rows[list(frames["lab"])].assign(value=value.clip(0, 100).round(2))}
+
+
+def beside_numbers(*sets):
+    whole = [joined(with_labs().validate_tables(each, "clamp"), with_labs()) for each in sets]
+    frames = [each.frame[each.there].reset_index(drop=True) for each in whole]
+    parts = reading.parts_of(frames[:1], *frames[1:], alone(with_labs()))
+    each = zip(frames, parts.three, owners_of(frames, with_labs()).values(), strict=True)
+    visits = dict(zip(("synthetic", "train", "test"), map(numbers_by_code.Visits._make, each), strict=True))
+    return {"numbers_by_code": numbers_by_code.related(visits, with_labs(), 10)}
+
+
+def test_numbers_of_a_code_that_no_longer_go_with_the_visit_or_the_person_are_named():
+    """No figure showed it: the values of K lie where they should, and over all codes together little goes with the visit."""
+    fidelity = beside_numbers(with_lactate(3, tied=False), with_lactate(1), with_lactate(2))
+    lost = {each.what: each for each in findings.lost_associations(fidelity)}
+    assert set(lost) == {"lab.value of lab.test = K and visit.no_show", "lab.value of lab.test = K and person.sex"}
+    made, train = with_lactate(3, tied=False), with_lactate(1)
+    for each, figure in ((made, "synthetic"), (train, "real")):
+        kept = with_labs().validate_tables(each, "clamp")
+        rows = kept["lab"].groupby("visit_id").head(3).merge(kept["visit"], on="visit_id")
+        rows = rows[(rows["test"] == "K") & rows["value"].notna()]
+        missed = pd.factorize(rows["no_show"].astype(bool))[0]
+        by_hand = association.correlation_ratio(missed, rows["value"].astype(float).rank().to_numpy())
+        assert getattr(lost["lab.value of lab.test = K and visit.no_show"], figure) == pytest.approx(
+            by_hand, abs=0.05
+        ), "but for visits with more rows than count"
+    told = dict(answers.brief({"about": {}, "fidelity": fidelity, "targets": {}}))["associations"]
+    assert told.startswith("lost most: lab.value of lab.test = K and person.sex 0.")
+    assert "loses 2 strong associations" in answers.faithful(CLOSE, findings.worst(fidelity)).verdict.words
+
+
+def test_numbers_of_a_code_that_go_with_the_visit_too_strongly_are_named():
+    fidelity = beside_numbers(with_lactate(3, labelled=True), with_lactate(1), with_lactate(2))
+    named = [each.what for each in findings.invented_associations(fidelity)]
+    assert "lab.value of lab.test = Hb and visit.ward" in named
+    assert not any("K" in what for what in named)
+    assert not findings.lost_associations(fidelity)
+    same = beside_numbers(with_lactate(3), with_lactate(1), with_lactate(2))
+    assert not findings.lost_associations(same)
+    assert not findings.invented_associations(same)
 
 
 def drugs(frames, seed, given):

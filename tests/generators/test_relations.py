@@ -83,7 +83,7 @@ def test_of_nothing_and_of_constant_columns_nothing_is_asked_again():
 def test_a_broad_table_tells_of_a_relation_that_the_whole_one_does_not_show():
     rng = np.random.default_rng(6)
     both = {
-        (str(place), ""): (seen(rng, strength, 260.0, (12, 15)), seen(rng, strength, 60.0, (3, 3)))
+        (str(place), ""): (seen(rng, strength, 300.0, (12, 15)), seen(rng, strength, 60.0, (3, 3)))
         for place, strength in enumerate([0.0] * 60 + [0.5] * 20)
     }
     found = Relations.of(both, RECORDS)

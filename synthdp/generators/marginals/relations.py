@@ -99,13 +99,13 @@ class Coordinates:
         return np.asarray((chances * _share(told, other)).sum(1))
 
     def worth_asking(self, chances: Array, noise: float) -> NDArray[np.int64]:
-        """The pairs that are to be asked again, at least one if there are any: as many of those with the largest expected squared errors
-        as lower the sum of errors most, where `noise` is the deviation of a cell if one is asked, and noise grows as the square root of
-        their number."""
+        """The pairs that are to be asked again: as many of those with the largest expected squared errors as lower the sum of errors
+        most, where `noise` is the deviation of a cell if one is asked, and noise grows as the square root of their number. None where no
+        relation is expected."""
         error = self._errors(chances, self.noise)
         ranked = np.argsort(-error, kind="stable")
         ranked = ranked[self.freedom[ranked] > 0]
-        best, most = min(1, len(ranked)), 0.0
+        best, most = 0, 0.0
         for count in np.unique(np.geomspace(1, max(1, len(ranked)), TRIED).astype(int))[: len(ranked)]:
             second = float(count * noise**2)
             left = np.divide(
