@@ -104,6 +104,8 @@ def test_further_answers_are_weighed_by_their_precision():
     np.testing.assert_allclose(table, (2 / 4 + 7) / (1 / 4 + 1))
     assert deviation == pytest.approx((1 / 4 + 1) ** -0.5)
     assert both["a", "b"] == (tables[0], 2.0)
+    alone = Answers(names=["a"], tables=tables[:1], deviation=2.0)  # further targets left no column to make a pair with
+    assert alone.again([], [], 1.0).tables == tables[:1]
 
 
 def test_columns_that_are_related_only_given_the_label_keep_their_relation():

@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -67,11 +68,18 @@ class Look:
 
     def shares(self, name: str) -> Array:
         """Their nearest distribution."""
+        return self._shares[name]
+
+    @cached_property
+    def _shares(self) -> dict[str, Array]:
+        """Of every column: tables of thousands of pairs ask for them."""
         import torch
 
         from synthdp.generators.parts.table_networks import nearest_distribution
 
-        return nearest_distribution(torch.from_numpy(self.sums(name) / self.total)).numpy()
+        return {
+            name: nearest_distribution(torch.from_numpy(self.sums(name) / self.total)).numpy() for name in self.groups
+        }
 
     def noise(self, name: str) -> Array:
         """About the deviation of each group's count: of its codes together, and at most of the bins that they lie in."""
@@ -212,7 +220,9 @@ class Answers:
         }
 
     def again(self, pairs: Sequence[Pair], tables: Sequence[Array], deviation: float) -> "Answers":
-        """With further tables of some of the pairs: means, weighed by their precision."""
+        """With further tables of some of the pairs: means, weighed by their precision. A single column's table stays as it is."""
+        if not pairs:
+            return self
         both = self.by_pair()
         for pair, table in zip(pairs, tables, strict=True):
             both[pair] = _mean(both[pair], (table, deviation))

@@ -13,6 +13,7 @@ broad groups: where most pairs are noise, a vague one is taken for noise, and wh
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +37,7 @@ class Seen:
     variance: float
     part: float = 1.0
 
-    @property
+    @cached_property
     def freedom(self) -> int:
         """Coordinates of its relation; 0 if a column is constant or its shares are not known."""
         return (len(self.first) - 1) * (len(self.second) - 1) if self.first.any() and self.second.any() else 0
