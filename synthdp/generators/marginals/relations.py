@@ -54,7 +54,9 @@ class Seen:
 
     def chance(self, records: float) -> float:
         """The variance of a coordinate that unrelated columns have, if all tables together count so many records."""
-        return float(self.part * records * (1 - self.first @ self.first) * (1 - self.second @ self.second) / self.freedom)
+        return float(
+            self.part * records * (1 - self.first @ self.first) * (1 - self.second @ self.second) / self.freedom
+        )
 
     def logs(self, records: float) -> Array:
         """(strengths,): the logarithm of the likelihood of each, but for a constant."""
