@@ -104,6 +104,26 @@ def test_further_answers_are_weighed_by_their_precision():
     np.testing.assert_allclose(table, (2 / 4 + 7) / (1 / 4 + 1))
     assert deviation == pytest.approx((1 / 4 + 1) ** -0.5)
     assert both["a", "b"] == (tables[0], 2.0)
+    alone = Answers(names=["a"], tables=tables[:1], deviation=2.0)  # further targets left no column to make a pair with
+    assert alone.again([], [], 1.0).tables == tables[:1]
+
+
+def test_columns_that_are_related_only_given_the_label_keep_their_relation():
+    """Two flags are unrelated in all records, and the label is their parity."""
+    rng = np.random.default_rng(7)
+    frame = pd.DataFrame({f"f{place}": rng.random(5_000) < 0.5 for place in range(6)})
+    frame["odd"] = frame["f0"] ^ frame["f1"]
+    schema = Schema.from_dict(
+        {
+            "declared_by": "a test",
+            "units": len(frame),
+            "targets": ["odd"],
+            "columns": {name: {"kind": "boolean"} for name in frame},
+        }
+    )
+    made = Synthesizer("mixture", schema=schema, budget=Budget(10.0, 1e-5), components=40, iterations=200)
+    drawn = made.fit(frame, seed=0).sample(4_000, seed=0).astype(bool)
+    assert (drawn["odd"] == drawn["f0"] ^ drawn["f1"]).mean() > 0.85
 
 
 @pytest.mark.heavy

@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -67,11 +68,18 @@ class Look:
 
     def shares(self, name: str) -> Array:
         """Their nearest distribution."""
+        return self._shares[name]
+
+    @cached_property
+    def _shares(self) -> dict[str, Array]:
+        """Of every column: tables of thousands of pairs ask for them."""
         import torch
 
         from synthdp.generators.parts.table_networks import nearest_distribution
 
-        return nearest_distribution(torch.from_numpy(self.sums(name) / self.total)).numpy()
+        return {
+            name: nearest_distribution(torch.from_numpy(self.sums(name) / self.total)).numpy() for name in self.groups
+        }
 
     def noise(self, name: str) -> Array:
         """About the deviation of each group's count: of its codes together, and at most of the bins that they lie in."""
@@ -212,7 +220,9 @@ class Answers:
         }
 
     def again(self, pairs: Sequence[Pair], tables: Sequence[Array], deviation: float) -> "Answers":
-        """With further tables of some of the pairs: means, weighed by their precision."""
+        """With further tables of some of the pairs: means, weighed by their precision. A single column's table stays as it is."""
+        if not pairs:
+            return self
         both = self.by_pair()
         for pair, table in zip(pairs, tables, strict=True):
             both[pair] = _mean(both[pair], (table, deviation))
@@ -228,7 +238,11 @@ class Answers:
         return replace(self, names=[*self.names, *constants])
 
     def laid(
-        self, order: Sequence[str], seen: Look, margins: Array, expected: Mapping[Pair, tuple[float, Array | float]]
+        self,
+        order: Sequence[str],
+        seen: Look,
+        margins: Array,
+        expected: Mapping[Pair, tuple[Array | float, Array | float]],
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Shares (labels, part, part) above the diagonal, in the order of the columns, and what was measured: 0 or how much less noise
         a cell has than `deviation`, 1 for most; `part` is as wide as the columns up to the last one that was asked. Of the relation of
@@ -247,7 +261,8 @@ class Answers:
                 margin = margins[label, first], margins[label, second]
                 if pair in expected and margin[0].any() and margin[1].any():
                     kept, rest = expected[pair]
-                    block = block - (1 - kept) * (relation_of(block, *margin) - margin[0].sum() * rest)
+                    lost = 1 - np.broadcast_to(kept, labels)[label]
+                    block = block - lost * (relation_of(block, *margin) - margin[0].sum() * rest)
                 held[label, first, second] = block
             measured[first, second] = self.deviation / self.deviations.get(pair, self.deviation)
         return held, measured
@@ -275,6 +290,34 @@ def relations(seen: Look, tables: Answers, pairs: Answers, wide: Answers, of: Ma
         whole = Seen(table=both[0], first=first, second=second, variance=max(both[1], LEAST_NOISE) ** 2)
         found[pair] = whole, _broad(seen, pair, broadly, of)
     return Relations.of(found, seen.total)
+
+
+def _with_label(
+    expected: Mapping[Pair, tuple[float, Array | float]], seen: Look, tables: Answers, labelled: Mapping[str, Array]
+) -> dict[Pair, tuple[Array, Array | float]]:
+    """What is expected of the tables with the label, and how much to believe of the relation of each pair for each label (labels,): as
+    much as without the label, or more if that label's part of the table says so. Two columns may be unrelated in all records and yet
+    related for each label, such as two flags of which the label is the parity."""
+    kept = []
+    for label in range(seen.size(seen.labels)):
+        found: dict[Pair, tuple[Seen, None]] = {}
+        for pair, (table, deviation) in tables.by_pair().items():
+            first, second = (np.clip(labelled[name][:, label], 0, None) for name in pair)
+            records = max(1.0, float(first.sum() + second.sum()) / 2)
+            apart = Seen(
+                table=table.reshape(len(first), len(second), -1)[..., label],
+                first=first / max(1.0, float(first.sum())),
+                second=second / max(1.0, float(second.sum())),
+                variance=max(deviation, LEAST_NOISE) ** 2,
+                part=records / seen.total,
+            )
+            found[pair] = apart, None
+        kept.append(Relations.of(found, seen.total).kept())
+    made: dict[Pair, tuple[Array, Array | float]] = {}
+    for pair in tables.by_pair():
+        whole, rest = expected.get(pair, (0.0, 0.0))
+        made[pair] = np.array([max(whole, each[pair][0]) if pair in each else whole for each in kept]), rest
+    return made
 
 
 def _broad(
@@ -436,6 +479,7 @@ def evidence(
 
     together = seen.size(seen.labels)
     expected = _expected(seen, relations(seen, tables, pairs, wide, of), wide, of)
+    with_label = _with_label(expected, seen, tables, labelled)
     tables, pairs = tables.padded(), pairs.padded()
     order = list(dict.fromkeys([*tables.names, *pairs.names, *seen.features]))
     sizes = tuple(seen.groups[name].count if name else 1 for name in order)
@@ -443,7 +487,7 @@ def evidence(
     noises = [seen.noise(name) if name else np.full(1, seen.deviation) for name in order]
     spread = np.maximum(np.concatenate([*noises, np.zeros(0)]), LEAST_NOISE)
     beside, known = _beside(order, sizes, seen, together, labelled, label_deviation)
-    held, measured = tables.laid(order, seen, np.clip(beside, 0, None), expected)
+    held, measured = tables.laid(order, seen, np.clip(beside, 0, None), with_label)
     paired, pairs_measured = pairs.laid(order, seen, ones[None], expected)
     label, label_noise = of_label(seen, labelled, label_deviation)
     found = Evidence(

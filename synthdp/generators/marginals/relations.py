@@ -13,6 +13,7 @@ broad groups: where most pairs are noise, a vague one is taken for noise, and wh
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,14 +28,16 @@ TRIED = 100  # numbers of tables, of which the best is taken
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Seen:
-    """A noisy table (rows, columns) of two columns, their shares, and the variance of the noise of a cell."""
+    """A noisy table (rows, columns) of two columns, their shares, the variance of the noise of a cell, and the share of the records
+    that the table counts."""
 
     table: Array
     first: Array
     second: Array
     variance: float
+    part: float = 1.0
 
-    @property
+    @cached_property
     def freedom(self) -> int:
         """Coordinates of its relation; 0 if a column is constant or its shares are not known."""
         return (len(self.first) - 1) * (len(self.second) - 1) if self.first.any() and self.second.any() else 0
@@ -47,11 +50,13 @@ class Seen:
     def signals(self, records: float) -> Array:
         """(strengths,): the variance of a coordinate at each strength."""
         size = float((self.first @ self.first) * (self.second @ self.second))
-        return np.asarray((records * STRENGTHS) ** 2 * size / self.freedom)
+        return np.asarray((self.part * records * STRENGTHS) ** 2 * size / self.freedom)
 
     def chance(self, records: float) -> float:
-        """The variance of a coordinate that unrelated columns of so many records have."""
-        return float(records * (1 - self.first @ self.first) * (1 - self.second @ self.second) / self.freedom)
+        """The variance of a coordinate that unrelated columns have, if all tables together count so many records."""
+        return float(
+            self.part * records * (1 - self.first @ self.first) * (1 - self.second @ self.second) / self.freedom
+        )
 
     def logs(self, records: float) -> Array:
         """(strengths,): the logarithm of the likelihood of each, but for a constant."""
