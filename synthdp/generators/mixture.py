@@ -137,9 +137,9 @@ class Mixture:
         number("[0, 1)"),
     )
     related_share: float = option(
-        0.4,
-        "share of the precision of the tables of two columns, with the label and without it, that is spent on those of them which are "
-        "worth asking again, by how strongly their columns are related, in [0, 1); 0: none",
+        0.6,
+        "share of the precision of tables of two columns without the label that is spent on those of them which are worth asking again, "
+        "by how strongly their columns are related, in [0, 1); 0: none",
         number("[0, 1)"),
     )
     tables: int | None = option(
@@ -213,13 +213,12 @@ class Mixture:
         if labels:
             shares["tables"] = 1 - sum(shares.values())
         if self.related_share and len(features) > 2:
-            both = [name for name in ("pairs", "tables") if name in shares]
-            again = self.related_share * sum(shares[name] for name in both)
+            again = self.related_share * shares["pairs"]
+            shares["pairs"] -= again
             if "broad" in shares:
                 shares |= {"related": again / 2, "related broadly": again / 2}
             else:
                 shares["related"] = again
-            shares |= {name: (1 - self.related_share) * shares[name] for name in both}
         if self._in_threes(schema, noise):
             shares["triples"] = self.triple_share / (1 - self.triple_share)
         whole = sum(shares.values())
