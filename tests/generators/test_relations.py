@@ -1,5 +1,7 @@
 """What the mixture believes of noisy relations, and which tables it asks again."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,8 +9,10 @@ import pytest
 from synthdp import Budget, Schema, Synthesizer
 from synthdp.evaluate.association import associations
 from synthdp.evaluate.tables import axes_of, table_of
-from synthdp.generators.marginals.evidence import Answers
-from synthdp.generators.marginals.relations import STRENGTHS, Relations, Seen, relation_of
+from synthdp.generators.marginals.evidence import Answers, Look, evidence
+from synthdp.generators.marginals.evidence import relations as relations_of
+from synthdp.generators.marginals.grouping import Counts, Groups
+from synthdp.generators.marginals.relations import CLEAR, STRENGTHS, Coordinates, Relations, Seen, relation_of
 
 RECORDS = 10_000
 
@@ -106,6 +110,133 @@ def test_further_answers_are_weighed_by_their_precision():
     assert both["a", "b"] == (tables[0], 2.0)
     alone = Answers(names=["a"], tables=tables[:1], deviation=2.0)  # further targets left no column to make a pair with
     assert alone.again([], [], 1.0).tables == tables[:1]
+
+
+def test_half_of_a_relation_is_believed_where_it_is_about_as_large_as_is_just_told():
+    """Noise and chance together hide it: what is told has a sum of squares of about their variance times the root of the freedom."""
+    noise, chance, freedom = np.array([3.0, 3.0]), np.array([0.0, 5.0]), np.array([4.0, 100.0])
+    just = (noise + chance) / (CLEAR * np.sqrt(freedom))
+    table = Coordinates(signals=np.outer(just, np.ones(len(STRENGTHS))), noise=noise, chance=chance, freedom=freedom)
+    chances = np.full((2, len(STRENGTHS)), 1 / len(STRENGTHS))
+    np.testing.assert_allclose(table.kept(chances), 0.5)
+
+
+def test_what_chance_makes_of_unrelated_records_is_not_believed():
+    """Without noise, too: the records of unrelated columns are related by chance."""
+    rng = np.random.default_rng(8)
+    made = {}
+    for place in range(60):
+        first, second = rng.dirichlet(np.full(12, 5.0)), rng.dirichlet(np.full(15, 5.0))
+        table = rng.multinomial(RECORDS, np.outer(first, second).ravel()).reshape(12, 15).astype(float)
+        made[str(place), ""] = Seen(table=table, first=first, second=second, variance=0.25), None
+    assert np.mean(wholly(Relations.of(made, RECORDS))) < 0.1
+
+
+def test_a_table_of_a_part_of_the_records_tells_as_much_as_one_of_so_few():
+    rng = np.random.default_rng(9)
+    table = seen(rng, 0.3, 20.0)
+    np.testing.assert_allclose(replace(table, part=0.25).logs(RECORDS), table.logs(RECORDS / 4))
+
+
+def looked(rng):
+    """Two columns in six groups each, and a label, 3 : 1; a relation that broad tables of two places show."""
+    tilt = np.array([-1.0, -1, -1, 1, 1, 1])
+    table = RECORDS * (np.full((6, 6), 1 / 36) + 0.3 * np.outer(tilt, tilt) / 36)
+    sizes = {"a": table.sum(1), "b": table.sum(0), "ill": RECORDS * np.array([0.75, 0.25])}
+    seen = Look(
+        labels=["ill"],
+        features=["a", "b"],
+        counts={name: Counts.of(held, 1.0) for name, held in sizes.items()},
+        groups={name: Groups(of=np.arange(len(held)), within=np.ones(len(held))) for name, held in sizes.items()},
+        deviation=1.0,
+        total=float(RECORDS),
+    )
+    labelled = {name: np.outer(sizes[name], [0.75, 0.25]) for name in "ab"}
+    return seen, labelled, table, rng.normal(size=table.shape)
+
+
+def test_tables_with_the_label_tell_of_relations_without_it():
+    """Summed over the label, weighed by their precision."""
+    look, _, table, noise = looked(np.random.default_rng(10))
+    pairs = Answers(names=["a", "b"], tables=[400 * noise], deviation=400.0)
+    tables = Answers(names=["a", "b"], tables=[table[..., None] * [0.75, 0.25]], deviation=30.0)
+    alone = relations_of(look, Answers(), pairs, Answers(), {})
+    both = relations_of(look, tables, pairs, Answers(), {})
+    assert alone.whole.noise == pytest.approx(400.0**2)
+    assert both.whole.noise == pytest.approx(1 / (1 / 400**2 + 1 / (2 * 30**2)))
+    assert alone.kept()["a", "b"][0] < 0.5 < both.kept()["a", "b"][0]
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_broad_tables_stand_in_for_what_whole_ones_do_not_show(again):
+    """For each label in its share, as far as they are believed; tables that were asked again weigh more."""
+    look, labelled, table, noise = looked(np.random.default_rng(11))
+    of = {name: np.array([0, 0, 0, 1, 1, 1]) for name in "ab"}
+    broad = table.reshape(2, 3, 2, 3).sum((1, 3))
+    pairs = Answers(names=["a", "b"], tables=[table + 30_000 * noise], deviation=30_000.0)
+    tables = Answers(names=["a", "b"], tables=[table[..., None] * [0.75, 0.25]], deviation=30_000.0)
+    wide = Answers(names=["a", "b"], tables=[broad], deviation=1_500.0)
+    if again:
+        wide = wide.again([("a", "b")], [broad], 750.0)
+        pairs = pairs.again([("a", "b")], [table + 30_000 * noise], 15_000.0)
+    found, _ = evidence(look, tables, pairs, labelled, 1.0, wide, of)
+    whole, broadly = relations_of(look, tables, pairs, wide, of).kept()["a", "b"]
+    assert whole < 0.01
+    assert 0.2 < broadly < 0.9
+    shares = relation_of(broad, np.ones(2), np.ones(2)) / RECORDS  # what the broad table shows beyond its margins
+    for block, share in zip([found.pairs, *found.tables], [1.0, 0.75, 0.25], strict=True):
+        made = block[:6, 6:].numpy().reshape(2, 3, 2, 3).sum((1, 3))
+        told = relation_of(made, np.ones(2), np.ones(2)) / shares / share
+        np.testing.assert_allclose(told, broadly, atol=0.02)
+    weight = np.sqrt(5.0) if again else 1.0
+    assert float(found.pairs_measured.max()) == pytest.approx(weight)
+    assert float(found.broad.measured.max()) == pytest.approx(weight)
+    assert found.cells == 3 * 36
+
+
+def test_a_clear_relation_is_kept_in_each_vague_table_with_the_label():
+    look, labelled, table, _ = looked(np.random.default_rng(12))
+    pairs = Answers(names=["a", "b"], tables=[table], deviation=5.0)
+    tables = Answers(names=["a", "b"], tables=[table[..., None] * [0.75, 0.25]], deviation=30_000.0)
+    found, _ = evidence(look, tables, pairs, labelled, 1.0, Answers(), {})
+    np.testing.assert_allclose(found.tables[1, :6, 6:].numpy(), table / RECORDS / 4, atol=1e-4)
+
+
+def test_what_is_worth_asking_reckons_with_the_noise_that_it_is_asked_with(monkeypatch):
+    """Units of several records make a question's noise larger."""
+    rng = np.random.default_rng(13)
+    reckoned, asked = [], []
+    for name in ("worth_asking", "worth_asking_broadly"):
+        found = getattr(Relations, name)
+        monkeypatch.setattr(
+            Relations, name, lambda self, noise, found=found: reckoned.append(noise) or found(self, noise)
+        )
+    again = Answers.again
+    monkeypatch.setattr(
+        Answers,
+        "again",
+        lambda self, pairs, tables, deviation: (
+            asked.append(deviation / np.sqrt(len(pairs))) or again(self, pairs, tables, deviation)
+        ),
+    )
+    frame = pd.DataFrame({f"v{place}": rng.integers(0, 10, 900) for place in range(4)})
+    frame["who"] = np.repeat(np.arange(300), 3)
+    kinds = {f"v{place}": {"kind": "integer", "bounds": [0, 9]} for place in range(4)}
+    schema = Schema.from_dict(
+        {
+            "declared_by": "a test",
+            "unit": "who",
+            "units": 300,
+            "max_records_per_unit": 3,
+            "columns": kinds | {"who": {"kind": "identifier"}},
+        }
+    )
+    made = Synthesizer("mixture", schema=schema, budget=Budget(1.0, 1e-5), components=4, iterations=2, starts=1)
+    release = made.fit(frame, seed=0)
+    noise = release.statement.events[-1].event.noise
+    assert len(asked) == 2
+    assert reckoned == pytest.approx([3 * noise] * 2)
+    assert asked == pytest.approx(reckoned)
 
 
 def test_columns_that_are_related_only_given_the_label_keep_their_relation():
