@@ -138,8 +138,8 @@ class Mixture:
     )
     related_share: float = option(
         0.6,
-        "share of the precision of tables of two columns without the label that is spent on those of them which are worth asking again, "
-        "by how strongly their columns are related, in [0, 1); 0: none",
+        "share of the precision of tables of two columns without the label that is spent on asking again for those whose columns are "
+        "most clearly related, in [0, 1); 0: none",
         number("[0, 1)"),
     )
     tables: int | None = option(

@@ -324,13 +324,9 @@ def _broad(
     seen: Look, pair: Pair, broadly: Mapping[Pair, tuple[Array, float]], of: Mapping[str, Places]
 ) -> Seen | None:
     """The broad table of a pair, if it was asked."""
-    if pair in broadly:
-        table, deviation = broadly[pair]
-    elif pair[::-1] in broadly:
-        table, deviation = broadly[pair[::-1]]
-        table = table.T
-    else:
+    if pair not in broadly:
         return None
+    table, deviation = broadly[pair]
     first, second = (
         np.bincount(of[name], weights=seen.shares(name), minlength=count).astype(np.float64)
         for name, count in zip(pair, table.shape, strict=True)

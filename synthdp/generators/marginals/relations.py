@@ -165,7 +165,7 @@ class Relations:
 
 
 def _chances(logs: Array) -> Array:
-    """(pairs, strengths), from the logarithms of likelihoods; each strength is counted as a pair of its own share more."""
+    """(pairs, strengths), from the logarithms of likelihoods; each strength gets the weight of a seventh of a pair in addition."""
     likelihood = np.exp(logs - logs.max(1, keepdims=True))
     prior = np.full(len(STRENGTHS), 1 / len(STRENGTHS))
     for _ in range(ROUNDS):
