@@ -46,7 +46,7 @@ KNOWN = frozenset(csvfile.ABSENT)  # they are missing values without being decla
 TRUTHS = (
     ("no", "yes"), ("nein", "ja"), ("non", "oui"), ("no", "s\u00ed"), ("no", "si"), ("no", "s\u00ec"), ("n\u00e3o", "sim"), ("nee", "ja"),
     ("nej", "ja"), ("nie", "tak"), ("ne", "ano"), ("nem", "igen"), ("false", "true"), ("falsch", "wahr"), ("faux", "vrai"), ("f", "t"),
-    ("n", "y"), ("n", "j"), ("0", "1"), ("-", "+"), ("negative", "positive"), ("negativ", "positiv"), ("neg", "pos"),
+    ("n", "y"), ("n", "j"), ("n", "t"), ("0", "1"), ("-", "+"), ("negative", "positive"), ("negativ", "positiv"), ("neg", "pos"),
 )  # fmt: skip
 POINT, COMMA = (re.compile(rf"[+-]?([0-9]+{sign}?[0-9]*|{sign}[0-9]+)([eE][+-]?[0-9]+)?") for sign in (r"\.", ","))
 A_CODE = re.compile("[+-]?0[0-9]|[+][0-9]{7}")  # leading zeros, and telephone numbers

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -503,7 +503,7 @@ def _table(
         columns += [_line(8, key, value, why[key]) for key, value in entry.items()]
     counted = [key for key in (keys[name],) if key is not None and _pattern(found.frame[key]) == "#"]
     if found.reading is not None or counted:
-        lines += [f"    {line}" for line in _written(found, kinds, counted)]
+        lines += [f"    {line}" for line in _written(found, kinds, counted, [*first, *filter(None, [order])])]
     return [*lines, "    columns:", *columns]
 
 
@@ -536,8 +536,9 @@ def _pattern(series: "Series") -> str | None:
     return form if len(forms) == len(frames) == 1 and re.fullmatch("[^#]*#+[^#]*", form) else None
 
 
-def _written(found: "Found", kinds: dict[str, str], counted: list[str]) -> list[str]:
-    """How the file is written, with what is left open for the steward. `counted`: identifiers that are whole numbers."""
+def _written(found: "Found", kinds: dict[str, str], counted: list[str], never: Collection[str] = ()) -> list[str]:
+    """How the file is written, with what is left open for the steward. `counted`: identifiers that are whole numbers. `never`: columns
+    that are never missing, so that a text such as NA is a code among others: sodium, among tests."""
     reading = {} if found.reading is None else found.reading.to_dict()
     review = reading.pop("review", True)
     codings, columns = reading.pop("columns", {}), {}
@@ -545,7 +546,9 @@ def _written(found: "Found", kinds: dict[str, str], counted: list[str]) -> list[
         each = {**codings.get(name, {}), **dict.fromkeys(found.open.get(name, ()), TODO)}
         each |= {"pattern": "#"} if name in counted else {}
         columns[name] = {
-            key: item for key, item in each.items() if kind in CODINGS.get(key, (kind,)) and kind != "ignore"
+            key: item
+            for key, item in each.items()
+            if kind in CODINGS.get(key, (kind,)) and kind != "ignore" and not (key == "missing" and name in never)
         }
     lines = [f"reading:  # {WHY['reading']}"]
     lines += [_line(2, key, value, WHY_READ.get(key, "")) for key, value in reading.items()]

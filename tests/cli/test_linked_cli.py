@@ -176,6 +176,23 @@ def test_a_drafted_rule_about_a_death_is_the_right_way_round(place, name):
     assert "#   - visit.start >= person.birth  # if birth is before all visits" in text
 
 
+def test_a_draft_takes_sodium_among_tests_for_a_code(place):
+    """What a row below visits is, is never missing: NA is one of its codes, and not a missing value."""
+    people = pd.read_csv("tables/person.csv")
+    visits = pd.read_csv("tables/visit.csv")
+    labs = pd.DataFrame(
+        {"visit_id": visits.visit_id, "test": ["NA", "K"] * (len(visits) // 2) + ["K"] * (len(visits) % 2)}
+    )
+    labs["value"] = [140.5, 4.1] * (len(visits) // 2) + [4.1] * (len(visits) % 2)
+    (place / "ward").mkdir()
+    for name, frame in {"person": people, "visit": visits, "labs": labs}.items():
+        frame.to_csv(place / "ward" / f"{name}.csv", index=False)
+    assert run(["schema", "path=ward", "out=draft.yaml"]) == 0
+    drafted = yamlfile.load(place / "draft.yaml")["tables"]["labs"]
+    assert "missing" not in drafted["columns"]["test"]
+    assert "missing" not in drafted.get("reading", {}).get("columns", {}).get("test", {})
+
+
 def test_a_folder_is_checked_fitted_and_sampled(place, capsys):
     with open("tables/visit.csv", "a") as file:
         file.write("V99999,nobody,2021-01-01,a,True\n")

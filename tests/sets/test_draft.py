@@ -337,6 +337,13 @@ def test_a_column_of_two_truths_fits_its_own_draft(tmp_path, cells):
     schema.validate(record_files.read(path, schema))
 
 
+def test_truths_of_one_letter_are_written_as_they_were(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("ill,age\n" + "".join(f"{'T' if row % 3 else 'N'},{row}\n" for row in range(60)))
+    reading = record_files.look(path).reading
+    assert reading.coding("ill").words == ("N", "T")
+
+
 def test_numbers_of_patients_with_several_records_are_no_categories():
     """0009116 and the like: text, of which more than half of the records have their own."""
     rng = np.random.default_rng(0)
