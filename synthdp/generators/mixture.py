@@ -43,6 +43,7 @@ from synthdp.generators.marginals.evidence import (
     clear_triples,
     evidence,
     look,
+    mean_of,
     numeric,
     of_label,
     ordered,
@@ -139,7 +140,7 @@ class Mixture:
     related_share: float = option(
         0.6,
         "share of the precision of tables of two columns without the label that is spent on asking again for those whose columns are "
-        "most clearly related, in [0, 1); 0: none",
+        "most clearly related, in [0, 1); asked only of three columns or more beside the label; 0: none",
         number("[0, 1)"),
     )
     tables: int | None = option(
@@ -329,9 +330,8 @@ class Mixture:
     ) -> tuple[dict[str, Array], float]:
         """The means of noisy tables of every column with the label and of such tables asked once more, weighed by their precision."""
         others, other = self._labelled(data, seen, noise)
-        first, second = (1 / max(each, LEAST_NOISE) ** 2 for each in (deviation, other))
-        both = {name: (first * table + second * others[name]) / (first + second) for name, table in labelled.items()}
-        return both, 1 / math.sqrt(first + second)
+        both = {name: mean_of((table, deviation), (others[name], other)) for name, table in labelled.items()}
+        return {name: table for name, (table, _) in both.items()}, next(iter(both.values()))[1]
 
     def _broad(
         self, data: "Sensitive", seen: Look, ranked: list[str], noise: float | None

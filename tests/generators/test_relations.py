@@ -12,7 +12,7 @@ from synthdp.evaluate.tables import axes_of, table_of
 from synthdp.generators.marginals.evidence import Answers, Look, evidence
 from synthdp.generators.marginals.evidence import relations as relations_of
 from synthdp.generators.marginals.grouping import Counts, Groups
-from synthdp.generators.marginals.relations import CLEAR, STRENGTHS, Coordinates, Relations, Seen, relation_of
+from synthdp.generators.marginals.relations import BELIEVED, STRENGTHS, Coordinates, NoisyTable, Relations, relation_of
 
 RECORDS = 10_000
 
@@ -24,7 +24,7 @@ def seen(rng, strength, deviation, shape=(6, 8)):
     size = strength * np.sqrt((first @ first) * (second @ second))
     relation *= size / np.sqrt(max(1e-30, (relation**2).sum()))
     table = RECORDS * (np.outer(first, second) + relation) + rng.normal(0, deviation, shape)
-    return Seen(table=table, first=first, second=second, variance=deviation**2)
+    return NoisyTable(table=table, first=first, second=second, variance=deviation**2)
 
 
 def relations(rng, strengths, deviation, **shape):
@@ -115,7 +115,7 @@ def test_further_answers_are_weighed_by_their_precision():
 def test_half_of_a_relation_is_believed_where_it_is_about_as_large_as_is_just_told():
     """Noise and chance together hide it: what is told has a sum of squares of about their variance times the root of the freedom."""
     noise, chance, freedom = np.array([3.0, 3.0]), np.array([0.0, 5.0]), np.array([4.0, 100.0])
-    just = (noise + chance) / (CLEAR * np.sqrt(freedom))
+    just = (noise + chance) / (BELIEVED * np.sqrt(freedom))
     table = Coordinates(signals=np.outer(just, np.ones(len(STRENGTHS))), noise=noise, chance=chance, freedom=freedom)
     chances = np.full((2, len(STRENGTHS)), 1 / len(STRENGTHS))
     np.testing.assert_allclose(table.kept(chances), 0.5)
@@ -128,7 +128,7 @@ def test_what_chance_makes_of_unrelated_records_is_not_believed():
     for place in range(60):
         first, second = rng.dirichlet(np.full(12, 5.0)), rng.dirichlet(np.full(15, 5.0))
         table = rng.multinomial(RECORDS, np.outer(first, second).ravel()).reshape(12, 15).astype(float)
-        made[str(place), ""] = Seen(table=table, first=first, second=second, variance=0.25), None
+        made[str(place), ""] = NoisyTable(table=table, first=first, second=second, variance=0.25), None
     assert np.mean(wholly(Relations.of(made, RECORDS))) < 0.1
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from synthdp.generators.marginals.grouping import Counts, Groups, Places, agreed, bounds_learned, broad, grouped
 from synthdp.generators.marginals.mixture_model import beside
 from synthdp.generators.marginals.product_mixture import Broad, Evidence, Triples
-from synthdp.generators.marginals.relations import Pair, Relations, Seen, relation_of
+from synthdp.generators.marginals.relations import NoisyTable, Pair, Relations, relation_of
 from synthdp.schema.columns import Categorical, Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.schema import Schema
 from synthdp.seal import Grouping
@@ -225,7 +225,7 @@ class Answers:
             return self
         both = self.by_pair()
         for pair, table in zip(pairs, tables, strict=True):
-            both[pair] = _mean(both[pair], (table, deviation))
+            both[pair] = mean_of(both[pair], (table, deviation))
         return replace(
             self,
             tables=[table for table, _ in both.values()],
@@ -268,7 +268,7 @@ class Answers:
         return held, measured
 
 
-def _mean(one: tuple[Array, float], other: tuple[Array, float]) -> tuple[Array, float]:
+def mean_of(one: tuple[Array, float], other: tuple[Array, float]) -> tuple[Array, float]:
     """Of two noisy tables of the same, by their precision, and its deviation."""
     first, second = (1 / max(deviation, LEAST_NOISE) ** 2 for _, deviation in (one, other))
     table = (first * one[0] + second * other[0].reshape(one[0].shape)) / (first + second)
@@ -279,15 +279,15 @@ def relations(seen: Look, tables: Answers, pairs: Answers, wide: Answers, of: Ma
     """What noisy tables with the label, without it and, of ordered columns, in the places `of` tell of every two columns that were
     asked without it."""
     labelled, broadly = tables.by_pair(), wide.by_pair()
-    found: dict[Pair, tuple[Seen, Seen | None]] = {}
+    found: dict[Pair, tuple[NoisyTable, NoisyTable | None]] = {}
     for pair, (table, deviation) in pairs.by_pair().items():
         first, second = (seen.shares(name) for name in pair)
         both = table.reshape(len(first), len(second)), deviation
         if pair in labelled:
             cells, apart = labelled[pair]
             each = cells.reshape(len(first), len(second), -1)
-            both = _mean(both, (each.sum(2), apart * math.sqrt(each.shape[2])))
-        whole = Seen(table=both[0], first=first, second=second, variance=max(both[1], LEAST_NOISE) ** 2)
+            both = mean_of(both, (each.sum(2), apart * math.sqrt(each.shape[2])))
+        whole = NoisyTable(table=both[0], first=first, second=second, variance=max(both[1], LEAST_NOISE) ** 2)
         found[pair] = whole, _broad(seen, pair, broadly, of)
     return Relations.of(found, seen.total)
 
@@ -300,11 +300,11 @@ def _with_label(
     related for each label, such as two flags of which the label is the parity."""
     kept = []
     for label in range(seen.size(seen.labels)):
-        found: dict[Pair, tuple[Seen, None]] = {}
+        found: dict[Pair, tuple[NoisyTable, None]] = {}
         for pair, (table, deviation) in tables.by_pair().items():
             first, second = (np.clip(labelled[name][:, label], 0, None) for name in pair)
             records = max(1.0, float(first.sum() + second.sum()) / 2)
-            apart = Seen(
+            apart = NoisyTable(
                 table=table.reshape(len(first), len(second), -1)[..., label],
                 first=first / max(1.0, float(first.sum())),
                 second=second / max(1.0, float(second.sum())),
@@ -322,7 +322,7 @@ def _with_label(
 
 def _broad(
     seen: Look, pair: Pair, broadly: Mapping[Pair, tuple[Array, float]], of: Mapping[str, Places]
-) -> Seen | None:
+) -> NoisyTable | None:
     """The broad table of a pair, if it was asked."""
     if pair not in broadly:
         return None
@@ -331,7 +331,7 @@ def _broad(
         np.bincount(of[name], weights=seen.shares(name), minlength=count).astype(np.float64)
         for name, count in zip(pair, table.shape, strict=True)
     )
-    return Seen(table=table, first=first, second=second, variance=max(deviation, LEAST_NOISE) ** 2)
+    return NoisyTable(table=table, first=first, second=second, variance=max(deviation, LEAST_NOISE) ** 2)
 
 
 def _expected(

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 Pair = tuple[str, str]
 STRENGTHS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8])
-CLEAR = 5.0  # chosen on made-up tables, as was the share of what is asked again
+BELIEVED = 5.0  # see `Coordinates.kept`; chosen on made-up tables, as was the share of what is asked again
 ROUNDS = 200  # of EM
 TRIED = 100  # numbers of tables, of which the best is taken
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Seen:
+class NoisyTable:
     """A noisy table (rows, columns) of two columns, their shares, the variance of the noise of a cell, and the share of the records
     that the table counts."""
 
@@ -81,7 +81,7 @@ class Coordinates:
     freedom: Array
 
     @classmethod
-    def of(cls, tables: Sequence[Seen | None], records: float) -> "Coordinates":
+    def of(cls, tables: Sequence[NoisyTable | None], records: float) -> "Coordinates":
         """Of these tables."""
         known = [None if each is None or not each.freedom else each for each in tables]
         none = np.zeros(len(STRENGTHS))
@@ -95,9 +95,9 @@ class Coordinates:
         )
 
     def kept(self, chances: Array) -> Array:
-        """(pairs,): how much of each relation to believe, in [0, 1]: half where its expected sum of squares is 1 / `CLEAR` of what is
+        """(pairs,): how much of each relation to believe, in [0, 1]: half where its expected sum of squares is 1 / `BELIEVED` of what is
         just told from noise, whose sum of squares varies by about the root of the freedom."""
-        told = (CLEAR * self.signals * np.sqrt(self.freedom)[:, None]) ** 2
+        told = (BELIEVED * self.signals * np.sqrt(self.freedom)[:, None]) ** 2
         other = (self.noise + self.chance)[:, None] ** 2
         return np.asarray((chances * _share(told, other)).sum(1))
 
@@ -141,7 +141,7 @@ class Relations:
     broad: Coordinates
 
     @classmethod
-    def of(cls, seen: Mapping[Pair, tuple[Seen, Seen | None]], records: float) -> "Relations":
+    def of(cls, seen: Mapping[Pair, tuple[NoisyTable, NoisyTable | None]], records: float) -> "Relations":
         """From both tables of each pair."""
         pairs = tuple(pair for pair, (whole, _) in seen.items() if whole.freedom)
         logs = np.zeros((len(pairs), len(STRENGTHS)))
