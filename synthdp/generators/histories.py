@@ -19,7 +19,7 @@ A unit's records weigh at most `clip` in a table if they are alike, however many
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -38,8 +38,8 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, number, option, positive, whole
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import LEARN, Categorical, Continuous, Integer
-from synthdp.schema.history_view import ALIKE, GAP, MANY, WEEK, WEEKDAY, View
+from synthdp.schema.columns import LEARN, Categorical, Continuous, Datetime, Integer, Ordinal
+from synthdp.schema.history_view import ALIKE, BROAD, GAP, MANY, WEEK, WEEKDAY, View
 from synthdp.schema.linked_tables import Table, modelled
 from synthdp.schema.number_levels import LEVEL, LEVELS, ascend, starts_of
 from synthdp.schema.rows_below import AGAIN, HAD, HAD_LAST, PREVIOUS, ROW, ROWS, SO_FAR, Below
@@ -55,6 +55,7 @@ NUMBERS, OF_LEVELS = " numbers", " levels"  # of a table below visits
 # A table of codes by codes of the previous visit, or of other tables at the same one, is left out if its noise is so many times the mean
 # number of units in a cell. A drug that is given for one diagnosis has a cell far above the mean.
 HIDDEN, HIDDEN_AT_ONCE = 20.0, 200.0
+BROAD_SHARE = 0.1  # of what is spent on tables of records, where two of their columns stand in order
 NUMBERS_SHARE, LEVELS_SHARE = 0.2, 0.35  # of what is spent on a table below visits, where it has numbers
 
 
@@ -133,6 +134,8 @@ class HistoriesSettings:
         if _has_target(schema):
             shares |= {"target": self.target_share} | ({"pairs": self.pair_share} if self.pairs else {})
         shares["records"] = 1 - sum(shares.values())
+        if len(_ordered(schema)) > 1:
+            shares |= {"broad": BROAD_SHARE * shares["records"], "records": (1 - BROAD_SHARE) * shares["records"]}
         if _has_target(schema):
             shares = {name: share * (1 - self.number_share) for name, share in shares.items()}
             shares["numbers"] = self.number_share
@@ -215,6 +218,14 @@ class HistoriesSettings:
             iterations=self.iterations,
             progress=progress,
         )
+        ordered = _ordered(data.declared)
+        if len(ordered) > 1:
+            pairs = [*combinations([name for name in view.own if name in ordered], 2)]
+            broadly = tuple((BROAD + one, BROAD + other) for one, other in pairs)
+            fitting.broad = fitting.places(ordered, noises["broad"] * clip * math.sqrt(len(pairs)))
+            places = tuple((name, tuple(each.tolist())) for name, each in fitting.broad.items())
+            question = HistoryTables(view, broadly, noises["broad"], clip, broad=places)
+            answers.append(NoisyTables.of(data, question))
         fitting.units(units, rng)
         return fitting.records(rng)
 
@@ -227,6 +238,14 @@ def _has_numbers(schema: Schema, table: Table) -> bool:
     """Whether a table below visits has numbers beside its code."""
     columns = [column for _, column in modelled(schema, table)]
     return any(isinstance(column, Integer | Continuous) for column in columns[1:])
+
+
+def _ordered(schema: Schema) -> list[str]:
+    """The columns of a record that stand in order, numbers of rows below it among them."""
+    below = tuple(f"{table.name}." for table in schema.tables[2:])
+    own = [column for column in schema.modelled if column.name not in (*schema.per_unit, schema.order)]
+    found = [column.name for column in own if isinstance(column, Ordinal | Integer | Continuous | Datetime)]
+    return [*(name for name in found if not name.startswith(below)), *(table.name + ROWS for table in schema.tables[2:])]
 
 
 def _has_target(schema: Schema) -> bool:
