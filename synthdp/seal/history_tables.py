@@ -37,8 +37,8 @@ class HistoryTables:
     sum over codes of the unit's squared number of rows, since rows of different codes lie in different cells. In any other table, where
     all may lie in one cell, n is the unit's number of rows (`history_view.row_squares`). Where `levels` says from which values of each code
     on the parts of a number begin, (column, its starts), rows of these have a column more. Where `broad` says which codes of a record's own
-    column are taken together, (column, a place for each code), a record has a column more, `broad c`. Without `clip` a unit counts, once: as its first
-    record tells it, with its number of records and the time from the last one to a date such as death: sqrt(m).
+    column are taken together, (column, a place for each code), a record has a column more, `broad c`. Without `clip` a unit counts,
+    once: as its first record tells it, with its number of records and the time from the last one to a date such as death: sqrt(m).
     """
 
     additive: ClassVar[bool] = True  # a sum over units
@@ -59,7 +59,9 @@ class HistoryTables:
         every |= {each.table + of for each in self.view.below if each.table != self.rows for of in (ROW, LAST, AGAIN)}
         known = tuple(name for name in known if name.removeprefix(PREVIOUS) not in every)
         if any(not self._are_places(name, places) for name, places in self.broad):
-            raise BadInput("the places of broad columns must be whole numbers, one for each code of a record's own column")
+            raise BadInput(
+                "the places of broad columns must be whole numbers, one for each code of a record's own column"
+            )
         known += tuple(BROAD + name for name, _ in self.broad)
         wrong = sorted({name for clique in self.cliques for name in clique} - set(known))
         if wrong or not all(self.cliques):
@@ -87,6 +89,11 @@ class HistoryTables:
         """Whether these are plain whole numbers, below the number of codes, for each code of a column of records that count."""
         codes = self.view.sizes[name] if name in self.view.own and self.clip is not None and not self.rows else 0
         return len(places) == codes and all(type(place) is int and 0 <= place < codes for place in places)
+
+    @property
+    def codes(self) -> dict[str, int]:
+        """Codes of every column, and places of the broad ones."""
+        return self.view.sizes | {BROAD + name: max(places) + 1 for name, places in self.broad}
 
     @property
     def events(self) -> Sequence[Event]:

@@ -173,9 +173,9 @@ class Slopes:
         """That of slopes, as is expected: one for all of a kind, since a single slope says too little of how large it should be. Kinds are
         those of levels with their previous ones, of levels with all else, and all others."""
         held = [each for of, each in self.found.items() if _kind(*of) == _kind(name, clique)]
-        told = sum(share.sum() for _, share in held)
-        squares = sum(slope @ slope for slope, _ in held)
-        if clique[0].startswith(BROAD):  # of few, which a strong one may follow
+        told = sum(float(share.sum()) for _, share in held)
+        squares = sum(float(slope @ slope) for slope, _ in held)
+        if clique[0].startswith(BROAD):  # they are few, and each clear of the noise: weak ones say little of the next
             told, squares = told + 1, squares + MOST_SLOPE**2
         if told <= 0:
             return FIRST_SLOPE**2

@@ -342,7 +342,9 @@ class HistoryFit:
         sizes, ends = self.sizes, [0]
         for clique in found.cliques:
             ends.append(ends[-1] + math.prod(sizes[name] for name in clique))
-        parts = {clique: found.theta[first:end] for clique, first, end in zip(found.cliques, ends, ends[1:], strict=False)}
+        parts = {
+            clique: found.theta[first:end] for clique, first, end in zip(found.cliques, ends, ends[1:], strict=False)
+        }
         cliques = tuple(clique for clique in parts if not clique[0].startswith(BROAD))
         for (name, *_), part in list(parts.items())[len(cliques) :]:
             held = name.removeprefix(BROAD)
@@ -353,7 +355,9 @@ class HistoryFit:
     def places(self, names: Sequence[str], deviation: float) -> dict[str, Whole]:
         """A place for each code of these columns: of codes that stand in order as many places, with about as many records each, as leave a
         cell of two columns `BROAD_CLEAR` deviations, from 2 to `MOST_PLACES`; one more for all other codes."""
-        count = int(np.clip(math.sqrt(self.answers[0].total / max(BROAD_CLEAR * deviation, LEAST_DEVIATION)), 2, MOST_PLACES))
+        count = int(
+            np.clip(math.sqrt(self.answers[0].total / max(BROAD_CLEAR * deviation, LEAST_DEVIATION)), 2, MOST_PLACES)
+        )
         found = {}
         for name in names:
             (first, end), shares = self.ordered[name], np.exp(self._alone([self._asked(name)], name))
