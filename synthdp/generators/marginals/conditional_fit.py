@@ -237,11 +237,12 @@ def fit(
 
     With `spreads` the fit is by least squares, without a parameter for being as before. They hold the spread of each clique's parameters
     that an earlier fit estimated; this fit puts its own there. Codes have trends `along` the columns there (see `trends`). Instead of one
-    parameter for being as before, `again` has columns, their table and its deviation, for parameters of each code: see `Again`.
+    parameter for being as before, `again` has columns, their table and its deviation, for parameters of each code: see `Again`. Cliques of
+    a broad column stand last: their tables tell the mean of the codes in each place, as `together` has it, and change all these alike.
     """
     from scipy.optimize import Bounds, minimize
 
-    levelled = _Levelled.of(together, cliques, sizes)
+    levelled = Levelled.of(together, cliques, sizes)
     for column, added in (gains or {}).items():
         there, had = as_before(cells[column], len(added))
         offset = np.zeros((len(weights), len(added))) if offset is None else offset.copy()
@@ -407,24 +408,26 @@ def _numbers(mass: Array, total: Array, variance: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class _Levelled:
-    """Takes means over the codes of one place, in the cells from `first` on: those of broad tables, which stand last."""
+class Levelled:
+    """Takes means over the codes of one place, in the cells from `first` on: those of broad tables, which stand last. `means` (codes,
+    codes) takes them; without it values stay."""
 
-    first: int
-    places: Whole | None
+    first: int = 0
+    means: Array | None = None
 
     @classmethod
-    def of(cls, places: Whole | None, cliques: Sequence[Clique], sizes: Mapping[str, int]) -> "_Levelled":
-        narrow = [clique for clique in cliques if not clique[0].startswith(BROAD)]
-        return cls(sum(math.prod(sizes[name] for name in clique) for clique in narrow), places)
+    def of(cls, places: Whole | None, cliques: Sequence[Clique], sizes: Mapping[str, int]) -> "Levelled":
+        """Of a column whose codes lie in these places."""
+        if places is None:
+            return cls()
+        first = sum(math.prod(sizes[name] for name in clique) for clique in cliques if not clique[0].startswith(BROAD))
+        return cls(first, (places[:, None] == places) / np.bincount(places)[places])
 
     def __call__(self, values: Array) -> Array:
         """Of values (cells, codes)."""
-        if self.places is None or self.first == len(values):
+        if self.means is None or self.first == len(values):
             return values
-        number = np.bincount(self.places)
-        one = (self.places[:, None] == np.arange(len(number))).astype(np.float64)
-        return np.concatenate([values[: self.first], (values[self.first :] @ one / number)[:, self.places]])
+        return np.concatenate([values[: self.first], values[self.first :] @ self.means])
 
 
 @dataclass(frozen=True)
@@ -437,7 +440,7 @@ class Squares:
     target: Array
     error: Array
     told: Array  # (cells, codes) of each parameter, by the chances where the fit starts
-    levelled: "_Levelled"
+    levelled: Levelled = Levelled()
 
     @classmethod
     def of(
@@ -448,7 +451,7 @@ class Squares:
         chances: Array,
         noisy: Array,
         deviations: Array,
-        levelled: "_Levelled",
+        levelled: Levelled = Levelled(),
     ) -> "Squares":
         """For `noisy` tables with noise of these `deviations` (cells, 1); `chances` (rows, codes) are weighted.
 
