@@ -75,7 +75,7 @@ def questions():
         HistoryTables(VIEW, tuple(OF_RECORDS), 1.0, 1.0),
         HistoryTables(VIEW, tuple(OF_RECORDS), 1.0, 2.0),
         HistoryTables(VIEW, tuple(OF_RECORDS), 1.0, 3.0),
-        HistoryTables(VIEW, BROADLY, 1.0, 1.0, broad=BROAD),
+        HistoryTables(VIEW, BROADLY, 1.0, 1.5, broad=BROAD),
     ]
 
 
