@@ -256,8 +256,7 @@ class HistoryFit:
             if name not in cells:
                 continue
             lacking, here, precision = np.zeros(len(share)), np.zeros(len(share)), 0.0
-            of_records = [each for each in self.answers if not each.rows]
-            for asked, weights in zip(of_records, self.weights, strict=True):
+            for asked, weights in zip(self._of_records, self.weights, strict=True):
                 if not any(name in clique for clique in asked.tables):
                     continue
                 wanted, deviation = _counts([asked], name)
@@ -368,6 +367,10 @@ class HistoryFit:
             found[name] = np.unique(places, return_inverse=True)[1].astype(np.int64)
         return found
 
+    @property
+    def _of_records(self) -> list[NoisyTables]:
+        return [each for each in self.answers if not each.rows]
+
     def _alone(self, answers: Sequence[NoisyTables], name: str) -> Array:
         return _alone(answers, name, self.view, self._in_order(name), self.others.get(name))
 
@@ -384,7 +387,7 @@ class HistoryFit:
 
     def _weighed(self, cells: dict[str, Whole], owner: Whole, points: Whole) -> tuple[dict[str, Whole], Array, Whole]:
         """The drawn records that count, chosen as for real units; what each weighs in tables of records; and the order column's point of
-        the record before it, if any. `self.weights` keeps what they weigh in each question."""
+        the record before it, if any. `self.weights` keeps what they weigh in each question of records."""
         number = np.bincount(owner, minlength=self.number)
         starts, most = np.cumsum(number) - number, self.codec.schema.max_records_per_unit
         place = np.arange(len(owner)) - starts[owner]
@@ -395,9 +398,7 @@ class HistoryFit:
         cells |= history_view.broadly(cells, self.broad)
         scale = self.total / self.number
         count = np.minimum(number, most)
-        self.weights = [
-            each.weights(self.view, cells, self.owner, count) * scale for each in self.answers if not each.rows
-        ]
+        self.weights = [each.weights(self.view, cells, self.owner, count) * scale for each in self._of_records]
         return cells, self.weights[0], np.roll(points, 1)[counts]
 
     def _asked(self, name: str) -> NoisyTables:
@@ -419,7 +420,7 @@ class HistoryFit:
         tables, deviations = [], []
         first, below = self._asked(name), self.view.of_row(name)
         if below is None:
-            weights = others = self.weights[self.answers.index(first)]
+            weights = others = self.weights[self._of_records.index(first)]
         else:
             cells, weights, others = self._rows(first, cells, below, name, cliques)
         for clique in cliques:
@@ -427,7 +428,7 @@ class HistoryFit:
             asked, scale = next(each for each in self.answers if (*clique, to) in each.tables), 1.0
             table = asked.tables[(*clique, to)].reshape(-1, self.sizes[to]).copy()
             if below is None and asked is not first:
-                others = self.weights[self.answers.index(asked)]
+                others = self.weights[self._of_records.index(asked)]
                 table = self._reweighed(table, cells, weights, others, clique, to)
                 if to != name:  # spread over the codes of each place
                     places = self.broad[name]
