@@ -57,8 +57,8 @@ NUMBERS, OF_LEVELS = " numbers", " levels"  # of a table below visits
 HIDDEN, HIDDEN_AT_ONCE = 20.0, 200.0
 BROAD_SHARE = 0.1  # of what is spent on tables of records, where two of their columns stand in order
 # Tables of two such columns are left out if the units are fewer than so many deviations of the noise of a cell, of broad tables, or times
-# the root of their cells, of others: there noise alone would look like a rank correlation of 0.25 in four cells, or of 0.5.
-HIDDEN_BROADLY, HIDDEN_IN_ORDER = 8.0, 2.0
+# the root of their cells, of others: there noise alone would look like a rank correlation of 0.25 in nine cells, or of 0.5.
+HIDDEN_BROADLY, HIDDEN_IN_ORDER = 12.0, 2.0
 NUMBERS_SHARE, LEVELS_SHARE = 0.2, 0.35  # of what is spent on a table below visits, where it has numbers
 
 

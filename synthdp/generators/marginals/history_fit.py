@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 
 from synthdp.generators import Progress
 from synthdp.generators.marginals import mixed_model_fit, number_shapes
-from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, fit, halfway, softmax
+from synthdp.generators.marginals.conditional_fit import (
+    CLOSED,
+    LEAST_ORDERED,
+    Conditional,
+    Slopes,
+    Whole,
+    fit,
+    halfway,
+    softmax,
+)
 from synthdp.generators.marginals.history_model import MOST_UNITS, HistoryModel
 from synthdp.generators.marginals.history_times import (
     LEAST_SHARE,
@@ -353,9 +362,13 @@ class HistoryFit:
 
     def places(self, names: Sequence[str], deviation: float) -> dict[str, Whole]:
         """A place for each code of these columns: of codes that stand in order as many places, with about as many records each, as leave a
-        cell of two columns `BROAD_CLEAR` deviations, from 2 to `MOST_PLACES`; one more for all other codes."""
+        cell of two columns `BROAD_CLEAR` deviations, from 3, which have a slope, to `MOST_PLACES`; one more for all other codes."""
         count = int(
-            np.clip(math.sqrt(self.answers[0].total / max(BROAD_CLEAR * deviation, LEAST_DEVIATION)), 2, MOST_PLACES)
+            np.clip(
+                math.sqrt(self.answers[0].total / max(BROAD_CLEAR * deviation, LEAST_DEVIATION)),
+                LEAST_ORDERED,
+                MOST_PLACES,
+            )
         )
         found = {}
         for name in names:
