@@ -156,11 +156,7 @@ class Relations:
         return dict(zip(self.pairs, zip(*both, strict=True), strict=True))
 
     def worth_asking(self, noise: float) -> list[Pair]:
-        """The pairs of which whole tables are to be asked again."""
-        return [self.pairs[place] for place in self.whole.worth_asking(self.chances, noise)]
-
-    def worth_asking_broadly(self, noise: float) -> list[Pair]:
-        """Those of which broad tables are."""
+        """The pairs of which broad tables are to be asked again."""
         return [self.pairs[place] for place in self.broad.worth_asking(self.chances, noise)]
 
 
