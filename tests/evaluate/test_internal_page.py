@@ -389,11 +389,13 @@ def test_the_figure_that_decided_is_shown_and_marked(result, no_plots):
 
 def test_an_infinite_epsilon_and_the_relation_are_said_in_words(result, no_plots):
     found = {**result, "about": {**result["about"], "claim": {"epsilon": None, "delta": 1e-5, "unit": "record"}}}
-    assert "epsilon infinite" in Page(html(found)).text
-    assert "replace_one" not in Page(html(found)).text
+    said = Page(html(found)).text
+    assert "epsilon infinite" in said
+    assert "replace_one" not in said
     found["about"]["claim"]["relation"] = "replace_one"
-    assert "per record under replace_one, where one record takes the place of another" in Page(html(found)).text
-    assert "per record under replace_one) holds" in Page(html(found)).text
+    said = Page(html(found)).text
+    assert "per record under replace_one, where one record takes the place of another" in said
+    assert "per record under replace_one) holds" in said
 
 
 def test_the_json_holds_what_the_first_screen_says(result, no_plots, tmp_path):
@@ -625,7 +627,7 @@ def test_the_terminal_is_told_of_a_broken_rule_and_of_numbers(result):
     )
 
 
-def test_no_pdf_without_a_browser_and_nothing_is_written(result, tmp_path, monkeypatch):
+def test_no_pdf_without_a_browser_and_nothing_is_written(result, no_plots, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BadInput, match="Chromium"):
         write(result, tmp_path / "out", pdf=True)
