@@ -253,10 +253,11 @@ def _values(column: Column) -> tuple[Any, ...]:
 def compared(schema: Schema) -> list[str]:
     """A line for each rule by which a time must not be later than a day: every time on that day breaks it."""
     lines = []
-    for rule in schema.rules:
+    known = {column.name: column for column, _ in once(schema)}
+    for rule in (*schema.rules, *(order for table in schema.tables for order in table.orders)):
         if not isinstance(rule, Order):
             continue
-        earlier, later = (schema.column(name) for name in rule.columns[:: 1 if rule.op in ("<", "<=", "=") else -1])
+        earlier, later = (known[name] for name in rule.columns[:: 1 if rule.op in ("<", "<=", "=") else -1])
         if not isinstance(earlier, Datetime) or not isinstance(later, Datetime):
             continue
         if rule.op == "=" and earlier.resolution == "day":
