@@ -412,7 +412,7 @@ def test_with_many_targets_the_worst_is_told(result, most):
     found["targets"] = {f"t{i}": copy.deepcopy(entry) for i in range(most)}
     found["targets"][f"t{most - 1}"]["average"]["tstr"]["auroc"]["mean"] = 0.51
     first = pages.first_screen(found)[0]["answers"][0]
-    assert first["verdict"] == "Not useful: no better than chance"
+    assert first["verdict"] == "Not useful: hardly better than guessing"
     assert pages.first_screen(found)[0]["bad"]
     assert first["target"] == f"t{most - 1}"
 
@@ -426,7 +426,7 @@ def test_histories_are_judged_with_their_past_where_it_tells_more(result):
     assert [(each["label"], each["value"]) for each in first["figures"]] == [
         ("synthetic", 0.77), ("real", 0.95), ("real, no past", 0.6)
     ]  # fmt: skip
-    assert first["verdict"] == "Partly useful: much of the signal is lost"
+    assert first["verdict"] == "Partly useful: 40 % of the signal is lost"
     assert "60 % of what real rows offer" in first["text"]
     told["trtr"]["all"] = 0.51
     assert (
@@ -693,7 +693,8 @@ def test_a_verdict_says_that_a_strong_association_is_lost(result):
     assert answer.verdict.bad
     assert not answer.verdict.good
     assert (
-        f"{entry['names'][0]} and {entry['names'][first]} loses most: 1.00 among real rows, -0.04 among" in answer.text
+        f"{entry['names'][0]} and {entry['names'][first]} loses half or more: 1.00 among real rows, -0.04 among"
+        in answer.text
     )
 
 
@@ -723,8 +724,46 @@ def test_what_is_lost_from_record_to_record_is_named_with_the_rest(result):
     assert "half or more" not in told
     pairs.append({"last": "urea", "present": "ward", "synthetic": 0.0, "train": -0.5, "test": -0.5})
     (told,) = (words for label, words in answers.brief({**result, "histories": histories}) if label == "associations")
-    assert told.endswith(". Of those of 0.3 or more, 2 lost half or more")
+    assert told == (
+        "2 of 0.3 or more lost half or more: urea and the last urea 0.62 among real rows, -0.12 among synthetic ones; "
+        "ward and the last urea -0.50 among real rows, 0.00 among synthetic ones"
+    )
     assert findings.lost_associations({}, {"onward": None}) == []
+
+
+def test_the_associations_that_are_named_are_those_that_are_counted(result):
+    """One that lost most of all, but less than half of itself, stood beside a count of others."""
+    lost = [(0.9, 0.5), *[(0.6 - at / 100, 0.25 - at / 100) for at in range(4)]]  # 0.4 and, of each other, 0.35
+    pairs = [
+        {"last": "urea", "present": f"p{at}", "synthetic": made, "train": real, "test": real}
+        for at, (real, made) in enumerate(lost)
+    ]
+    found = {**result, "fidelity": {}, "histories": {"onward": {"mean": 0.3, "real": 0.02, "pairs": pairs}}}
+    assert findings.lost_associations({}, found["histories"])[0].what == "p0 and the last urea"
+    told = dict(answers.brief(found))["associations"]
+    assert told.startswith("4 of 0.3 or more lost half or more, among them: p1 and the last urea 0.60 among real rows")
+    assert "p0 " not in told
+    assert told.count("among real rows") == answers.BRIEFLY
+    text = faithful(result["fidelity"] | {"correlation_difference": None}, found["histories"]).text
+    assert "Of the associations of 0.3 or more, that of p1 and the last urea loses half or more: 0.60 among" in text
+    assert "0.25 among synthetic ones, and so do 3 more." in text
+
+
+@pytest.mark.parametrize("share", [0.95, 0.94, 0.81, 0.5, 0.3, 0.08, 0.0, -0.2])
+def test_a_verdict_and_the_share_beside_it_agree(result, share):
+    """At 81 % the verdict said that much of the signal was lost, and at 8 % that there was none."""
+    found = copy.deepcopy(result)
+    found["targets"] = {"income": found["targets"]["income"]}
+    average = found["targets"]["income"]["average"]
+    average["trtr"]["auroc"]["mean"], average["tstr"]["auroc"]["mean"] = 0.7, 0.5 + 0.2 * share
+    average["trtr"]["auroc"].pop("interval", None)
+    first = pages.first_screen(found)[0]["answers"][0]
+    kept = int(re.search(r"keep (\d+) %", first["text"])[1])
+    lost = re.search(r"(\d+) % of the signal is lost", first["verdict"])
+    assert (lost is not None) == (50 <= kept < 85)
+    assert lost is None or kept + int(lost[1]) == 100
+    assert "much of" not in first["verdict"]
+    assert ("hardly better than guessing" in first["verdict"]) == (kept < 10)
 
 
 def test_what_is_invented_is_on_the_page_and_in_its_verdict(result, no_plots):
