@@ -46,6 +46,7 @@ SHARE = "{made} of synthetic {what}; {held} of real ones do{more}"
 LOST = "{real:.2f} among real rows, {synthetic:.2f} among synthetic ones"
 NUMBERS = "{what} is farthest off: 10 %, 50 % and 90 % of synthetic ones lie below {synthetic}, of real ones below {real}{more}"
 OUTSIDE = "{made} of synthetic {what} lie outside the range of the real training ones; {held} of held-out ones do{more}"
+SHIFT = "{what} is farthest off beyond chance: {synthetic} among synthetic rows, {real} among real ones{more}"
 SHOWN = {"single columns": "tvd_1way", "pairs": "tvd_2way", "detection": "detection_auc"}
 DISTANCES = {"single columns": "single columns differ from the real training rows", "pairs": "pairs of columns"}
 SENTENCES = {
@@ -61,6 +62,8 @@ SENTENCES = {
     "calendar": f"{SHARE}.",
     "numbers": f"Among the numbers below the visits, {NUMBERS}.",
     "outside": f"{OUTSIDE}.",
+    "beyond": f"{OUTSIDE}.",
+    "shift": f"Of the means and tails of numbers, {SHIFT}.",
     "rule": "{made} of synthetic rows break the rule {what} ({held} of real ones do).",
 }
 LINES = {
@@ -73,6 +76,8 @@ LINES = {
     "calendar": SHARE,
     "numbers": NUMBERS,
     "outside": OUTSIDE,
+    "beyond": OUTSIDE,
+    "shift": SHIFT,
 }
 MORE = {  # of a kind: one, and several
     "association": (", and so does one more", ", and so do {} more"),
@@ -89,6 +94,8 @@ MORE = {  # of a kind: one, and several
     ),
     "numbers": (", and one more code is far off", ", and {} more codes are far off"),
     "outside": (", and too many of one more code do", ", and too many of {} more codes do"),
+    "beyond": (", and too many of one more column do", ", and too many of {} more columns do"),
+    "shift": (". One more column is shifted", ". {} more columns are shifted"),
 }
 
 
@@ -240,7 +247,9 @@ def faithful(fidelity: Entry, found: Mapping[str, Finding]) -> Answer:
 def _words(sentence: str, found: Finding) -> str:
     one, several = MORE.get(found.kind, ("", ""))
     more = ("", one, several.format(found.many - 1))[min(found.many, 3) - 1]
-    shares = {} if found.kind == "numbers" else {"made": percent(found.synthetic), "held": percent(found.real)}
+    shares = (
+        {} if found.kind in ("numbers", "shift") else {"made": percent(found.synthetic), "held": percent(found.real)}
+    )
     return sentence.format(**found._asdict(), **shares, more=more)
 
 
@@ -418,6 +427,8 @@ def brief(result: Entry) -> list[tuple[str, str]]:
         "calendar": "calendar",
         "numbers": "numbers",
         "outside": "outside",
+        "out of range": "beyond",
+        "shifted": "shift",
     }
     lines |= {label: told.get(kind) for label, kind in beside.items()}
     codes = []

@@ -142,6 +142,8 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
     made_up = invented_associations(fidelity, histories, linked)
     strong_ones = [each for each in made_up if abs(each.synthetic) >= STRONG]
     much = [each for each in strong_ones if abs(each.real) <= MUCH * abs(each.synthetic)]
+    below, numbers = _below(linked), fidelity.get("numbers", {})
+    numbers = {name: each for name, each in numbers.items() if name.rpartition(" ")[0] not in below}
     found = (
         gone[0]._replace(many=len(gone), fault=True) if gone else next(iter(lost), None),
         much[0]._replace(many=len(much), fault=True) if much else next(iter(made_up), None),
@@ -154,6 +156,8 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
         _worst_dates(fidelity.get("calendar", ())),
         _worst_numbers(linked.get("numbers", ())),
         _outside(linked.get("numbers", ())),
+        _beyond(numbers),
+        _shift(numbers),
         _worst_rule(fidelity.get("rules", ())),
     )
     return {each.kind: each for each in found if each is not None}
@@ -366,12 +370,41 @@ def _outside(columns: Sequence[Entry]) -> Finding | None:
     for column in columns:
         for code in column["codes"]:
             made, real = ((code.get("outside") or {}).get(name) for name in ("synthetic", "test"))
-            if made is None or real is None:
-                continue
             numbers = code["rows"]["train"] * (1 - (code["missing"]["train"] or 0.0))
-            if made - max(real, AT_ENDS / numbers) > MOST_BROKEN:
+            if _leaves(made, real, numbers):
                 found.append(Finding("outside", f"{column['column']} of {column['by']} = {code['code']}", made, real))
     return max(found, key=lambda each: each.beyond)._replace(many=len(found)) if found else None
+
+
+def _leaves(made: float | None, real: float | None, numbers: float) -> bool:
+    """Whether so large a share of synthetic values lies outside the range of so many real ones, beyond that of held-out ones and chance."""
+    return made is not None and real is not None and made - max(real, AT_ENDS / numbers) > MOST_BROKEN
+
+
+def _beyond(columns: Mapping[str, Entry]) -> Finding | None:
+    """The same of a column; results of earlier versions do not tell the share of held-out values."""
+    found = [
+        Finding("beyond", f"values of {name}", each["beyond"], each["held_out"])
+        for name, each in columns.items()
+        if "known" in each and _leaves(each["beyond"], each["held_out"], each["known"])
+    ]
+    return max(found, key=lambda each: each.beyond)._replace(many=len(found)) if found else None
+
+
+def _shift(columns: Mapping[str, Entry]) -> Finding | None:
+    """The column whose mean or tail is farthest off beyond chance (`association.shift`), with what it is among synthetic and real rows."""
+    from synthdp.evaluate.fidelity import clock, plain
+
+    found = {name: each["shift"] for name, each in columns.items() if each.get("shift")}
+    if not found:
+        return None
+    name = max(found, key=lambda each: found[each]["distance"])
+    worst, form = found[name], columns[name].get("time")
+    made, real = (plain(worst[role]) if form is None else clock(worst[role], form) for role in ("synthetic", "train"))
+    if form is None and columns[name]["real"][0] >= 0 and worst["train"] > 0:  # of a quantity from 0 on
+        made += f" ({100 * (worst['synthetic'] / worst['train'] - 1):+.0f} %)"
+    of = "mean" if worst["of"] == "mean" else f"{100 * worst['of']:.0f} % quantile"
+    return Finding("shift", f"the {of} of {name}", made, real, len(found))
 
 
 def far_off(code: Entry) -> bool:

@@ -539,6 +539,48 @@ def test_a_code_whose_numbers_leave_the_real_range_is_named(result):
     assert "outside" not in dict(answers.brief(told(code("Na", 0.06, 0.055), code("CRP", None, None), few)))
 
 
+def test_columns_whose_values_leave_the_real_range_or_shift_are_named(result):
+    """Only numbers below visits were: of a single table the first screen told neither."""
+    plain = {"real": [1.0, 2.0, 3.0, 4.0, 2.5], "synthetic": [1.0, 2.0, 3.0, 4.0, 2.5], "constant": False}
+    inside = plain | {"beyond": 0.004, "held_out": 0.002, "known": 4_000}
+    numbers = {
+        "potassium": inside | {"beyond": 0.06},
+        "sodium": inside | {"beyond": 0.08, "held_out": 0.07},
+        "few": inside | {"beyond": 0.1, "known": 100},
+        "none held out": inside | {"beyond": 0.1, "held_out": None},
+        "earlier": plain | {"beyond": 0.1},
+        "weight": inside | {"beyond": 0.03},
+    }
+
+    def told(numbers):
+        found = {**result, "fidelity": {**result["fidelity"], "numbers": numbers}}
+        return dict(answers.brief(found)), faithful(found["fidelity"]).text
+
+    lines, text = told(numbers)
+    said = (
+        "6.0 % of synthetic values of potassium lie outside the range of the real training ones; 0.2 % of held-out ones do, and too many "
+        "of one more column do"
+    )
+    assert lines["out of range"] == said
+    assert f"{said}." in text
+    assert "shifted" not in lines
+    mean = {"of": "mean", "distance": 0.2, "synthetic": 899.0, "train": 737.0, "test": 741.0}
+    tail = {"of": 0.95, "distance": 0.15, "synthetic": 600.0, "train": 300.0, "test": 301.0}
+    lines, text = told({"cost": inside | {"shift": mean}, "came": inside | {"shift": tail, "time": "HH:MM"}})
+    said = "the mean of cost is farthest off beyond chance: 899 (+22 %) among synthetic rows, 737 among real ones"
+    assert lines["shifted"] == f"{said}. One more column is shifted"
+    assert f"Of the means and tails of numbers, {said}. One more column is shifted." in text
+    assert "out of range" not in lines
+    lines, _ = told({"came": inside | {"shift": tail, "time": "HH:MM"}})
+    assert lines["shifted"] == (
+        "the 95 % quantile of came is farthest off beyond chance: 10:00 among synthetic rows, 05:00 among real ones"
+    )
+    linked = {"apart": {"lab.value": {"tvd": 0.1, "real": 0.1}}, "links": [], "numbers": []}
+    below = {"lab.value 1": inside | {"beyond": 0.1, "shift": mean}}
+    found = {**result, "linked": linked, "fidelity": {**result["fidelity"], "numbers": below}}
+    assert not {"out of range", "shifted"} & set(dict(answers.brief(found))), "codes speak for rows below visits"
+
+
 def test_weekdays_and_values_that_end_histories_have_tables_of_their_own(result, no_plots):
     week = {
         "column": "seen<b>",
