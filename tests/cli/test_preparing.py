@@ -404,6 +404,17 @@ def test_a_plan_says_what_each_purchase_is_for(place, capsys):
     assert re.search("question   Gaussian with noise [0-9.]+, asked once for 4 tables of one column: epsilon", said)
 
 
+def test_a_plan_says_in_words_what_is_asked_under_a_limit(place, capsys):
+    """The name of the event stood there: Capped, asked once."""
+    assert run(["plan", *DATA, "generator=aim", "budget.epsilon=9", "budget.delta=1e-5", "account=none"]) == 0
+    said = capsys.readouterr().out
+    assert "Capped" not in said
+    assert re.search(
+        "question   as many as a limit allows, each chosen by the answers to those before it: epsilon [89][0-9.]* for all",
+        said,
+    )
+
+
 def test_a_plan_beyond_the_budget_is_refused(place, capsys):
     assert run(["plan", *DATA, "generator=dpgan", "budget.epsilon=1e-9", "budget.delta=1e-12", "account=none"]) == 2
     assert "budget" in capsys.readouterr().err
