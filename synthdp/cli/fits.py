@@ -16,7 +16,7 @@ from synthdp.budgets import AccountFile
 from synthdp.cli import audits, looks, option_values, output_paths, real_records, settings
 from synthdp.cli.budgets import account_of, brief
 from synthdp.errors import BadInput, listed, warnings_shown
-from synthdp.files import atomic
+from synthdp.files import CHECKPOINT, atomic
 from synthdp.generators.parts.setting_checks import changed
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD
@@ -344,7 +344,7 @@ def fitted(
                     seed=options.seed,
                     invalid=options.invalid,
                     ledger=ledger,
-                    checkpoint=internal / output_paths.CHECKPOINT if ranks.world == 1 else None,
+                    checkpoint=internal / CHECKPOINT if ranks.world == 1 else None,
                     ranks=ranks,
                     resume=resume,
                     account=account,
@@ -357,9 +357,7 @@ def fitted(
             release.save(out / "release", force=True)
             audits.bind(internal, out / "release")
         except BaseException as error:
-            saved = (
-                "the last checkpoint" if (internal / output_paths.CHECKPOINT).exists() else "the answers that were kept"
-            )
+            saved = "the last checkpoint" if (internal / CHECKPOINT).exists() else "the answers that were kept"
             go_on = f"Run the same command with resume=true to continue from {saved}, at no further charge"
             if select:
                 go_on = "A choice among fits cannot be resumed: it stays charged, and a new one needs another folder, or force=true"
