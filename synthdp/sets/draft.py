@@ -12,7 +12,7 @@ from synthdp.errors import BadInput
 from synthdp.schema import cells, yamlfile
 from synthdp.schema.columns import LEARN, MAX_PIXELS, MICROSECONDS, TODO
 from synthdp.schema.file_coding import NUMBERS, OF_KINDS, TIMES_OF_DAY
-from synthdp.schema.guesses import LISTED, are_pairs, are_times, guessed, names_codes, outward, proposed
+from synthdp.schema.guesses import LISTED, are_pairs, are_times, guessed, have_units, names_codes, outward, proposed
 
 if TYPE_CHECKING:
     from synthdp.images.picture_draft import Seen
@@ -89,6 +89,10 @@ UNTIL = {
     "SS": "seconds since midnight, written as the time under reading",
 }
 PAIRS = "two numbers in one text, such as a blood pressure: split it into two columns of numbers, or each pair counts as a category"
+UNITS = (
+    "numbers with a unit after them? To keep them as numbers, write the same unit in all cells, say under reading that it is the suffix, "
+    'such as suffix: " mg", and declare kind: integer or continuous; or each text counts as a category'
+)
 TIMES = "times of day have no kind: store minutes since midnight as integers, bounds [0, 1439], to keep them"
 
 
@@ -147,6 +151,8 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
             why["kind"] = TIMES
         elif are_pairs(frame.get(column)):
             why["kind"] = PAIRS
+        elif _may_be_measured(entry["kind"], frame.get(column)):
+            why["kind"] = UNITS
         elif entry.get("categories") == LEARN and _in_digits(frame[column]):
             why["categories"] = DIGITS
         elif entry.get("tree"):
@@ -204,6 +210,11 @@ def _guesses(frame: pd.DataFrame, found: "Found | None") -> dict[str, dict[str, 
     guesses |= {name: {"kind": "integer", "day": [0, TIMES_OF_DAY[form][2]]} for name, form in _days(found).items()}
     guesses |= {name: {"kind": "categorical"} for name in found.categories}
     return guesses | {name: {"kind": "ignore"} for name in found.left_out}
+
+
+def _may_be_measured(kind: str, series: "Series | None") -> bool:
+    """Whether what is proposed as categories or names reads as numbers with units."""
+    return kind in ("categorical", "identifier") and have_units(series)
 
 
 def _why_left_out(series: "Series", found: "Found | None") -> str:
@@ -519,6 +530,8 @@ def _table(
             why["kind"] = _why_left_out(found.frame[column], found)
         if are_pairs(found.frame[column]):
             why["kind"] = PAIRS
+        elif _may_be_measured(entry["kind"], found.frame[column]):
+            why["kind"] = UNITS
         if entry["kind"] == "categorical" and (column in first or parent == root) and names_codes(column):
             why["kind"] = BY_NAME
         columns += [_line(8, key, value, why[key]) for key, value in entry.items()]
