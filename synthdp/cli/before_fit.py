@@ -64,7 +64,7 @@ def check(config: Config) -> None:
         output_paths.warn(
             "each record is protected by itself. Where a patient may have several, name the column in unit:"
         )
-    output_paths.say(fits.compared(schema))
+    output_paths.say([*fits.compared(schema), *fits.contradicted(schema)])
     output_paths.say(_told_of_cdm(checks) if checks else ())
     if out is None:
         output_paths.say(_findings(found, "row" if schema.tables else "record"))

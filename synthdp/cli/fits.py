@@ -26,6 +26,7 @@ from synthdp.report.manifest import TABLES
 from synthdp.report.statement import Statement, edited, read_off
 from synthdp.report.words import upper
 from synthdp.schema.columns import LEARN, Column, Datetime, has_declared_tree
+from synthdp.schema.contradictions import contradictions
 from synthdp.schema.linked_tables import column_of, once
 from synthdp.schema.rules import Order
 from synthdp.schema.schema import Schema, clamping
@@ -200,7 +201,7 @@ def foretold(schema: Schema, budget: Budget) -> list[str]:
                 f"all that is learned about {len(found)} column{'s' * (len(found) > 1)} at this budget. Declare bounds and categories, "
                 "take a larger epsilon, or leave columns out (kind: ignore)"
             )
-    return [*lines, *constant(schema), *compared(schema)]
+    return [*lines, *constant(schema), *compared(schema), *contradicted(schema)]
 
 
 def drowned(tables: "Sequence[Table]") -> list[str]:
@@ -267,6 +268,20 @@ def compared(schema: Schema) -> list[str]:
                 f"rule       {rule.text!r}: a day in {later.name!r} counts as its midnight, so a time in {earlier.name!r} on the "
                 "same day breaks the rule. Leave the rule out, or declare both with resolution: day where the hours are not needed"
             )
+    return lines
+
+
+def contradicted(schema: Schema) -> list[str]:
+    """A line for rules that no record can keep, alone or together."""
+    lines = []
+    for rules, given in contradictions(schema):
+        named = " and ".join(repr(rule.text) for rule in rules)
+        where = f" where {' and '.join(term.text for term in given)}" if given else ""
+        what = "it" if len(rules) == 1 else "them together"
+        lines.append(
+            f"rule       {named}: no record with values in these columns{where} can keep {what} within the declared bounds and categories. "
+            f"Correct {'the rule' if len(rules) == 1 else 'one of them'}, or what is declared of the columns"
+        )
     return lines
 
 
