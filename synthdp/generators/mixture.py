@@ -103,7 +103,7 @@ CHOOSING, BROADLY_AGAIN = (
     0.15,
     0.34,
 )  # shares of what is spent on asking again: for the choices, and for tables in broad groups
-OFFSET = 0.3  # the part of the error of a table that its distance must exceed to be worth asking again
+OFFSET = 0.5  # see `_chosen`; chosen on made-up tables, as were the shares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -380,11 +380,12 @@ class Mixture:
         return Answers(names=names, tables=data.ask(question), deviation=max(question.deviation, LEAST_NOISE))
 
     def _chosen(self, data: "Sensitive", seen: Look, pairs: Sequence[Pair], noises: Mapping[str, float]) -> list[Pair]:
-        """For each column the pair, of those that are left, whose table lies farthest from what the columns say alone, in L1 and beyond
-        a part of the error that asking would leave."""
+        """For each column the pair, of those that are left, whose table lies farthest from what the columns say alone: in L1, less `OFFSET`
+        of what is just told from noise. Noise hides a relation whose squares add up to less than the root of the cells times its
+        variance, so that each of the cells differs by its deviation over the fourth root of their number."""
         count = _choices(data.declared)
         most = data.schema.max_records_per_unit if data.schema.unit else 1
-        error = OFFSET * math.sqrt(2 / math.pi * count) * noises["related"] * most  # of a cell
+        hidden = OFFSET * math.sqrt(2 / math.pi * count) * noises["related"] * most
         left = dict.fromkeys(pairs)
         chosen: list[Pair] = []
         for name in dict.fromkeys(name for pair in pairs for name in pair):
@@ -392,7 +393,7 @@ class Mixture:
             if not here:
                 continue
             expected = tuple(seen.total * np.outer(*map(seen.shares, pair)) for pair in here)
-            offsets = tuple(min(error * table.size, MOST_OFFSET) for table in expected)
+            offsets = tuple(min(hidden * table.size**0.75, MOST_OFFSET) for table in expected)
             score = Misfit(expected=expected, weights=(1.0,) * len(here), offsets=offsets)
             place = data.choose(here, score, _epsilon(noises["choices"], count), seen.of, fine=True)
             chosen.append(here[place])

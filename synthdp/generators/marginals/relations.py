@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Pair = tuple[str, str]
-STRENGTHS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8])
+STRENGTHS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])  # of 2 x 2 tables at most 1, of 16 x 16 ones 3.9
 BELIEVED = 5.0  # see `Coordinates.kept`; chosen on made-up tables, as was the share of what is asked again
 ROUNDS = 200  # of EM
 TRIED = 100  # numbers of tables, of which the best is taken
@@ -161,7 +161,7 @@ class Relations:
 
 
 def _chances(logs: Array) -> Array:
-    """(pairs, strengths), from the logarithms of likelihoods; each strength gets the weight of a seventh of a pair in addition."""
+    """(pairs, strengths), from the logarithms of likelihoods; the strengths share the weight of one pair in addition."""
     likelihood = np.exp(logs - logs.max(1, keepdims=True))
     prior = np.full(len(STRENGTHS), 1 / len(STRENGTHS))
     for _ in range(ROUNDS):
