@@ -178,12 +178,12 @@ def test_broad_tables_stand_in_for_what_whole_ones_do_not_show(again):
     look, labelled, table, noise = looked(np.random.default_rng(11))
     of = {name: np.array([0, 0, 0, 1, 1, 1]) for name in "ab"}
     broad = table.reshape(2, 3, 2, 3).sum((1, 3))
-    pairs = Answers(names=["a", "b"], tables=[table + 30_000 * noise], deviation=30_000.0)
-    tables = Answers(names=["a", "b"], tables=[table[..., None] * [0.75, 0.25]], deviation=30_000.0)
+    pairs = Answers(names=["a", "b"], tables=[table + 300_000 * noise], deviation=300_000.0)
+    tables = Answers(names=["a", "b"], tables=[table[..., None] * [0.75, 0.25]], deviation=300_000.0)
     wide = Answers(names=["a", "b"], tables=[broad], deviation=1_500.0)
     if again:
         wide = wide.again([("a", "b")], [broad], 750.0)
-        pairs = pairs.again([("a", "b")], [table + 30_000 * noise], 15_000.0)
+        pairs = pairs.again([("a", "b")], [table + 300_000 * noise], 150_000.0)
     found, _ = evidence(look, tables, pairs, labelled, 1.0, wide, of)
     whole, broadly = relations_of(look, tables, pairs, wide, of).kept()["a", "b"]
     assert whole < 0.01
