@@ -1,6 +1,7 @@
 """What the suites share."""
 
 import collections
+import gc
 import itertools
 import os
 
@@ -10,12 +11,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # of the few that are asked for: they sleep while they wait
 
 import pytest
-import torch
-from clinic import make_frame, make_schema
 
-from synthdp import Budget
+gc.disable()  # until tests are collected: what is imported stays, and to look for garbage among it takes a third of the time
 
-torch.set_num_threads(1)
+
+def pytest_collection_finish():
+    """In a process that runs tests. The one that deals them out to others needs none of what they import, so it starts without."""
+    import torch
+
+    torch.set_num_threads(1)
+    gc.freeze()  # what has been imported and collected by now is not looked through again
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter):
@@ -72,14 +78,20 @@ def no_umask():
 
 @pytest.fixture
 def schema():
+    from clinic import make_schema
+
     return make_schema()
 
 
 @pytest.fixture
 def frame():
+    from clinic import make_frame
+
     return make_frame(400)
 
 
 @pytest.fixture
 def budget():
+    from synthdp import Budget
+
     return Budget(epsilon=1.0, delta=1e-5)

@@ -178,6 +178,8 @@ def imports_of(text):
 
     def walk(node, lazy, typing):
         for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):  # holds no statement
+                continue
             if isinstance(child, ast.ImportFrom):
                 assert child.level == 0, "relative import"
                 for alias in child.names:
@@ -185,7 +187,7 @@ def imports_of(text):
             elif isinstance(child, ast.Import):
                 for alias in child.names:
                     yield Import(alias.name, None, lazy, typing)
-            function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            function = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef)
             types = isinstance(child, ast.If) and getattr(child.test, "id", "") == "TYPE_CHECKING"
             yield from walk(child, lazy or function, typing or types)
 

@@ -64,7 +64,7 @@ def check(config: Config) -> None:
         output_paths.warn(
             "each record is protected by itself. Where a patient may have several, name the column in unit:"
         )
-    output_paths.say(fits.compared(schema))
+    output_paths.say([*fits.compared(schema), *fits.contradicted(schema)])
     output_paths.say(_told_of_cdm(checks) if checks else ())
     if out is None:
         output_paths.say(_findings(found, "row" if schema.tables else "record"))
@@ -383,6 +383,12 @@ def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]
         items.setdefault(name, []).append(item)
     buying = asked_for(items.items(), units=units == LEARN)
     for part in found.parts:
+        if "filter" in part.event:
+            lines.append(
+                "question   as many as a limit allows, each chosen by the answers to those before it: epsilon "
+                f"{part.epsilon:.3g} for all of them together, which is spent whether or not all of them are asked"
+            )
+            continue
         times = "asked once" if part.count == 1 else f"asked {part.count:,} times"
         whose, buying = list(dict.fromkeys(buying[: part.count])), buying[part.count :]
         what = f" to learn {listed(whose)}" if whose else ""

@@ -16,7 +16,7 @@ from synthdp.budgets import AccountFile
 from synthdp.cli import audits, looks, option_values, output_paths, real_records, settings
 from synthdp.cli.budgets import account_of, brief
 from synthdp.errors import BadInput, listed, warnings_shown
-from synthdp.files import atomic
+from synthdp.files import CHECKPOINT, atomic
 from synthdp.generators.parts.setting_checks import changed
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import RECORD
@@ -26,6 +26,7 @@ from synthdp.report.manifest import TABLES
 from synthdp.report.statement import Statement, edited, read_off
 from synthdp.report.words import upper
 from synthdp.schema.columns import LEARN, Column, Datetime, has_declared_tree
+from synthdp.schema.contradictions import contradictions
 from synthdp.schema.linked_tables import column_of, once
 from synthdp.schema.rules import Order
 from synthdp.schema.schema import Schema, clamping
@@ -200,7 +201,7 @@ def foretold(schema: Schema, budget: Budget) -> list[str]:
                 f"all that is learned about {len(found)} column{'s' * (len(found) > 1)} at this budget. Declare bounds and categories, "
                 "take a larger epsilon, or leave columns out (kind: ignore)"
             )
-    return [*lines, *constant(schema), *compared(schema)]
+    return [*lines, *constant(schema), *compared(schema), *contradicted(schema)]
 
 
 def drowned(tables: "Sequence[Table]") -> list[str]:
@@ -264,10 +265,11 @@ def _values(column: Column) -> tuple[Any, ...]:
 def compared(schema: Schema) -> list[str]:
     """A line for each rule by which a time must not be later than a day: every time on that day breaks it."""
     lines = []
-    for rule in schema.rules:
+    known = {column.name: column for column, _ in once(schema)}
+    for rule in (*schema.rules, *(order for table in schema.tables for order in table.orders)):
         if not isinstance(rule, Order):
             continue
-        earlier, later = (schema.column(name) for name in rule.columns[:: 1 if rule.op in ("<", "<=", "=") else -1])
+        earlier, later = (known[name] for name in rule.columns[:: 1 if rule.op in ("<", "<=", "=") else -1])
         if not isinstance(earlier, Datetime) or not isinstance(later, Datetime):
             continue
         if rule.op == "=" and earlier.resolution == "day":
@@ -277,6 +279,20 @@ def compared(schema: Schema) -> list[str]:
                 f"rule       {rule.text!r}: a day in {later.name!r} counts as its midnight, so a time in {earlier.name!r} on the "
                 "same day breaks the rule. Leave the rule out, or declare both with resolution: day where the hours are not needed"
             )
+    return lines
+
+
+def contradicted(schema: Schema) -> list[str]:
+    """A line for rules that no record can keep, alone or together."""
+    lines = []
+    for rules, given in contradictions(schema):
+        named = " and ".join(repr(rule.text) for rule in rules)
+        where = f" where {' and '.join(term.text for term in given)}" if given else ""
+        what = "it" if len(rules) == 1 else "them together"
+        lines.append(
+            f"rule       {named}: no record with values in these columns{where} can keep {what} within the declared bounds and categories. "
+            f"Correct {'the rule' if len(rules) == 1 else 'one of them'}, or what is declared of the columns"
+        )
     return lines
 
 
@@ -354,7 +370,7 @@ def fitted(
                     seed=options.seed,
                     invalid=options.invalid,
                     ledger=ledger,
-                    checkpoint=internal / output_paths.CHECKPOINT if ranks.world == 1 else None,
+                    checkpoint=internal / CHECKPOINT if ranks.world == 1 else None,
                     ranks=ranks,
                     resume=resume,
                     account=account,
@@ -367,9 +383,7 @@ def fitted(
             release.save(out / "release", force=True)
             audits.bind(internal, out / "release")
         except BaseException as error:
-            saved = (
-                "the last checkpoint" if (internal / output_paths.CHECKPOINT).exists() else "the answers that were kept"
-            )
+            saved = "the last checkpoint" if (internal / CHECKPOINT).exists() else "the answers that were kept"
             go_on = f"Run the same command with resume=true to continue from {saved}, at no further charge"
             if select:
                 go_on = "A choice among fits cannot be resumed: it stays charged, and a new one needs another folder, or force=true"

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from synthdp.cli import NEXT
 from synthdp.errors import BadInput, listed
-from synthdp.files import atomic, private_folder
+from synthdp.files import CHECKPOINT, atomic, private_folder
 from synthdp.ledger.ledger import check_free
 from synthdp.schema.schema import Schema
 
@@ -99,7 +99,6 @@ def records(name: str, schema: Schema, *, force: bool) -> Path:
 
 
 NEW, LEDGER, RELEASE = "ledger.new.jsonl", "ledger.jsonl", "release"
-CHECKPOINT = "checkpoint.safetensors"
 ANSWERS = f"{CHECKPOINT}.answers"
 # The files of a fit that may go on.
 SAVED = tuple(f"{name}{ending}" for name in (CHECKPOINT, ANSWERS) for ending in ("", ".next"))

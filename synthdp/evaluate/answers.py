@@ -46,10 +46,12 @@ SHARE = "{made} of synthetic {what}; {held} of real ones do{more}"
 LOST = "{real:.2f} among real rows, {synthetic:.2f} among synthetic ones"
 NUMBERS = "{what} is farthest off: 10 %, 50 % and 90 % of synthetic ones lie below {synthetic}, of real ones below {real}{more}"
 OUTSIDE = "{made} of synthetic {what} lie outside the range of the real training ones; {held} of held-out ones do{more}"
+SHIFT = "{what} is farthest off beyond chance: {synthetic} among synthetic rows, {real} among real ones{more}"
 SHOWN = {"single columns": "tvd_1way", "pairs": "tvd_2way", "detection": "detection_auc"}
 DISTANCES = {"single columns": "single columns differ from the real training rows", "pairs": "pairs of columns"}
 SENTENCES = {
     "association": f"The association of {{what}} loses most: {LOST}.",
+    "gone": f"Of the associations of {findings.STRONG} or more, that of {{what}} loses half or more: {LOST}{{more}}.",
     "invented": f"Of the associations that are too strong, that of {{what}} is farthest off: {LOST}.",
     "histories": "Among the histories, the largest difference is in {what}: {synthetic:.3f} ({real:.3f} in held-out ones).",
     "below": "Below the visits, the largest difference is in {what}: {synthetic:.3f} ({real:.3f} in held-out ones).",
@@ -60,6 +62,8 @@ SENTENCES = {
     "calendar": f"{SHARE}.",
     "numbers": f"Among the numbers below the visits, {NUMBERS}.",
     "outside": f"{OUTSIDE}.",
+    "beyond": f"{OUTSIDE}.",
+    "shift": f"Of the means and tails of numbers, {SHIFT}.",
     "rule": "{made} of synthetic rows break the rule {what} ({held} of real ones do).",
 }
 LINES = {
@@ -72,8 +76,11 @@ LINES = {
     "calendar": SHARE,
     "numbers": NUMBERS,
     "outside": OUTSIDE,
+    "beyond": OUTSIDE,
+    "shift": SHIFT,
 }
 MORE = {  # of a kind: one, and several
+    "association": (", and so does one more", ", and so do {} more"),
     "together": (". One more pair is lost", ". {} more pairs are lost"),
     "ages": (". One more age of a code is far off", ". {} more ages of codes are far off"),
     "event": (". One more event is far off", ". {} more events are far off"),
@@ -87,6 +94,8 @@ MORE = {  # of a kind: one, and several
     ),
     "numbers": (", and one more code is far off", ", and {} more codes are far off"),
     "outside": (", and too many of one more code do", ", and too many of {} more codes do"),
+    "beyond": (", and too many of one more column do", ", and too many of {} more columns do"),
+    "shift": (". One more column is shifted", ". {} more columns are shifted"),
 }
 
 
@@ -227,7 +236,9 @@ def faithful(fidelity: Entry, found: Mapping[str, Finding]) -> Answer:
         auroc = f"AUROC {figures['detection']['mean']:.2f} (0.5: no better than chance; 1: always)"
         parts.append(f"A classifier tells synthetic rows from real ones with {auroc}.")
     twice = "below" in found and found["below"].what == found["histories"].what
-    parts += [_words(SENTENCES[kind], each) for kind, each in found.items() if kind != "below" or not twice]
+    for kind, each in found.items():
+        if kind != "below" or not twice:
+            parts.append(_words(SENTENCES["gone" if kind == "association" and each.fault else kind], each))
     words = ", and ".join([", ".join([verdict.words, *faults[:-1]]), *faults[-1:]])
     verdict = Verdict(words, verdict.good and not faults, verdict.bad or bool(faults))
     return Answer(question, verdict, " ".join(parts), _items(figures), subject)
@@ -236,7 +247,9 @@ def faithful(fidelity: Entry, found: Mapping[str, Finding]) -> Answer:
 def _words(sentence: str, found: Finding) -> str:
     one, several = MORE.get(found.kind, ("", ""))
     more = ("", one, several.format(found.many - 1))[min(found.many, 3) - 1]
-    shares = {} if found.kind == "numbers" else {"made": percent(found.synthetic), "held": percent(found.real)}
+    shares = (
+        {} if found.kind in ("numbers", "shift") else {"made": percent(found.synthetic), "held": percent(found.real)}
+    )
     return sentence.format(**found._asdict(), **shares, more=more)
 
 
@@ -393,18 +406,18 @@ def brief(result: Entry) -> list[tuple[str, str]]:
     """(label, words) on subgroups and attacks, for a terminal; nothing of what was not judged."""
     found, worst = _worst(result), findings.worst_group(result["targets"])
     parts = result["fidelity"], result.get("histories"), result.get("linked")
-    lost, invented = findings.lost_associations(*parts), findings.invented_associations(*parts)
+    lost, invented = findings.all_lost(*parts), findings.invented_associations(*parts)
+    gone = findings.lost_by_half(lost)
     told = {kind: _words(LINES[kind], each) for kind, each in found.items() if kind in LINES}
     lines = {"held out?": overlapping(result), "rules": told.get("rule"), "rows": few_rows(result)}
-    gone = found["association"].many if lost and found["association"].fault else 0
-    more = f". Of those of {findings.STRONG} or more, {gone} lost half or more" if gone > 1 else ""
-    for label, begin, told_of, end in (
-        ("associations", "lost most", lost, more),
-        ("invented", "associations that are too strong", invented, ""),
+    counted = f"{len(gone)} of {findings.STRONG} or more lost half or more{', among them' * (len(gone) > BRIEFLY)}"
+    for label, begin, told_of in (
+        ("associations", *((counted, gone) if len(gone) > 1 else ("lost most", lost))),
+        ("invented", "associations that are too strong", invented),
     ):
         if told_of:
             named = "; ".join(_words(f"{{what}} {LOST}", each) for each in told_of[:BRIEFLY])
-            lines[label] = f"{begin}: {named}{end}"
+            lines[label] = f"{begin}: {named}"
     beside = {
         "below visits": "below",
         "together": "together",
@@ -414,6 +427,8 @@ def brief(result: Entry) -> list[tuple[str, str]]:
         "calendar": "calendar",
         "numbers": "numbers",
         "outside": "outside",
+        "out of range": "beyond",
+        "shifted": "shift",
     }
     lines |= {label: told.get(kind) for label, kind in beside.items()}
     codes = []

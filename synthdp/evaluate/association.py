@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,6 +21,9 @@ LEAST_ROWS = 50  # with both values, for an association of two columns; or all r
 GROUPS = 20  # of people, each of which is left out in turn
 LEAST_PEOPLE = 10  # of a category that may show that an association is invented
 MOST_TRIED = 100  # pairs that are compared with chance, those farthest from the real rows
+TAILS = (0.05, 0.95)  # quantiles
+SPREAD_OF_TAILS = 2.1  # their standard deviation in one row of a normal distribution, in standard deviations of that
+LEAST_SHIFT = 0.1  # of a mean or a tail, in standard deviations of the training values
 MEASURES = {
     "number, number": "Spearman's rank correlation",
     "category, category": "Cramer's V, bias-corrected (Bergsma 2013)",
@@ -186,6 +190,37 @@ def by_chance(told: Iterable[tuple[T, Mapping[str, float]]], rows: Callable[[T, 
             found.append(name)
     rest = worst[MOST_TRIED:] if 2 * len(found) > MOST_TRIED else []
     return found + [name for name, _ in rest]
+
+
+def shift(column: Mapping[str, tuple[NDArray[np.float64], NDArray[np.int64]]]) -> dict[str, Any] | None:
+    """The mean or tail of a column that lies farthest from that of training and of held-out rows, at least by `LEAST_SHIFT` and by more
+    than chance explains; None if none does. column: by set, its known values and whose each is.
+
+    {"of": "mean" or a quantile of `TAILS`, "distance" in standard deviations of the training values, "synthetic", "train", "test"}.
+    """
+    values = {role: values for role, (values, _) in column.items()}
+    if not all(map(len, values.values())):
+        return None
+    unit, found = float(values["train"].std()), list[dict[str, Any]]()
+    for of in ("mean", *TAILS):
+        told = {role: _mean_or_tail(of, each) for role, each in values.items()}
+        off = [told["synthetic"] - told[role] for role in ("train", "test")]
+        beyond = min(map(abs, off))
+        if off[0] * off[1] <= 0 or beyond < LEAST_SHIFT * unit:
+            continue
+        spread = unit if of == "mean" else SPREAD_OF_TAILS * unit
+        deviations = [
+            Rows(partial(_mean_or_tail, of, held), owner, spread).deviation
+            for held, owner in (column["synthetic"], column["train"])
+        ]
+        if beyond > CHANCE * math.hypot(*deviations):
+            found.append({"of": of, "distance": beyond / unit if unit else beyond, **told})
+    return max(found, key=lambda each: each["distance"], default=None)
+
+
+def _mean_or_tail(of: str | float, values: NDArray[np.float64], rows: NDArray[np.bool_] | slice = slice(None)) -> float:
+    held = values[rows]
+    return float(held.mean() if isinstance(of, str) else np.quantile(held, of))
 
 
 def of_numbers(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, Any] | None, str | None]:

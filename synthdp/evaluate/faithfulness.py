@@ -52,7 +52,7 @@ def judge(
         first = next((axis.name for axis in wanted if axis.is_classes), None)
         found |= fidelity.total_variation(s, t, v, first)
         result["columns"] = fidelity.columns(s, t, v)
-        if numbers := fidelity.numbers(s, t):
+        if numbers := fidelity.numbers(s, t, v):
             found["numbers"] = numbers
         lacking = [ways for ways in (2, 3) if f"tvd_{ways}way" not in found]
         log += [{"metric": f"tvd_{ways}way", "reason": f"there are fewer than {ways} columns"} for ways in lacking]

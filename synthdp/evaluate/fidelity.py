@@ -262,13 +262,14 @@ def wasserstein(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, 
 QUANTILES = (0.01, 0.5, 0.95, 0.99)
 
 
-def numbers(synthetic: Table, train: Table) -> dict[str, dict[str, Any]]:
-    """For each numeric column (no dates) with values in both tables: "real" and "synthetic", each the `QUANTILES`, then the mean;
-    "beyond", the share of synthetic values below the least or above the greatest real training value; and "constant",
-    whether synthetic rows hold one value where real ones hold several."""
+def numbers(synthetic: Table, train: Table, test: Table) -> dict[str, dict[str, Any]]:
+    """For each numeric column (no dates) with values in synthetic and training rows: "real" and "synthetic", each the `QUANTILES`, then
+    the mean; "beyond" and "held_out", the share of synthetic and of held-out values (None if there are none) below the least or above the
+    greatest of the real training values, and "known", how many these are; and "constant", whether synthetic rows hold one value where real
+    ones hold several."""
     found: dict[str, dict[str, Any]] = {}
     for i, axis in enumerate(train.axes):
-        s, t = (column[~np.isnan(column)] for column in (x.values[:, i] for x in (synthetic, train)))
+        s, t, v = (column[~np.isnan(column)] for column in (x.values[:, i] for x in (synthetic, train, test)))
         if axis.kind != "number" or axis.date or not len(s) or not len(t):
             continue
         found[axis.name] = {
@@ -277,6 +278,8 @@ def numbers(synthetic: Table, train: Table) -> dict[str, dict[str, Any]]:
                 for name, values in (("real", t), ("synthetic", s))
             },
             "beyond": float(((s < t.min()) | (s > t.max())).mean()),
+            "held_out": float(((v < t.min()) | (v > t.max())).mean()) if len(v) else None,
+            "known": len(t),
             "constant": bool(s.min() == s.max() and t.min() < t.max()),
         }
     return found

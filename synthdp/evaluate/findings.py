@@ -1,6 +1,6 @@
 """How the figures of a result are judged, as data; `answers` puts it into words."""
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from synthdp.evaluate.figures import beyond_chance, is_clearly_lost, kept
@@ -48,9 +48,9 @@ COLUMN_LOST = Verdict("Not useful: this column was lost", bad=True)
 GRADES = (  # the least share that synthetic rows keep of what real rows offer, and the verdict
     (0.95, Verdict("Nearly as useful as real rows", good=True)),
     (0.85, Verdict("Useful, with a visible loss", good=True)),
-    (0.5, Verdict("Partly useful: much of the signal is lost", bad=True)),
+    (0.5, Verdict("Partly useful: {lost} % of the signal is lost", bad=True)),
     (0.1, Verdict("Hardly useful", bad=True)),
-    (float("-inf"), Verdict("Not useful: no better than chance", bad=True)),
+    (float("-inf"), Verdict("Not useful: hardly better than guessing", bad=True)),
 )
 
 
@@ -79,7 +79,9 @@ def use(entry: Entry, past: Entry | None = None) -> Use:
 
 
 def graded(share: float, grades: Sequence[tuple[float, Verdict]]) -> Verdict:
-    return next(verdict for least, verdict in grades if share >= least)
+    """The verdict on what synthetic records keep; its words give what they lose as the text beside it gives what they keep."""
+    verdict = next(verdict for least, verdict in grades if share >= least)
+    return verdict._replace(words=verdict.words.format(lost=100 - round(100 * share))) if share > 0 else verdict
 
 
 # ---- Fidelity: how close the synthetic rows are to the real ones.
@@ -135,15 +137,16 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
     """By kind; a kind of which nothing is wrong is not there."""
     linked = linked or {}
     apart = linked.get("apart", {})
-    lost = _lost(fidelity, histories, linked)
-    gone = [each for each in lost if kept(each.real, each.synthetic) <= -MUCH * abs(each.real)]
-    strong = sum(abs(each.real) >= STRONG for each in gone)
+    lost = all_lost(fidelity, histories, linked)
+    gone = lost_by_half(lost)
     made_up = invented_associations(fidelity, histories, linked)
     strong_ones = [each for each in made_up if abs(each.synthetic) >= STRONG]
-    much = sum(abs(each.real) <= MUCH * abs(each.synthetic) for each in strong_ones)
+    much = [each for each in strong_ones if abs(each.real) <= MUCH * abs(each.synthetic)]
+    below, numbers = _below(linked), fidelity.get("numbers", {})
+    numbers = {name: each for name, each in numbers.items() if name.rpartition(" ")[0] not in below}
     found = (
-        lost[0]._replace(many=max(1, strong), fault=strong > 0) if lost else None,
-        made_up[0]._replace(many=max(1, much), fault=much > 0) if made_up else None,
+        gone[0]._replace(many=len(gone), fault=True) if gone else next(iter(lost), None),
+        much[0]._replace(many=len(much), fault=True) if much else next(iter(made_up), None),
         _farthest("histories", _of_histories(histories or {}) | _named(apart)),
         _farthest("below", _named({what: each for what, each in apart.items() if ", " in what})),
         _lost_pairs(linked.get("together", ())),
@@ -153,6 +156,8 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
         _worst_dates(fidelity.get("calendar", ())),
         _worst_numbers(linked.get("numbers", ())),
         _outside(linked.get("numbers", ())),
+        _beyond(numbers),
+        _shift(numbers),
         _worst_rule(fidelity.get("rules", ())),
     )
     return {each.kind: each for each in found if each is not None}
@@ -161,10 +166,17 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
 def lost_associations(fidelity: Entry, histories: Entry | None = None, linked: Entry | None = None) -> list[Finding]:
     """The pairs of columns whose association synthetic rows lost most, within a row and from one record of a person to the next. Of a
     column below visits, whose rows stand in no order, the first place speaks for all, and the first two for rows of the same visit."""
-    return _lost(fidelity, histories, linked)[:MOST_LOST]
+    return all_lost(fidelity, histories, linked)[:MOST_LOST]
 
 
-def _lost(fidelity: Entry, histories: Entry | None, linked: Entry | None) -> list[Finding]:
+def lost_by_half(lost: Iterable[Finding]) -> list[Finding]:
+    """The strong associations of which `MUCH` or more is lost: those that a verdict counts."""
+    return [
+        each for each in lost if abs(each.real) >= STRONG and kept(each.real, each.synthetic) <= -MUCH * abs(each.real)
+    ]
+
+
+def all_lost(fidelity: Entry, histories: Entry | None, linked: Entry | None) -> list[Finding]:
     """All such pairs, the one that lost most first."""
     entry: Entry = fidelity.get("correlation_difference") or {"names": ()}
     below, by_chance = _below(linked), {tuple(pair) for pair in entry.get("by_chance", ())}
@@ -358,12 +370,41 @@ def _outside(columns: Sequence[Entry]) -> Finding | None:
     for column in columns:
         for code in column["codes"]:
             made, real = ((code.get("outside") or {}).get(name) for name in ("synthetic", "test"))
-            if made is None or real is None:
-                continue
             numbers = code["rows"]["train"] * (1 - (code["missing"]["train"] or 0.0))
-            if made - max(real, AT_ENDS / numbers) > MOST_BROKEN:
+            if _leaves(made, real, numbers):
                 found.append(Finding("outside", f"{column['column']} of {column['by']} = {code['code']}", made, real))
     return max(found, key=lambda each: each.beyond)._replace(many=len(found)) if found else None
+
+
+def _leaves(made: float | None, real: float | None, numbers: float) -> bool:
+    """Whether so large a share of synthetic values lies outside the range of so many real ones, beyond that of held-out ones and chance."""
+    return made is not None and real is not None and made - max(real, AT_ENDS / numbers) > MOST_BROKEN
+
+
+def _beyond(columns: Mapping[str, Entry]) -> Finding | None:
+    """The same of a column; results of earlier versions do not tell the share of held-out values."""
+    found = [
+        Finding("beyond", f"values of {name}", each["beyond"], each["held_out"])
+        for name, each in columns.items()
+        if "known" in each and _leaves(each["beyond"], each["held_out"], each["known"])
+    ]
+    return max(found, key=lambda each: each.beyond)._replace(many=len(found)) if found else None
+
+
+def _shift(columns: Mapping[str, Entry]) -> Finding | None:
+    """The column whose mean or tail is farthest off beyond chance (`association.shift`), with what it is among synthetic and real rows."""
+    from synthdp.evaluate.fidelity import clock, plain
+
+    found = {name: each["shift"] for name, each in columns.items() if each.get("shift")}
+    if not found:
+        return None
+    name = max(found, key=lambda each: found[each]["distance"])
+    worst, form = found[name], columns[name].get("time")
+    made, real = (plain(worst[role]) if form is None else clock(worst[role], form) for role in ("synthetic", "train"))
+    if form is None and columns[name]["real"][0] >= 0 and worst["train"] > 0:  # of a quantity from 0 on
+        made += f" ({100 * (worst['synthetic'] / worst['train'] - 1):+.0f} %)"
+    of = "mean" if worst["of"] == "mean" else f"{100 * worst['of']:.0f} % quantile"
+    return Finding("shift", f"the {of} of {name}", made, real, len(found))
 
 
 def far_off(code: Entry) -> bool:

@@ -138,6 +138,10 @@ def judge(
     for name, each in result["fidelity"].get("numbers", {}).items():
         if form := faithfulness.time_of_day(whole, name):
             each["time"] = form
+        rows = {role: table.column(name) for role, table in zip(ROLES, parts.three, strict=True)}
+        known = {role: (held[~np.isnan(held)], owners[role][~np.isnan(held)]) for role, held in rows.items()}
+        if shift := association.shift(known):
+            each["shift"] = shift
     for axis, run in plans:
         _judge_target(hearing, axis, run)
     if not wanted:

@@ -1,19 +1,21 @@
 """A mixture of products fitted to the noisy tables of every two columns, with the label and without it.
 
-Gaussian questions alone, so that the plan is exactly accounted: first every column by itself, numeric ones on a finer grid too,
+Questions of known noise, so that the plan is exactly accounted: first every column by itself, numeric ones on a finer grid too,
 which says how codes are grouped (the noise of a table is small against its groups); then each column with the label, which tells
 what a rare label goes with where the tables of three are all noise; then each table of (column, column, label), and each of
 (column, column), whose noise is not spread over the label's values. Every two ordered columns are counted in a few broad groups too,
 so that correlations survive: in tables of many cells, shrinkage pulls correlations to 0, and so does the noise of empty cells, since
 a model has no negative cells. From all these tables follows how strongly every two columns are related: of a relation that the noise
-may explain only a part is believed, and tables of two columns that are worth it are asked once more, with little noise, since they are
-few (`marginals/relations.py`). None of these tables shows what only three columns together tell, such as a label that is the parity
-of three flags. If the schema's number of units is large compared with the noise, columns in halves are therefore counted six at a
-time with the label, and the triples that the noise does not explain are fitted as well. A mixture of product distributions is fitted
-to all of this at once (`marginals/product_mixture.py`), and records are drawn from it.
+may explain only a part is believed (`marginals/relations.py`). Each column chooses the column that it is most related to, by the
+exponential mechanism, and the tables of these pairs are asked once more: they are few, so there is little noise in each. Ordered
+columns that the broad tables show to be related are asked broadly once more. None of these tables shows what only three columns
+together tell, such as a label that is the parity of three flags. If the schema's number of units is large compared with the noise,
+columns in halves are therefore counted six at a time with the label, and the triples that the noise does not explain are fitted as
+well. A mixture of product distributions is fitted to all of this at once (`marginals/product_mixture.py`), and records are drawn from
+it.
 
 Marginal-based generators measure tables and fit a graphical model to them (McKenna, Miklau & Sheldon 2021; McKenna et al. 2022);
-the mixture needs no choice of tables, since its tables cost one matrix product however many they are. Only where there are more
+the mixture can be fitted to all of them, since they cost one matrix product however many they are. Only where there are more
 than the noise leaves worth asking, the tables are those of the columns that tell most of the label; of the others the model knows
 what they are by themselves and with the label. Where noisy counts of the label show that all but its commonest value would be lost in
 tables of three, each column is asked with the label once more in their place. All tables of a question have the same noise: less for
@@ -24,7 +26,7 @@ The label is the first target, together with those further ones that make at mos
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar
@@ -61,9 +63,10 @@ from synthdp.generators.marginals.relations import Pair
 from synthdp.generators.parts import devices
 from synthdp.generators.parts.setting_checks import changed, refuse_ignored
 from synthdp.ledger.budget import Budget
-from synthdp.ledger.events import Entry, Gaussian, Plan, merged
+from synthdp.ledger.events import Choice, Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, not_negative, number, option, positive, whole
 from synthdp.schema.schema import Schema
+from synthdp.seal import MOST_OFFSET, Misfit
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -96,6 +99,11 @@ LABELLED, PAIRED = (
 )  # shares of tables of a column with the label, and of two columns without it, where units are many
 WIDE, MOST_LABELLED = 5.0, 0.35  # share for each column whose noise is as large as all units, and the most
 MOST_COLUMNS = 20  # beside the targets: 120 tables count every three of them
+CHOOSING, BROADLY_AGAIN = (
+    0.15,
+    0.34,
+)  # shares of what is spent on asking again: for the choices, and for tables in broad groups
+OFFSET = 0.5  # see `_chosen`; chosen on made-up tables, as were the shares
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,8 +147,8 @@ class Mixture:
     )
     related_share: float = option(
         0.6,
-        "share of the precision of tables of two columns without the label that is spent on asking again for those whose columns are "
-        "most clearly related, in [0, 1); asked only of three columns or more beside the label; 0: none",
+        "share of the precision of tables of two columns without the label that is spent on choosing those whose columns are most related, "
+        "and on asking them again, in [0, 1); asked only of four columns or more beside the label; 0: none",
         number("[0, 1)"),
     )
     tables: int | None = option(
@@ -194,11 +202,16 @@ class Mixture:
 
     def plan(self, schema: Schema, noise: float) -> Plan:
         """A Gaussian each for the single columns, their finer grids, columns with the label, two ordered columns in broad groups, two
-        columns, two with the label, two that are worth asking again, and up to six in halves with the label."""
-        return merged(Entry(Gaussian(each)) for each in self.noises(schema, noise).values())
+        columns, two with the label, two that are asked again, and up to six in halves with the label; and each column's choice."""
+        noises = self.noises(schema, noise)
+        gaussians = [Entry(Gaussian(each)) for name, each in noises.items() if name != "choices"]
+        choices = _choices(schema)
+        each = [Entry(Choice(_epsilon(noises["choices"], choices)), choices)] if "choices" in noises else []
+        return merged([*gaussians, *each])
 
     def noises(self, schema: Schema, noise: float) -> dict[str, float]:
-        """Noises of what is asked of this schema; their precisions, 1 / noise^2, add up to that of `noise`."""
+        """Noises of what is asked of this schema; their precisions, 1 / noise^2, add up to that of `noise`. All choices together cost as
+        much as a Gaussian of the noise `choices`."""
         labels = schema.targets[:1]  # further ones may be part of the label: how many groups they have is not known yet
         features = beside(schema, labels)
         shares = {"columns": self.share}
@@ -213,13 +226,13 @@ class Mixture:
             shares["pairs"] = paired if labels else 1 - sum(shares.values())
         if labels:
             shares["tables"] = 1 - sum(shares.values())
-        if self.related_share and len(features) > 2:
+        if self.related_share and len(features) > 3:
             again = self.related_share * shares["pairs"]
             shares["pairs"] -= again
+            shares["choices"] = CHOOSING * again
             if "broad" in shares:
-                shares |= {"related": again / 2, "related broadly": again / 2}
-            else:
-                shares["related"] = again
+                shares["related broadly"] = BROADLY_AGAIN * again
+            shares["related"] = again - shares["choices"] - shares.get("related broadly", 0.0)
         if self._in_threes(schema, noise):
             shares["triples"] = self.triple_share / (1 - self.triple_share)
         whole = sum(shares.values())
@@ -287,11 +300,10 @@ class Mixture:
             tables = self._asked(data, seen, chosen, noises.get("tables"), seen.labels)
         if "related" in noises:
             known = relations(seen, tables, pairs, wide, of)
-            pairs = self._asked_again(
-                data, pairs, known.worth_asking(noises["related"] * most), noises["related"], seen.of
-            )
+            most_related = self._chosen(data, seen, known.pairs, noises)
+            pairs = self._asked_again(data, pairs, most_related, noises["related"], seen.of)
             if "related broadly" in noises:
-                again, counted = known.worth_asking_broadly(noises["related broadly"] * most), placed(seen, of)
+                again, counted = known.worth_asking(noises["related broadly"] * most), placed(seen, of)
                 wide = self._asked_again(data, wide, again, noises["related broadly"], counted)
         found, order = evidence(seen, tables, pairs, labelled, label_deviation, wide, of)
         found = replace(found, triples=self._threes(data, seen, order, noises.get("triples")))
@@ -367,17 +379,50 @@ class Mixture:
         question = data.tables([(*pair, *labels) for pair in pairs], noise, seen.of, fine=True)
         return Answers(names=names, tables=data.ask(question), deviation=max(question.deviation, LEAST_NOISE))
 
+    def _chosen(self, data: "Sensitive", seen: Look, pairs: Sequence[Pair], noises: Mapping[str, float]) -> list[Pair]:
+        """For each column the pair, of those that are left, whose table lies farthest from what the columns say alone: in L1, less `OFFSET`
+        of what is just told from noise. Noise hides a relation whose squares add up to less than the root of the cells times its
+        variance, so that each of the cells differs by its deviation over the fourth root of their number."""
+        count = _choices(data.declared)
+        most = data.schema.max_records_per_unit if data.schema.unit else 1
+        hidden = OFFSET * math.sqrt(2 / math.pi * count) * noises["related"] * most
+        left = dict.fromkeys(pairs)
+        chosen: list[Pair] = []
+        for name in dict.fromkeys(name for pair in pairs for name in pair):
+            here = [pair for pair in left if name in pair]
+            if not here:
+                continue
+            expected = tuple(seen.total * np.outer(*map(seen.shares, pair)) for pair in here)
+            offsets = tuple(min(hidden * table.size**0.75, MOST_OFFSET) for table in expected)
+            score = Misfit(expected=expected, weights=(1.0,) * len(here), offsets=offsets)
+            place = data.choose(here, score, _epsilon(noises["choices"], count), seen.of, fine=True)
+            chosen.append(here[place])
+            del left[here[place]]
+        return chosen
+
     def _asked_again(
         self, data: "Sensitive", answers: Answers, again: list[Pair], noise: float, of: "Sequence[Grouping | None]"
     ) -> Answers:
         """The answers, some of them with the mean of both where they were asked once more: all, if none is worth more than others."""
         again = again or [*answers.by_pair()]
+        if not again:
+            return answers
         question = data.tables(again, noise, of, fine=True)
         return answers.again(again, data.ask(question), question.deviation)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """Groups of every column's codes, and the mixture over groups."""
         return restored(schema, tensors)
+
+
+def _choices(schema: Schema) -> int:
+    """One for each column beside the label, at most: what further targets are part of it is not known yet."""
+    return len(beside(schema, schema.targets[:1]))
+
+
+def _epsilon(noise: float, choices: int) -> float:
+    """Of each of so many choices that together have the rho of a Gaussian of this noise: epsilon^2 / 8 each."""
+    return 2 / (noise * math.sqrt(choices)) if noise > 0 else math.inf
 
 
 def _rare(seen: Look, labelled: dict[str, Array], deviation: float, columns: int, noise: float) -> bool:

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from safetensors.numpy import save as dump
 
 from synthdp.errors import BadInput
-from synthdp.files import atomic, strict_json
+from synthdp.files import CHECKPOINT, atomic, strict_json
 from synthdp.ledger import parsing
 from synthdp.ledger.ledger import Ledger
 from synthdp.report import facts, manifest, signature
@@ -238,8 +238,17 @@ def _of_another_kind(folder: Path, model: str) -> str:
 
 
 def _waiting(folder: Path) -> str:
+    """How to go on where a fit has not written its release yet."""
     new = atomic.interrupted(folder)
-    return "" if new is None else f"; the machine stopped while it was written: rename {new} to {folder.name}"
+    if new is not None:
+        return f"; the machine stopped while it was written: rename {new} to {folder.name}"
+    for place in (folder, folder.parent):
+        if any((place / "internal").glob(f"{CHECKPOINT}*")):
+            return (
+                f"; the fit in {place} is running or was stopped: its command with resume=true continues a stopped one at no further "
+                "charge, and writes the release"
+            )
+    return ""
 
 
 def _ledger(path: Path) -> Ledger:

@@ -46,7 +46,7 @@ MOST_TITLE = 255  # letters; Stata keeps 80, SPSS 255, SAS 40
 _NUMBER = re.compile(r"[+-]?([0-9]+([.,][0-9]*)?|[.,][0-9]+)")
 # After a number.
 _SUFFIX = re.compile(
-    rf"([{SPACE}][^0-9.,+\-'{SPACE}\x00]|[^0-9.,+\-'eE{SPACE}\x00])([^0-9.,+\-'\x00]{{0,10}}[^0-9.,+\-'{SPACE}\x00])?"
+    rf"([{SPACE}][^0-9.,+\-'{SPACE}\x00]|[^0-9.,+\-'eE{SPACE}\x00]|[eE](?=[^\W\d_]))([^0-9.,+\-'\x00]{{0,10}}[^0-9.,+\-'{SPACE}\x00])?"
 )
 FORMULA = re.compile(r"'*[=+\-@\t\r\x00]")  # what a spreadsheet would run: see `csvfile.neutral`
 STORED = re.compile(r"date|timestamp_(?:s|ms|ns)|u?int(?:8|16|32)|float32|decimal\(([0-9]{1,2}), ?([0-9]{1,2})\)")

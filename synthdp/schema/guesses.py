@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from datetime import timedelta
 from typing import Any, TypeAlias
 
@@ -74,8 +75,10 @@ STEPS = (100, 50, 25, 20, 10, 5)  # of scores and of rounded numbers
 ENOUGH = 20  # values that tell a step: by chance all of them lie on one with a probability of 5^-20 at most
 NUMBER_AS_TEXT = re.compile(  # or a limit of detection, with signs between thousands, decimals and a unit
     r"([<>\u2264\u2265]=? ?)?[+-]?(0|[1-9][0-9]{0,2}([.,' \u2019\u00a0\u202f]?[0-9]{3})*)([.,][0-9]+)?"
-    r"( ?[%\u2030\u20ac$\u00a3]| [A-Za-z\u00b5/]{1,6})?"
+    r"( ?[%\u2030\u20ac$\u00a3]| ([^\W\d_]|/){1,7})?"
 )
+WITH_UNIT = re.compile(r"[+-]?[0-9]+([.,][0-9]+)? ?(?P<unit>[^\W\d_][^0-9]{0,10})")
+UNITS, MEASURED = 3, 20  # at most so many units after at least so many different texts of a column
 PAIR = re.compile("[0-9]{1,3} ?/ ?[0-9]{1,3}")
 CALENDAR = (microseconds("0001-01-01"), microseconds("9999-12-31T23:59:59"))
 LONGEST = 1e15  # numbers beyond it are no longer told apart, and so long ones measure nothing: they name something
@@ -190,6 +193,15 @@ def are_pairs(series: "Series | None") -> bool:
         return False
     texts = {text.strip() for text in cells.texts(series.dropna()) if text is not None}
     return len(texts) > LISTED and sum(PAIR.fullmatch(text) is not None for text in texts) >= ALIKE * len(texts)
+
+
+def have_units(series: "Series | None") -> bool:
+    """Whether nearly all of many different texts are a number with one of a few units after it: 1 day, 9 days."""
+    if series is None or not pd.api.types.is_string_dtype(series.dropna().dtype):
+        return False
+    texts = {text.strip() for text in cells.texts(series.dropna()) if text is not None}
+    units = Counter(match["unit"] for match in map(WITH_UNIT.fullmatch, texts) if match)
+    return len(texts) >= MEASURED and sum(count for _, count in units.most_common(UNITS)) >= ALIKE * len(texts)
 
 
 def _is_prose(texts: list[str], records: int) -> bool:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -123,8 +124,8 @@ class View:
             ending_period=MICROSECONDS[ending.resolution] if isinstance(ending, Datetime) else 0,
         )
 
-    @property
-    def sizes(self) -> dict[str, int]:
+    @cached_property  # every draw of every column asks for them
+    def sizes(self) -> Mapping[str, int]:
         """Codes of every column."""
         codes = dict(self.codes)
         codes |= {each.table + ROWS: each.places + 1 for each in self.below}

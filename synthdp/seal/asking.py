@@ -156,14 +156,18 @@ class AsksTables(Asks):
             )
         return None if all(group is None for group in given) else given
 
-    def choose(self, candidates: Cliques, score: Score, epsilon: float, groups: Groups = None) -> int:
+    def choose(
+        self, candidates: Cliques, score: Score, epsilon: float, groups: Groups = None, *, fine: bool = False
+    ) -> int:
         """The place of one candidate, by the exponential mechanism: see `Chosen`."""
-        return self.ask(self.choice(candidates, score, epsilon, groups))
+        return self.ask(self.choice(candidates, score, epsilon, groups, fine=fine))
 
-    def choice(self, candidates: Cliques, score: Score, epsilon: float, groups: Groups = None) -> Chosen:
-        """The question behind `choose`. `groups` as in `Marginals`."""
+    def choice(
+        self, candidates: Cliques, score: Score, epsilon: float, groups: Groups = None, *, fine: bool = False
+    ) -> Chosen:
+        """The question behind `choose`. `groups` as in `tables`."""
         most = self.schema.max_records_per_unit if self.schema.unit else 1
-        places, counted_by = self._places(candidates), self._counted_by(groups)
+        places, counted_by = self._places(candidates), self._counted_by(groups, fine)
         return Chosen(places, self.fine.sizes, score, epsilon, most, counted_by, self.relation)
 
     def distance(self, cliques: Cliques, expected: Sequence[Table], noise: float) -> float:

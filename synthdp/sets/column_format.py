@@ -63,7 +63,11 @@ REMEDY = (
 )
 SUFFIXES = (
     "%", "\u2030", "\u20ac", "$", "\u00a3", "EUR", "CHF", "USD", "GBP", "PLN", "CZK", "HUF", "SEK", "NOK", "DKK", "kg", "g", "mg", "l",
-    "ml", "cm", "mm", "m", "\u00b0C", "mmHg", "h", "min", "d", "s", "Jahre", "Tage", "years", "days", "/min", "bpm", "kg/m\u00b2", "kPa",
+    "ml", "cm", "mm", "m", "\u00b0C", "mmHg", "h", "min", "d", "s", "/min", "bpm", "kg/m\u00b2", "kPa", "lb", "lbs", "kcal", "Hz", "mm/h",
+    "z\u0142", "K\u010d", "kr", "Ft", "\u00b5g", "ug", "\u00b5l", "cm\u00b2", "m\u00b2", "y", "yr", "yrs", "years", "Jahre", "ans",
+    "a\u00f1os", "anos", "anni", "jaar", "\u00e5r", "lat", "let", "\u00e9v", "mo", "months", "Monate", "mois", "meses", "mesi", "maanden",
+    "wk", "weeks", "Wochen", "semaines", "semanas", "days", "Tage", "jours", "d\u00edas", "dias", "giorni", "dagen", "dagar", "dage", "dni",
+    "hrs", "hours", "Stunden", "heures", "horas", "ore", "uur", "timer", "timmar", "godz", "minutes", "Minuten", "minutos",
     "mmol/l", "mmol/L", "\u00b5mol/l", "\u00b5mol/L", "mg/dl", "mg/dL", "mg/l", "mg/L", "g/dl", "g/dL", "g/l", "g/L", "ng/ml", "ng/mL",
     "U/l", "U/L", "IU/l", "IU/L",
 )  # fmt: skip

@@ -10,9 +10,9 @@ import pandas as pd
 
 from synthdp.errors import BadInput
 from synthdp.schema import cells, yamlfile
-from synthdp.schema.columns import LEARN, MAX_PIXELS, TODO
+from synthdp.schema.columns import LEARN, MAX_PIXELS, MICROSECONDS, TODO
 from synthdp.schema.file_coding import NUMBERS, OF_KINDS, TIMES_OF_DAY
-from synthdp.schema.guesses import LISTED, are_pairs, are_times, guessed, names_codes, outward, proposed
+from synthdp.schema.guesses import LISTED, are_pairs, are_times, guessed, have_units, names_codes, outward, proposed
 
 if TYPE_CHECKING:
     from synthdp.images.picture_draft import Seen
@@ -89,6 +89,10 @@ UNTIL = {
     "SS": "seconds since midnight, written as the time under reading",
 }
 PAIRS = "two numbers in one text, such as a blood pressure: split it into two columns of numbers, or each pair counts as a category"
+UNITS = (
+    "numbers with a unit after them? To keep them as numbers, write the same unit in all cells, say under reading that it is the suffix, "
+    'such as suffix: " mg", and declare kind: integer or continuous; or each text counts as a category'
+)
 TIMES = "times of day have no kind: store minutes since midnight as integers, bounds [0, 1439], to keep them"
 
 
@@ -147,6 +151,8 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
             why["kind"] = TIMES
         elif are_pairs(frame.get(column)):
             why["kind"] = PAIRS
+        elif _may_be_measured(entry["kind"], frame.get(column)):
+            why["kind"] = UNITS
         elif entry.get("categories") == LEARN and _in_digits(frame[column]):
             why["categories"] = DIGITS
         elif entry.get("tree"):
@@ -204,6 +210,11 @@ def _guesses(frame: pd.DataFrame, found: "Found | None") -> dict[str, dict[str, 
     guesses |= {name: {"kind": "integer", "day": [0, TIMES_OF_DAY[form][2]]} for name, form in _days(found).items()}
     guesses |= {name: {"kind": "categorical"} for name in found.categories}
     return guesses | {name: {"kind": "ignore"} for name in found.left_out}
+
+
+def _may_be_measured(kind: str, series: "Series | None") -> bool:
+    """Whether what is proposed as categories or names reads as numbers with units."""
+    return kind in ("categorical", "identifier") and have_units(series)
 
 
 def _why_left_out(series: "Series", found: "Found | None") -> str:
@@ -294,24 +305,42 @@ def _rules(guesses: dict[str, dict[str, dict[str, Any]]], parents: dict[str, str
     if order is None:
         return
     dates = {name: [c for c, guess in held.items() if guess["kind"] == "datetime"] for name, held in guesses.items()}
-    asked = [
-        (f"{visits}.{order} <= {root}.{name}", f"if {name} is after all visits, as death is")
-        if DEATH.search(name)
-        else (
-            f"{visits}.{order} >= {root}.{name}",
-            f"if {name} is before all visits, as birth is; <= if after them, as death is",
-        )
-        for name in dates[root]
-    ]
-    asked += [
-        (f"{table}.{name} >= {visits}.{order}", "if it is never before the visit")
+    first = f"{visits}.{order}"
+    found = list[tuple[str, str, str, str]]()
+    for name in dates[root]:
+        if DEATH.search(name):
+            found.append((first, "<=", f"{root}.{name}", f"if {name} is after all visits, as death is"))
+        else:
+            why = f"if {name} is before all visits, as birth is; <= if after them, as death is"
+            found.append((first, ">=", f"{root}.{name}", why))
+    found += [
+        (f"{table}.{name}", ">=", first, "if it is never before the visit")
         for table, parent in parents.items()
         if parent == visits
         for name in dates[table]
     ]
+    steps = {f"{name}.{c}": guesses[name][c]["resolution"] for name, held in dates.items() for c in held}
+    asked, left = list[str](), list[str]()
+    for one, op, other, why in found:
+        later, earlier = (one, other) if op == ">=" else (other, one)
+        if _comparable(steps[later], steps[earlier]):
+            asked.append(f"#   - {_scalar(f'{one} {op} {other}')}  # {why}")
+        else:
+            step = steps[later]
+            left.append(
+                f"# Not proposed: {one} {op} {other}. {later} is recorded by {step} and {earlier} by {steps[earlier]}: rows of the same "
+                f"{step} would break the rule, since a {step} counts as its beginning. If the rule holds {step} by {step}, declare both "
+                f"with resolution: {step}, and add it"
+            )
     if asked:
         yield "# rules:  # uncomment those that hold by their meaning; synthetic records are made to keep them"
-        yield from (f"#   - {_scalar(rule)}  # {why}" for rule, why in asked)
+    yield from (*asked, *left)
+
+
+def _comparable(later: str, earlier: str) -> bool:
+    """Whether a rule can say that dates of one resolution are no earlier than dates of another: none of them may be coarser, because a
+    date counts as the beginning of its day, hour, minute or second."""
+    return MICROSECONDS[later] <= MICROSECONDS[earlier]
 
 
 def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str, str | None], dict[str, str | None]]:
@@ -492,12 +521,17 @@ def _table(
         columns.append(f"      {_scalar(column)}:")
         why = {key: _why(key, entry["kind"], None).removeprefix("or " if below else "") for key in entry}
         if below and entry["kind"] == "datetime":
-            rule = f"rules: [{name}.{column} >= {parent}.{_order(of_all[str(parent)])}]"
-            why["kind"] = f"learned as a gap to the visit; if no date is before the visit, say so: {rule}"
+            why["kind"] = "learned as a gap to the visit"
+            visits = of_all[str(parent)]
+            visit = _order(visits)
+            if visit is not None and _comparable(guesses[column]["resolution"], visits[visit]["resolution"]):
+                why["kind"] += f"; if no date is before the visit, say so: rules: [{name}.{column} >= {parent}.{visit}]"
         elif entry["kind"] == "ignore":
             why["kind"] = _why_left_out(found.frame[column], found)
         if are_pairs(found.frame[column]):
             why["kind"] = PAIRS
+        elif _may_be_measured(entry["kind"], found.frame[column]):
+            why["kind"] = UNITS
         if entry["kind"] == "categorical" and (column in first or parent == root) and names_codes(column):
             why["kind"] = BY_NAME
         columns += [_line(8, key, value, why[key]) for key, value in entry.items()]

@@ -202,6 +202,7 @@ def test_a_notebook_completes_the_names_that_are_offered():
     assert done.stdout.split() == ["True", "False"]
 
 
+@pytest.mark.heavy
 def test_rooms_with_functions_of_their_own_need_no_second_import():
     code = "import synthdp as s; print(*(each.__name__ for each in (s.evaluate.evaluate, s.trainer.load, s.testing.check_generator)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)

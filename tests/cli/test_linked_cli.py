@@ -1030,3 +1030,36 @@ def test_a_draft_takes_the_codes_of_tests_for_what_a_row_is_not_the_units_of_the
     assert "categories: [TODO]" in first[: first.index("ora:")]
     drugs = text.partition("  farmaci:\n")[2]
     assert drugs.index("  atc:") < drugs.index("  item:") < drugs.index("  via:"), "codes in letters go before"
+
+
+def test_a_draft_proposes_no_rule_that_rows_of_the_same_day_break(place, capsys):
+    """Visits by the minute, deaths and tests by the day: a rule between them counted every row of the same day as breaking it."""
+    people, visits = (pd.read_csv(f"tables/{name}.csv") for name in ("person", "visit"))
+    visits["start"] = visits["start"].str.slice(0, 10) + " 10:41"
+    taken = pd.DataFrame({"visit_id": visits.visit_id, "test": "K", "taken": visits["start"].str.slice(0, 10)})
+    taken["given"] = visits["start"]
+    (place / "ward").mkdir()
+    for name, frame in {"person": people, "visit": visits, "labs": taken}.items():
+        frame.to_csv(place / "ward" / f"{name}.csv", index=False)
+    assert run(["schema", "path=ward", "out=draft.yaml"]) == 0
+    text = Path("draft.yaml").read_text(encoding="utf-8")
+    proposed = [line.split("  # ")[0] for line in text.splitlines() if line.startswith("#   - ")]
+    assert proposed == ["#   - visit.start >= person.birth", "#   - labs.given >= visit.start"]
+    assert (
+        "# Not proposed: visit.start <= person.death. person.death is recorded by day and visit.start by minute" in text
+    )
+    assert "# Not proposed: labs.taken >= visit.start. " in text
+    assert text.count("rules: [labs.given >= visit.start]") == 1
+    assert "rules: [labs.taken" not in text
+
+
+def test_a_rule_below_visits_by_which_a_time_is_no_later_than_a_day_is_told(place, capsys):
+    start = {"kind": "datetime", "bounds": ["2020-01-01", "2023-12-31"], "resolution": "minute"}
+    visit = {"columns": {**declared()["tables"]["visit"]["columns"], "start": start}}
+    with_labs(units=120, tables={"visit": visit}).save(place / "clinic.yaml")
+    frames = clinic(120, seed=2)
+    for name, frame in labs(frames).items():
+        frame.to_csv(place / "tables" / f"{name}.csv", index=False)
+    run(["check", *DATA])
+    told = capsys.readouterr().out
+    assert "rule       'lab.taken >= visit.start': a day in 'lab.taken' counts as its midnight" in told

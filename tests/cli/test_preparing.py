@@ -404,6 +404,17 @@ def test_a_plan_says_what_each_purchase_is_for(place, capsys):
     assert re.search("question   Gaussian with noise [0-9.]+, asked once for 4 tables of one column: epsilon", said)
 
 
+def test_a_plan_says_in_words_what_is_asked_under_a_limit(place, capsys):
+    """The name of the event stood there: Capped, asked once."""
+    assert run(["plan", *DATA, "generator=aim", "budget.epsilon=9", "budget.delta=1e-5", "account=none"]) == 0
+    said = capsys.readouterr().out
+    assert "Capped" not in said
+    assert re.search(
+        "question   as many as a limit allows, each chosen by the answers to those before it: epsilon [89][0-9.]* for all",
+        said,
+    )
+
+
 def test_a_plan_beyond_the_budget_is_refused(place, capsys):
     assert run(["plan", *DATA, "generator=dpgan", "budget.epsilon=1e-9", "budget.delta=1e-12", "account=none"]) == 2
     assert "budget" in capsys.readouterr().err
@@ -735,6 +746,33 @@ def test_a_rule_by_which_a_time_is_no_later_than_a_day_is_told_before_a_fit(plac
     declared(place, admitted={**day, "resolution": "minute"}, seen=day)  # midnight is no later than any time of its day
     assert run(["plan", *DATA, *usual]) == 0
     assert "midnight" not in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("default:synthetic records may break")
+def test_rules_that_no_record_can_keep_are_told_before_a_fit(place, capsys):
+    """They were accepted in silence."""
+    day = {"kind": "datetime", "bounds": ["2020-01-01", "2020-12-31"]}
+    never = {"kind": "integer", "bounds": [0, 5]}
+    declared(place, admitted=day, seen=day, stay=never)
+    facts = yaml.safe_load((place / "schema.yaml").read_text())
+    sex, *_ = facts["columns"]["sex"]["categories"]
+    facts["rules"] = ["seen < admitted", "seen >= admitted", "stay > 5"]
+    facts["rules"] += [{"if": {"sex": sex}, "then": {"stay": each}} for each in (1, 2)]
+    (place / "schema.yaml").write_text(yaml.safe_dump(facts))
+    records().assign(admitted="2020-02-03", seen="2020-02-01", stay=1).to_csv(place / "a.csv", index=False)
+    usual = ("generator=independent", "budget.epsilon=9", "budget.delta=1e-5", "account=none")
+    for words in (("check", *DATA), ("plan", *DATA, *usual)):
+        assert run(words) == 0
+        told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("rule ")]
+        assert told == [
+            "rule       'stay > 5': no record with values in these columns can keep it within the declared bounds and categories. Correct "
+            "the rule, or what is declared of the columns",
+            "rule       'seen < admitted' and 'seen >= admitted': no record with values in these columns can keep them together within the "
+            "declared bounds and categories. Correct one of them, or what is declared of the columns",
+            f"rule       'if sex = {sex} then stay = 1' and 'if sex = {sex} then stay = 2': no record with values in these columns where "
+            f"sex = {sex} can keep them together within the declared bounds and categories. Correct one of them, or what is declared of "
+            "the columns",
+        ]
 
 
 @pytest.mark.heavy

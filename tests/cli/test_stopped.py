@@ -247,6 +247,10 @@ def test_a_signal_that_asks_for_the_end_is_as_ctrl_c_and_the_fit_goes_on_from_it
     assert {path.name for path in internal.iterdir()} == {"ledger.new.jsonl", "checkpoint.safetensors.answers"}
     assert internal.stat().st_mode & 0o777 == 0o700
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in internal.iterdir())
+    for missing in ("run/release", "run"):
+        assert run(["sample", f"release={tmp_path / missing}", "rows=5", f"out={tmp_path / 'made.csv'}"]) == 2
+        told = f"the fit in {tmp_path / 'run'} is running or was stopped: its command with resume=true continues"
+        assert told in capsys.readouterr().err
     charged = Ledger.read(internal / "ledger.new.jsonl").entries()
     assert run([*words, "resume=true"]) == 0
     release = load(tmp_path / "run" / "release")

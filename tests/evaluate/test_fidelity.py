@@ -366,11 +366,42 @@ def test_numbers_show_quantiles_what_lies_beyond_and_what_is_constant():
     rest = {"a": "x", "b": "p"}
     real = pd.DataFrame({"age": np.arange(101), "hours": np.arange(101) % 7 * 1.0, **rest})
     made = pd.DataFrame({"age": np.arange(101) + 20, "hours": 0.0, **rest})
-    found = fidelity.numbers(*tables(schema, made, real))
+    held = pd.DataFrame({"age": [5, 101, 102, None], "hours": None, **rest})
+    found = fidelity.numbers(*tables(schema, made, real, held))
     assert list(found) == ["age", "hours"]
     assert found["age"]["real"] == pytest.approx([1, 50, 95, 99, 50])
     assert found["age"]["synthetic"] == pytest.approx([21, 70, 115, 119, 70])
     assert found["age"]["beyond"] == pytest.approx(20 / 101)
+    assert found["age"]["held_out"] == pytest.approx(2 / 3)
+    assert found["hours"]["held_out"] is None
+    assert found["age"]["known"] == 101
     assert not found["age"]["constant"]
     assert found["hours"]["constant"]
     assert found["hours"]["beyond"] == 0
+
+
+def shifted(made, train=None, test=None, owner=None):
+    rng = np.random.default_rng(5)
+    real = [rng.lognormal(6.3, 0.8, rows) for rows in (1_400, 600)]
+    train, test = real[0] if train is None else train, real[1] if test is None else test
+    values = {"synthetic": made, "train": train, "test": test}
+    return association.shift(
+        {role: (each, np.arange(len(each)) if owner is None else owner(each)) for role, each in values.items()}
+    )
+
+
+def test_a_mean_or_a_tail_that_chance_does_not_explain_is_found():
+    rng = np.random.default_rng(6)
+    costs = [rng.lognormal(6.3, 0.8, 4_000) for _ in range(20)]
+    assert not any(shifted(each) for each in costs), "nothing is shifted"
+    dearer = shifted(1.3 * costs[0])
+    assert dearer["of"] == 0.95, "the tail moves farthest"
+    assert dearer["synthetic"] == pytest.approx(1.3 * np.quantile(costs[0], 0.95))
+    assert dearer["distance"] > association.LEAST_SHIFT
+    rare = np.where(rng.random(4_000) < 0.01, 20_000.0, costs[0])
+    assert shifted(rare)["of"] == "mean", "few large values move the mean alone"
+    assert shifted(rare[:40]) is None, "so few rows show nothing"
+    assert shifted(1.3 * costs[0], owner=lambda each: np.arange(len(each)) % 15) is None, "nor do so few people"
+    assert shifted(1.02 * costs[0]) is None
+    assert shifted(1.3 * costs[0], test=1.3 * costs[1]) is None, "held-out rows are shifted as well"
+    assert shifted(costs[0][:0]) is None

@@ -389,11 +389,13 @@ def test_the_figure_that_decided_is_shown_and_marked(result, no_plots):
 
 def test_an_infinite_epsilon_and_the_relation_are_said_in_words(result, no_plots):
     found = {**result, "about": {**result["about"], "claim": {"epsilon": None, "delta": 1e-5, "unit": "record"}}}
-    assert "epsilon infinite" in Page(html(found)).text
-    assert "replace_one" not in Page(html(found)).text
+    said = Page(html(found)).text
+    assert "epsilon infinite" in said
+    assert "replace_one" not in said
     found["about"]["claim"]["relation"] = "replace_one"
-    assert "per record under replace_one, where one record takes the place of another" in Page(html(found)).text
-    assert "per record under replace_one) holds" in Page(html(found)).text
+    said = Page(html(found)).text
+    assert "per record under replace_one, where one record takes the place of another" in said
+    assert "per record under replace_one) holds" in said
 
 
 def test_the_json_holds_what_the_first_screen_says(result, no_plots, tmp_path):
@@ -412,7 +414,7 @@ def test_with_many_targets_the_worst_is_told(result, most):
     found["targets"] = {f"t{i}": copy.deepcopy(entry) for i in range(most)}
     found["targets"][f"t{most - 1}"]["average"]["tstr"]["auroc"]["mean"] = 0.51
     first = pages.first_screen(found)[0]["answers"][0]
-    assert first["verdict"] == "Not useful: no better than chance"
+    assert first["verdict"] == "Not useful: hardly better than guessing"
     assert pages.first_screen(found)[0]["bad"]
     assert first["target"] == f"t{most - 1}"
 
@@ -426,7 +428,7 @@ def test_histories_are_judged_with_their_past_where_it_tells_more(result):
     assert [(each["label"], each["value"]) for each in first["figures"]] == [
         ("synthetic", 0.77), ("real", 0.95), ("real, no past", 0.6)
     ]  # fmt: skip
-    assert first["verdict"] == "Partly useful: much of the signal is lost"
+    assert first["verdict"] == "Partly useful: 40 % of the signal is lost"
     assert "60 % of what real rows offer" in first["text"]
     told["trtr"]["all"] = 0.51
     assert (
@@ -539,6 +541,48 @@ def test_a_code_whose_numbers_leave_the_real_range_is_named(result):
     assert "outside" not in dict(answers.brief(told(code("Na", 0.06, 0.055), code("CRP", None, None), few)))
 
 
+def test_columns_whose_values_leave_the_real_range_or_shift_are_named(result):
+    """Only numbers below visits were: of a single table the first screen told neither."""
+    plain = {"real": [1.0, 2.0, 3.0, 4.0, 2.5], "synthetic": [1.0, 2.0, 3.0, 4.0, 2.5], "constant": False}
+    inside = plain | {"beyond": 0.004, "held_out": 0.002, "known": 4_000}
+    numbers = {
+        "potassium": inside | {"beyond": 0.06},
+        "sodium": inside | {"beyond": 0.08, "held_out": 0.07},
+        "few": inside | {"beyond": 0.1, "known": 100},
+        "none held out": inside | {"beyond": 0.1, "held_out": None},
+        "earlier": plain | {"beyond": 0.1},
+        "weight": inside | {"beyond": 0.03},
+    }
+
+    def told(numbers):
+        found = {**result, "fidelity": {**result["fidelity"], "numbers": numbers}}
+        return dict(answers.brief(found)), faithful(found["fidelity"]).text
+
+    lines, text = told(numbers)
+    said = (
+        "6.0 % of synthetic values of potassium lie outside the range of the real training ones; 0.2 % of held-out ones do, and too many "
+        "of one more column do"
+    )
+    assert lines["out of range"] == said
+    assert f"{said}." in text
+    assert "shifted" not in lines
+    mean = {"of": "mean", "distance": 0.2, "synthetic": 899.0, "train": 737.0, "test": 741.0}
+    tail = {"of": 0.95, "distance": 0.15, "synthetic": 600.0, "train": 300.0, "test": 301.0}
+    lines, text = told({"cost": inside | {"shift": mean}, "came": inside | {"shift": tail, "time": "HH:MM"}})
+    said = "the mean of cost is farthest off beyond chance: 899 (+22 %) among synthetic rows, 737 among real ones"
+    assert lines["shifted"] == f"{said}. One more column is shifted"
+    assert f"Of the means and tails of numbers, {said}. One more column is shifted." in text
+    assert "out of range" not in lines
+    lines, _ = told({"came": inside | {"shift": tail, "time": "HH:MM"}})
+    assert lines["shifted"] == (
+        "the 95 % quantile of came is farthest off beyond chance: 10:00 among synthetic rows, 05:00 among real ones"
+    )
+    linked = {"apart": {"lab.value": {"tvd": 0.1, "real": 0.1}}, "links": [], "numbers": []}
+    below = {"lab.value 1": inside | {"beyond": 0.1, "shift": mean}}
+    found = {**result, "linked": linked, "fidelity": {**result["fidelity"], "numbers": below}}
+    assert not {"out of range", "shifted"} & set(dict(answers.brief(found))), "codes speak for rows below visits"
+
+
 def test_weekdays_and_values_that_end_histories_have_tables_of_their_own(result, no_plots):
     week = {
         "column": "seen<b>",
@@ -625,7 +669,7 @@ def test_the_terminal_is_told_of_a_broken_rule_and_of_numbers(result):
     )
 
 
-def test_no_pdf_without_a_browser_and_nothing_is_written(result, tmp_path, monkeypatch):
+def test_no_pdf_without_a_browser_and_nothing_is_written(result, no_plots, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BadInput, match="Chromium"):
         write(result, tmp_path / "out", pdf=True)
@@ -693,7 +737,8 @@ def test_a_verdict_says_that_a_strong_association_is_lost(result):
     assert answer.verdict.bad
     assert not answer.verdict.good
     assert (
-        f"{entry['names'][0]} and {entry['names'][first]} loses most: 1.00 among real rows, -0.04 among" in answer.text
+        f"{entry['names'][0]} and {entry['names'][first]} loses half or more: 1.00 among real rows, -0.04 among"
+        in answer.text
     )
 
 
@@ -723,8 +768,46 @@ def test_what_is_lost_from_record_to_record_is_named_with_the_rest(result):
     assert "half or more" not in told
     pairs.append({"last": "urea", "present": "ward", "synthetic": 0.0, "train": -0.5, "test": -0.5})
     (told,) = (words for label, words in answers.brief({**result, "histories": histories}) if label == "associations")
-    assert told.endswith(". Of those of 0.3 or more, 2 lost half or more")
+    assert told == (
+        "2 of 0.3 or more lost half or more: urea and the last urea 0.62 among real rows, -0.12 among synthetic ones; "
+        "ward and the last urea -0.50 among real rows, 0.00 among synthetic ones"
+    )
     assert findings.lost_associations({}, {"onward": None}) == []
+
+
+def test_the_associations_that_are_named_are_those_that_are_counted(result):
+    """One that lost most of all, but less than half of itself, stood beside a count of others."""
+    lost = [(0.9, 0.5), *[(0.6 - at / 100, 0.25 - at / 100) for at in range(4)]]  # 0.4 and, of each other, 0.35
+    pairs = [
+        {"last": "urea", "present": f"p{at}", "synthetic": made, "train": real, "test": real}
+        for at, (real, made) in enumerate(lost)
+    ]
+    found = {**result, "fidelity": {}, "histories": {"onward": {"mean": 0.3, "real": 0.02, "pairs": pairs}}}
+    assert findings.lost_associations({}, found["histories"])[0].what == "p0 and the last urea"
+    told = dict(answers.brief(found))["associations"]
+    assert told.startswith("4 of 0.3 or more lost half or more, among them: p1 and the last urea 0.60 among real rows")
+    assert "p0 " not in told
+    assert told.count("among real rows") == answers.BRIEFLY
+    text = faithful(result["fidelity"] | {"correlation_difference": None}, found["histories"]).text
+    assert "Of the associations of 0.3 or more, that of p1 and the last urea loses half or more: 0.60 among" in text
+    assert "0.25 among synthetic ones, and so do 3 more." in text
+
+
+@pytest.mark.parametrize("share", [0.95, 0.94, 0.81, 0.5, 0.3, 0.08, 0.0, -0.2])
+def test_a_verdict_and_the_share_beside_it_agree(result, share):
+    """At 81 % the verdict said that much of the signal was lost, and at 8 % that there was none."""
+    found = copy.deepcopy(result)
+    found["targets"] = {"income": found["targets"]["income"]}
+    average = found["targets"]["income"]["average"]
+    average["trtr"]["auroc"]["mean"], average["tstr"]["auroc"]["mean"] = 0.7, 0.5 + 0.2 * share
+    average["trtr"]["auroc"].pop("interval", None)
+    first = pages.first_screen(found)[0]["answers"][0]
+    kept = int(re.search(r"keep (\d+) %", first["text"])[1])
+    lost = re.search(r"(\d+) % of the signal is lost", first["verdict"])
+    assert (lost is not None) == (50 <= kept < 85)
+    assert lost is None or kept + int(lost[1]) == 100
+    assert "much of" not in first["verdict"]
+    assert ("hardly better than guessing" in first["verdict"]) == (kept < 10)
 
 
 def test_what_is_invented_is_on_the_page_and_in_its_verdict(result, no_plots):

@@ -33,9 +33,14 @@ TYPICAL = {"mixture", "aim", "dpgan", "dpmerf", "classgauss" + PICTURES}
 
 # Fewer steps do for what is judged here. The table that a network starts from is dpgan:mixture's to learn.
 QUICKER = {
-    "dpgan": {"steps": 12},
+    "aim": {"iterations": 15, "last": 30},
+    "dpdm": {"steps": 3},
+    "dpgan": {"steps": 6},
+    "dpgan_images": {"steps": 8},
+    "dpmerf": {"steps": 10},
     "kernel_teachers": {"steps": 15},
     "kernel_teachers_images": {"steps": 8},
+    "mixture": {"iterations": 15},
     "pategan": {"steps": 15, "start": "label"},
 }
 
@@ -130,8 +135,8 @@ def test_arrays_that_do_not_fit_are_refused(subject):
     contract.arrays_that_do_not_fit_are_refused(subject)
 
 
-def test_the_release_holds_no_rows(subject):
-    contract.a_release_holds_no_rows(subject)
+def test_the_release_holds_no_rows(typical):
+    contract.a_release_holds_no_rows(typical)
 
 
 def test_canaries_are_nowhere(subject):
@@ -194,7 +199,7 @@ def test_a_release_that_claims_too_little_is_refused(name, tmp_path):
         verify(tmp_path / "release")
 
 
-@pytest.mark.parametrize("name", sweep(NAMES, TYPICAL.__contains__))
+@pytest.mark.parametrize("name", sweep(NAMES, {"mixture", "aim", "dpgan"}.__contains__))
 def test_an_infinite_budget_recovers_the_marginals(name, schema):
     frame = make_frame(1500)
     generator = quick(name, **MARGINALS.get(kind_of(name).name, {}))

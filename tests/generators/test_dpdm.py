@@ -193,7 +193,7 @@ def test_the_mixer_is_splitmix64_and_spreads_neighbours():
     ("architecture", "units"),
     sweep(
         itertools.product(["mlp", "unet", "unet in a basis"], [1, 4]),
-        [("mlp", 4), ("unet", 4), ("unet in a basis", 1)].__contains__,
+        [("mlp", 4), ("unet in a basis", 1)].__contains__,
     ),
 )
 def test_gradients_equal_those_of_one_record_at_a_time(architecture, units, monkeypatch):
@@ -296,7 +296,7 @@ def test_wild_weights_still_give_pictures():
 
 @pytest.mark.parametrize(
     ("architecture", "rows"),
-    sweep(itertools.product(["mlp", "unet"], [1, 2, 5]), [("mlp", 1), ("mlp", 5), ("unet", 2)].__contains__),
+    sweep(itertools.product(["mlp", "unet"], [1, 2, 5]), [("mlp", 1), ("mlp", 5)].__contains__),
 )
 def test_one_draw_a_record_is_bounded_as_several_are(architecture, rows):
     """K = 1: layers then see a dimension of length 1 between records and features. With K = rows they cannot tell which is

@@ -631,6 +631,7 @@ def test_a_fit_goes_on_from_the_last_one_however_many_rows_there_are(total):
     assert (np.diff(said) > 0).all()
 
 
+@pytest.mark.heavy
 def test_what_noise_adds_to_rare_codes_is_not_taken_from_a_frequent_one():
     """Each row of the first diagnosis has the first drug four times out of ten, among 400 others, of which noise hides all."""
     rng, codes, rows, deviation = np.random.default_rng(0), 400, 8000, 20.0
@@ -934,6 +935,7 @@ def test_a_ward_of_children_stays_one_at_a_small_budget(monkeypatch):
     assert off[0] < 0.7 * off[1], off
 
 
+@pytest.mark.heavy
 def test_a_column_that_mostly_stays_as_it_was_keeps_its_shares():
     """Its shares were forced on the few rows that have a choice, and 40 % of all records moved."""
     rng = np.random.default_rng(0)
@@ -1212,7 +1214,7 @@ def test_what_never_stays_and_what_always_does_keep_to_that(stays):
     assert (found.draw(cells, sizes, len(before), rng) == before).mean() == pytest.approx(stays, abs=0.02)
 
 
-@pytest.mark.parametrize(("codes", "noise", "share"), [(3, 150.0, 0.75), (4, 150.0, 0.4)])
+@pytest.mark.parametrize(("codes", "noise", "share"), [(3, 150.0, 0.75), heavy((4, 150.0, 0.4))])
 def test_a_column_of_few_codes_stays_as_often_as_its_table_says_whatever_noise_hides(codes, noise, share):
     """Each cell of a table by the previous code says little under noise, so a mixed model took most of what stays for noise."""
     sizes = {"previous c": codes + 1, "c": codes}

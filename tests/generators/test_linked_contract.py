@@ -22,7 +22,14 @@ OF_FRAMES = {
 }
 
 # Of which `make test` takes those of one table, in test_histories.
-REPEATED = (contract.seeds_repeat, contract.without_a_seed_fits_differ, contract.strange_records_change_no_shape)
+REPEATED = (
+    contract.arrays_that_do_not_fit_are_refused,
+    contract.replay_of_patients,  # the unit is a patient in either replay
+    contract.seeds_repeat,
+    contract.strange_records_change_no_shape,
+    contract.the_budget_is_kept_and_nearly_used,
+    contract.without_a_seed_fits_differ,
+)
 
 
 def tables(frame):

@@ -60,7 +60,7 @@ def hospital(people, seed):
 @pytest.fixture(scope="module")
 def release():
     """A short fit; what it has learned well is another one's."""
-    return fitted(Budget(math.inf, 1e-5), hospital(500, seed=1), HistoriesSettings(rounds=1, iterations=8), seed=3)
+    return fitted(Budget(math.inf, 1e-5), hospital(200, seed=1), HistoriesSettings(rounds=1, iterations=4), seed=3)
 
 
 @pytest.mark.heavy
@@ -188,7 +188,7 @@ def test_a_row_is_not_drawn_for_a_visit_without_what_it_follows():
 
 
 def test_keys_are_fresh_and_linked_and_rules_are_kept(release):
-    frames = clinic(500, seed=1)
+    frames = clinic(200, seed=1)
     sample = release.sample_tables(400, seed=0)
     assert list(sample) == ["person", "visit", "diagnosis", "lab"]
     release.schema.validate_tables(sample, "error")
@@ -435,11 +435,11 @@ def test_without_anybody_s_visit_there_are_people():
 def test_codes_that_nothing_relates_are_named_as_lost():
     """A drug given for a disease came out at random in small hospitals, and the statement did not say so."""
     many = {"kind": "categorical", "categories": ["E11", "I10", "J45", "K21", *(f"Z{each:03d}" for each in range(40))]}
-    declared = with_labs(units=200, tables={"diagnosis": {"columns": {"code": many}}})
-    frames = hospital(60, seed=6)
+    declared = schema(units=200, tables={"diagnosis": {"columns": {"code": many}}})
+    frames = clinic(60, seed=6)
 
     def lost(epsilon):
-        settings = HistoriesSettings(rounds=1, iterations=3)
+        settings = HistoriesSettings(rounds=1, iterations=1)
         return Synthesizer(settings, schema=declared, budget=Budget(epsilon, 1e-5)).fit(frames, seed=1).statement
 
     assert not lost(50.0).lost.apart
@@ -803,7 +803,8 @@ def test_rows_of_one_table_are_not_drawn_of_linked_ones(release):
         release.sample(10)
 
 
-@pytest.mark.parametrize("missing", [heavy(False), True])
+@pytest.mark.heavy
+@pytest.mark.parametrize("missing", [False, True])
 def test_a_row_for_whose_date_there_is_no_time_is_left_out_and_does_not_stop_a_fit_that_was_paid_for(missing):
     """Visits go on for years after the last day that the dates below them may have, and rows are in order all the same."""
     frames = hospital(60, seed=1)
@@ -1009,6 +1010,7 @@ def left(frames):
     return (death - last.dt.normalize()).dropna().dt.days
 
 
+@pytest.mark.heavy
 def test_people_die_as_soon_after_their_last_visit_as_real_ones():
     """They died anywhere between it and the end of the years in which people die."""
     frames = dying()

@@ -17,6 +17,7 @@ from synthdp.generators.marginals.evidence import Look, blocks, clear_triples
 from synthdp.generators.marginals.grouping import Counts, Groups, agreed, broad, grouped, halves
 from synthdp.generators.marginals.product_mixture import BETAS, Broad, Evidence, Products, Triples, _adam, allotted, fit
 from synthdp.generators.mixture import Mixture
+from synthdp.ledger.events import Choice, Gaussian
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Boolean, Categorical
 from synthdp.schema.schema import Schema
@@ -302,9 +303,8 @@ def test_tables_of_nothing_but_targets(count):
 
 
 def test_a_model_without_a_column_is_refused():
-    release = Synthesizer("mixture", schema=make_schema(), budget=BUDGET, components=20, starts=1).fit(
-        make_frame(400), seed=0
-    )
+    made = Synthesizer("mixture", schema=make_schema(), budget=BUDGET, components=20, starts=1, iterations=10)
+    release = made.fit(make_frame(400), seed=0)
     tensors = release.model.tensors()
     del tensors["column.dose"]
     with pytest.raises(BadInput, match="lacks columns"):
@@ -333,6 +333,12 @@ def test_tables_of_one_or_two_columns(kept):
         assert abs(old[0] - old[1]) < 0.06
 
 
+def precision(entry):
+    """1 / noise^2 of a Gaussian, or of one that has the rho of a choice."""
+    event = entry.event
+    return entry.count * (event.noise**-2 if isinstance(event, Gaussian) else event.epsilon**2 / 4)
+
+
 def test_noise_is_split_as_the_share_says():
     synthesizer = Synthesizer(
         "mixture",
@@ -348,9 +354,22 @@ def test_noise_is_split_as_the_share_says():
     )
     release = synthesizer.fit(make_frame(50), seed=0)
     events = release.statement.events
-    precisions = np.array([entry.count * entry.event.noise**-2 for entry in events])
-    assert precisions / precisions.sum() == pytest.approx([0.2, 0.1, 0.05, 0.08, 0.125, 0.32, 0.125])
-    assert events[-1].count == 2  # whole tables and broad ones, asked again
+    choices = sum(precision(entry) for entry in events if isinstance(entry.event, Choice))
+    gaussians = [precision(entry) for entry in events if isinstance(entry.event, Gaussian)]
+    total = choices + sum(gaussians)
+    again = 0.5 * 0.25
+    assert choices / total == pytest.approx(0.15 * again)
+    shares = [
+        0.2,
+        0.1,
+        0.05,
+        0.08,
+        0.125,
+        0.32,
+        (1 - 0.34 - 0.15) * again,
+        0.34 * again,
+    ]  # the last: asked again, whole and broadly
+    assert np.array(gaussians) / total == pytest.approx(shares)
 
 
 @pytest.mark.parametrize(
@@ -398,9 +417,9 @@ def test_of_many_columns_the_pairs_are_of_those_that_tell_most():
     synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(20.0, 1e-5), tables=1, pairs=1, components=40)
     with pytest.warns(UserWarning, match=r"pairs of 2 of the 12 columns.*with the label: 'c2', 'c3'"):
         release = synthesizer.fit(frame, seed=0)
-    assert [entry.event.noise > 0 for entry in release.statement.events] == 6 * [
-        True
-    ]  # tables that are asked again and triples, too
+    assert all(precision(entry) > 0 for entry in release.statement.events)
+    # columns by themselves, with the label, pairs, pairs with the label, choices, pairs again, triples, choices that are left out
+    assert len(release.statement.events) == 8
     made = release.sample(4000, seed=1)
     for name in ("c0", "c1", "c2"):  # c2 is known with the label all the same
         assert (made[name] == made["ill"]).mean() == pytest.approx((frame[name] == frame["ill"]).mean(), abs=0.04)
@@ -426,8 +445,14 @@ def test_a_plan_of_more_columns_than_tables_is_what_is_asked():
     with pytest.warns(UserWarning, match="pairs of 4 of the 6 columns"):
         release = synthesizer.fit(frame, seed=0)
     plan = release.generator.plan(schema, 5.0)
-    assert sum(entry.event.noise**-2 for entry in plan) == pytest.approx(5.0**-2)
-    assert len(plan) == len(release.statement.events) == 5
+    assert sum(map(precision, plan)) == pytest.approx(5.0**-2)
+    assert len(plan) == 6
+    assert plan[-1].count == 6  # one choice for each column
+    events = release.statement.events
+    assert [entry.count for entry in events if isinstance(entry.event, Choice)] == [
+        4,
+        2,
+    ]  # asked, and charged all the same
 
 
 def test_a_bought_number_of_units_does_not_change_what_was_planned():
@@ -436,9 +461,8 @@ def test_a_bought_number_of_units_does_not_change_what_was_planned():
     schema = type(schema).from_dict({**schema.to_dict(), "units": "learn"})
     synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(0.5, 1e-5), iterations=2, components=4)
     release = synthesizer.fit(frame, seed=0)
-    assert (
-        len(release.statement.events) == 6
-    )  # units; columns by themselves, with the label; pairs, with the label, again
+    # units, columns by themselves, with the label, pairs, pairs with the label, choices, pairs again, choices that are left out
+    assert len(release.statement.events) == 8
     assert set(release.sample(10, seed=0).columns) == set(frame.columns)
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from synthdp.errors import BadInput
+from synthdp.schema.contradictions import contradictions
 from synthdp.schema.rule_rows import broken
 from synthdp.schema.rules import Implies, Never, Order, Term, Together
 from synthdp.schema.schema import (
@@ -337,3 +338,99 @@ def test_public_records_lack_columns_and_so_have_no_rules():
     from synthdp.pate.code_features import public_schema
 
     assert public_schema(schema_of("sex = F", "age >= 18"), "sex").rules == ()
+
+
+# ---- Rules that nothing can keep.
+
+
+SMALL = (
+    Integer(name="a", bounds=(0, 3)),
+    Integer(name="b", bounds=(0, 3)),
+    Integer(name="c", bounds=(2, 5)),
+    Categorical(name="sex", categories=("F", "M")),
+    Categorical(name="partner", categories=("F", "M")),
+    Boolean(name="pregnant"),
+    Ordinal(name="stage", categories=STAGES),
+    Ordinal(name="later", categories=STAGES),
+)
+DAYS = (
+    Datetime(name="start", bounds=("2020-01-01", "2020-06-30")),
+    Datetime(name="end", bounds=("2021-01-01", "2021-06-30"), resolution="minute", missing=True),
+    Continuous(name="x", bounds=(0, 1)),
+    Continuous(name="y", bounds=(0, 1)),
+    Continuous(name="z", bounds="learn"),
+    Categorical(name="ward", categories=("icu", "er", "other"), other="other"),
+)
+
+
+@pytest.mark.parametrize(
+    ("columns", "rules", "found"),
+    [
+        (SMALL, ["a > c", "a >= 1"], []),
+        (SMALL, ["a > 3"], [["a > 3"]]),
+        (SMALL, ["c < a", "b >= 1", "a <= 2"], [["c < a", "a <= 2"]]),
+        (DAYS, ["x < y", "y <= z", "z <= x"], [["x < y", "y <= z", "z <= x"]]),
+        (SMALL, ["a <= b", "b <= a"], []),
+        (SMALL, ["stage < later", "later = I"], [["stage < later", "later = I"]]),
+        (SMALL, [{"always": {"sex": "F"}}, {"never": {"sex": "F"}}], [["sex = F", "never sex = F"]]),
+        (SMALL, ["sex = partner", "sex = F", {"always": {"partner": "M"}}], [["sex = partner", "sex = F", "partner = M"]]),
+        (SMALL, [{"never": {"a": ">= 0"}}], [["never a >= 0"]]),
+        (SMALL, [{"together": ["a", "sex"], "allowed": [[0, "F"], [1, "M"]]}, "a >= 2"], [["a, sex in 2 allowed combinations", "a >= 2"]]),
+        (DAYS, ["end <= start"], [["end <= start"]]),
+        (DAYS, ["start >= 2020-05-01", "start < 2020-05-01", "x < 0.5"], [["start >= 2020-05-01", "start < 2020-05-01"]]),
+        (DAYS, ["x < y", "y < x"], [["x < y", "y < x"]]),
+        (DAYS, ["x < y", "y <= x", "x > 2"], [["x > 2"], ["x < y", "y <= x"]]),
+        (DAYS, ["x < y", "y > 0.9", {"always": {"ward": "other"}}], []),
+    ],
+)  # fmt: skip
+def test_rules_that_no_record_can_keep_are_found(columns, rules, found):
+    told = contradictions(Schema(columns=columns, rules=rules))
+    assert not any(each.given for each in told)
+    assert [[rule.text for rule in each.rules] for each in told] == found
+
+
+def test_rules_that_only_some_records_cannot_keep_are_found_with_those():
+    of_men = {"if": {"sex": "M"}, "then": {"pregnant": False}}
+    other = {"if": {"sex": "M"}, "then": {"pregnant": True}}
+    (found,) = contradictions(Schema(columns=SMALL, rules=[of_men, "a < b", other]))
+    assert [rule.plain() for rule in found.rules] == [of_men, other]
+    assert [term.text for term in found.given] == ["sex = M"]
+    assert contradictions(Schema(columns=SMALL, rules=[of_men, {"if": {"sex": "F"}, "then": {"pregnant": True}}])) == []
+    nobody = {"if": {"a": "> 3"}, "then": {"sex": "F"}}
+    assert contradictions(Schema(columns=SMALL, rules=[nobody, {"if": {"a": "> 3"}, "then": {"sex": "M"}}])) == []
+
+
+def test_what_is_found_is_certain():
+    """Against all records there are: none keeps all rules that are named."""
+    values = [range(4), range(4), range(2, 6), *[("F", "M")] * 2, (False, True), *[STAGES] * 2]
+    names = [column.name for column in SMALL]
+    every = pd.DataFrame(list(product(*values)), columns=names)
+    rng, told = np.random.default_rng(7), 0
+    numbers, ops = ("a", "b", "c"), ("<", "<=", "=", ">=", ">")
+
+    def drawn():
+        kind = rng.integers(7)
+        one, other = (str(each) for each in rng.choice(numbers, 2, replace=False))
+        op = str(rng.choice(ops))
+        rules = [
+            f"{one} {op} {other}",
+            f"{one} {op} {rng.integers(0, 6)}",
+            f"stage {op} later",
+            {"never": {"sex": str(rng.choice(["F", "M"]))}},
+            {"if": {"sex": str(rng.choice(["F", "M"]))}, "then": {one: f"{op} {rng.integers(0, 6)}"}},
+            {"always": {"pregnant": bool(rng.integers(2)), "stage": str(rng.choice(STAGES))}},
+            {"together": [one, "sex"], "allowed": [[int(rng.integers(0, 6)), "M"], [int(rng.integers(0, 6)), "F"]]},
+        ]
+        return rules[kind]
+
+    for _ in range(150):
+        rules = list({str(each): each for each in (drawn() for _ in range(int(rng.integers(1, 6))))}.values())
+        schema = Schema(columns=SMALL, rules=rules)
+        for found in contradictions(schema):
+            told += 1
+            wanted = np.ones(len(every), np.bool_)
+            if found.given:
+                wanted = ~broken(Implies(then=found.given), every, schema)
+            kept = [~broken(rule, every, schema) for rule in found.rules]
+            assert not (wanted & np.logical_and.reduce(kept)).any(), [rule.text for rule in found.rules]
+    assert told > 30

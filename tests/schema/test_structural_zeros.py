@@ -1,8 +1,11 @@
 """Rules that linked tables keep by excluding combinations: which these are, and that no draw breaks them."""
 
+import functools
+
 import numpy as np
 import pytest
 from linked_clinic import DECLARED, LAB, TREE, VISIT, WARD, clinic, finer, labs, schema, with_labs, with_tree
+from sweeps import heavy
 
 from synthdp import Budget, Schema, Synthesizer
 from synthdp.api import warn_of_counted_rules
@@ -50,14 +53,19 @@ def breaks(declared, frames):
     return found
 
 
+@functools.cache
+def drawn_without_them():
+    """Tables of a fit to the same records without any of the rules."""
+    return drawn(with_labs(rules=DATES), labs(clinic(300, seed=1)))[1]
+
+
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_no_row_that_a_rule_excludes_is_drawn_though_noise_and_records_have_it(rule):
     declared, frames = with_labs(rules=[*DATES, rule]), labs(clinic(300, seed=1))
     (text,) = {each.text for each in declared.tables[3].rules}
     assert breaks(declared, frames)[text] > 10, "real rows break it"
-    plain = with_labs(rules=DATES)
-    assert breaks(declared, drawn(plain, frames)[1])[text] > 0, "and so do synthetic ones without it"
+    assert breaks(declared, drawn_without_them())[text] > 0, "and so do synthetic ones without it"
     release, tables = drawn(declared, frames)
     assert breaks(declared, tables)[text] == 0
     assert text in release.statement.declared["rules"]["kept"]
@@ -113,6 +121,7 @@ def test_a_node_of_a_tree_stands_for_all_codes_below_it_whichever_of_them_a_fit_
     assert text in release.statement.declared["rules"]["kept"]
 
 
+@pytest.mark.heavy  # two fits of 2,000 people
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_what_is_left_has_the_shares_that_it_would_have():
     """A rule that holds in the records takes nothing from those whom it does not concern."""
@@ -329,7 +338,7 @@ def test_a_column_of_a_row_may_depend_on_the_date_of_its_visit():
     assert rows["urgent"].any()
 
 
-@pytest.mark.parametrize(("atom", "limit", "allowed"), [(50, "< 20", (0, 20)), (0, ">= 50", (50, 100.1))])
+@pytest.mark.parametrize(("atom", "limit", "allowed"), [(50, "< 20", (0, 20)), heavy((0, ">= 50", (50, 100.1)))])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_number_that_rules_confine_to_atoms_never_gets_a_cell_that_its_column_cannot_have(atom, limit, allowed):
     """A level of a number was drawn of which nothing was left but missing cells, though none may be missing."""

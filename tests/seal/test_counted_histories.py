@@ -171,6 +171,7 @@ def test_tables_of_nasty_people_are_those_in_memory(load, clip):
     compare(load, nasty(), with_labs().settled(), clip)
 
 
+@pytest.mark.heavy
 @IN_DUCKDB
 def test_an_empty_cell_of_a_date_that_is_never_missing_is_its_lower_bound(load):
     """As in memory: it took part in the choice of a person's row, and in the time from the last visit, as if it could be missing."""
@@ -277,6 +278,7 @@ def odd():
     }
 
 
+@pytest.mark.heavy
 @IN_DUCKDB
 def test_tables_of_odd_kinds_are_those_in_memory(load):
     of, frames = odd()

@@ -1,5 +1,6 @@
 """Linked tables in the seal (law 46): one person's rows move nothing but that person's cells, whoever else holds the same keys."""
 
+import functools
 import math
 import zlib
 from itertools import pairwise
@@ -80,20 +81,25 @@ def both():
     return {**frames, "lab": pd.concat([frames["lab"], more.assign(urgent=True)], ignore_index=True)}
 
 
+@functools.cache  # which every question is asked about
+def everybody_but(name):
+    """The sealed tables without somebody."""
+    return sealed(without(both(), name), of=LABS)
+
+
 @EACH
 def test_no_person_moves_the_tables_by_more_than_the_sensitivity(question):
     """By brute force, each person in turn, with keys that collide, orphans and keys that stand twice."""
     frames = both()
     whole = question.bounded(sealed(frames, of=LABS))
     people = [name for name in dict.fromkeys(frames["person"]["person_id"].dropna()) if name]
-    moved = [question.movement(whole, question.bounded(sealed(without(frames, name), of=LABS))) for name in people]
+    moved = [question.movement(whole, question.bounded(everybody_but(name))) for name in people]
     assert max(moved) <= question.sensitivity * (1 + 1e-15)
     assert max(moved) > 0.3 * question.sensitivity
     assert min(moved) > 0 or question.clip is not None, "everybody counts, also without a visit"
     if question.clip is None:
         return
-    one = sealed(without(frames, "P0000"), of=LABS)
-    for table, before in zip(question.bounded(one), whole, strict=True):
+    for table, before in zip(question.bounded(everybody_but("P0000")), whole, strict=True):
         moved = math.sqrt(((before - table) ** 2).sum())
         assert not question.rows or moved <= question.clip * (1 + 1e-15), "each table of rows has its own bound"
 
@@ -102,6 +108,8 @@ def test_no_person_moves_the_tables_by_more_than_the_sensitivity(question):
 def test_a_person_s_cells_are_told_by_their_own_rows_alone(question):
     """What somebody adds to the tables is what they are by themselves, wherever their rows lie, and whoever holds their keys."""
     frames = both()
+    shuffled = {table: frame.sample(frac=1, random_state=5, ignore_index=True) for table, frame in frames.items()}
+    everybody = question.bounded(sealed(shuffled, of=LABS))
     for name in ("alike", "P0000", "P0003", "P0011"):
         visits = frames["visit"][frames["visit"]["person_id"] == name]
         own = {
@@ -112,9 +120,7 @@ def test_a_person_s_cells_are_told_by_their_own_rows_alone(question):
                 for table in ("diagnosis", "lab")
             },
         }
-        rest = without(frames, name)
-        shuffled = {table: frame.sample(frac=1, random_state=5, ignore_index=True) for table, frame in frames.items()}
-        alone, without_them, everybody = (question.bounded(sealed(each, of=LABS)) for each in (own, rest, shuffled))
+        alone, without_them = question.bounded(sealed(own, of=LABS)), question.bounded(everybody_but(name))
         for one, other, together in zip(alone, without_them, everybody, strict=True):
             np.testing.assert_array_equal(together - other, one)
 

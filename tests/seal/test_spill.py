@@ -144,6 +144,7 @@ def test_a_spill_holds_keyed_hashes_and_no_units_name_and_goes_with_the_next_run
     assert list(internal.iterdir()) == []
 
 
+@pytest.mark.heavy
 def test_where_duckdb_does_not_clear_its_memory_the_spill_is_encrypted(tmp_path, visits):
     """Blocks are written with what memory held before in the places that they did not fill."""
     pq.write_table(visits, tmp_path / "visits.parquet")

@@ -603,7 +603,10 @@ def test_telephone_numbers_are_no_numbers(tmp_path):
     )
 
 
-@pytest.mark.parametrize("suffix", [" EUR", " CHF", " mg/dl", " mmol/l", " kg/m\u00b2", "/min", " Jahre"])
+@pytest.mark.parametrize(
+    "suffix",
+    [" EUR", "EUR", " CHF", " mg/dl", " mmol/l", " kg/m\u00b2", "/min", " Jahre", " a\u00f1os", " yrs", " lat"],
+)
 def test_units_after_numbers_are_found_and_written_back(tmp_path, suffix):
     """A price in EUR was an identifier: nearly every record has its own."""
     path = tmp_path / "t.csv"

@@ -451,6 +451,25 @@ def test_a_draft_says_that_two_numbers_in_one_text_are_better_two_columns(rows):
     assert text.index("  bp:") < text.index(lines[0]) < text.index("  notes:")
 
 
+def test_a_draft_says_what_to_do_with_units_that_are_not_the_same_in_all_cells():
+    """Such a column was a category among thousands, and nothing said what to do; units of the public list are read (test_dialect)."""
+    rows = range(400)
+    frame = pd.DataFrame(
+        {
+            "stay": [f"{row % 40} {'day' if row % 40 == 1 else 'days'}" for row in rows],
+            "smokes": ["no" if row % 7 == 0 else f"{row % 50} cig/d\u00eda" for row in rows],
+            "house": [f"{row % 97} {'ABCDEFGHIJ'[row % 10]}" for row in rows],
+            "code": [f"{row % 90:02d}" for row in rows],
+            "ward": [f"{row % 5} b" for row in rows],
+        }
+    )
+    text = draft(frame, "t.csv").schema
+    marked = re.findall("(?m)^  ([a-z]+):\\n    kind: categorical  # numbers with a unit after them", text)
+    assert marked == ["stay", "smokes"]
+    assert 'such as suffix: " mg"' in text
+    assert "cig/d" not in text, "a draft holds no text of a cell"
+
+
 def test_a_draft_says_which_codes_are_better_declared_by_their_look_or_name():
     codes = [f"{'ABC'[place % 3]}{place % 40:02d}.{place % 7}" for place in range(2000)]
     frame = pd.DataFrame({"hauptdiagnose": codes, "diag_1": ["250", "401"] * 1000, "ward": ["a", "b"] * 1000})

@@ -214,9 +214,9 @@ LEAST_SIGNAL = 0.02
 GRADES = (  # the least share that synthetic pictures keep of what real ones offer, and the verdict
     (0.98, Verdict("Nearly as useful as real pictures", good=True)),
     (0.9, Verdict("Useful, with a visible loss", good=True)),
-    (0.6, Verdict("Partly useful: much of the signal is lost", bad=True)),
+    (0.6, Verdict("Partly useful: {lost} % of the signal is lost", bad=True)),
     (0.1, Verdict("Hardly useful", bad=True)),
-    (float("-inf"), Verdict("Not useful: no better than always predicting the majority class", bad=True)),
+    (float("-inf"), Verdict("Not useful: hardly better than always predicting the majority class", bad=True)),
 )
 STANDARD_ERRORS = 3.0  # from 0.5: beyond, the share of pictures that are nearer to training records is no accident
 

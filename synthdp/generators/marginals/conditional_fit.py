@@ -135,9 +135,9 @@ def evenly(count: int, rng: np.random.Generator) -> Array:
     (a scrambled net in one dimension; Owen 1995)."""
     parts = np.arange(1 << max(0, count - 1).bit_length(), dtype=np.int32)[None, :]
     while parts.shape[1] > 1:  # neighbours part: one into the first half of the rows, one into the second
-        pairs = parts.reshape(len(parts), -1, 2)
-        first = rng.integers(0, 2, pairs.shape[:2])[:, :, None]
-        halves = [np.take_along_axis(pairs, each, 2)[:, :, 0] for each in (first, 1 - first)]
+        one, other = parts[:, ::2], parts[:, 1::2]
+        swapped = rng.integers(0, 2, one.shape).astype(np.bool_)
+        halves = [np.where(swapped, other, one), np.where(swapped, one, other)]
         parts = np.stack(halves, 1).reshape(2 * len(parts), -1)
     return (parts[:count, 0] + rng.random(count)) / len(parts)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from synthdp.generators.marginals.grouping import Counts, Groups, Places, agreed, bounds_learned, broad, grouped
 from synthdp.generators.marginals.mixture_model import beside
-from synthdp.generators.marginals.product_mixture import Broad, Evidence, Triples
+from synthdp.generators.marginals.product_mixture import CLEAR, Broad, Evidence, Triples
 from synthdp.generators.marginals.relations import NoisyTable, Pair, Relations, relation_of
 from synthdp.schema.columns import Categorical, Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.schema import Schema
@@ -244,10 +244,10 @@ class Answers:
         margins: Array,
         expected: Mapping[Pair, tuple[Array | float, Array | float]],
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Shares (labels, part, part) above the diagonal, in the order of the columns, and what was measured: 0 or how much less noise
-        a cell has than `deviation`, 1 for most; `part` is as wide as the columns up to the last one that was asked. Of the relation of
-        each pair as much is left as is to be believed, and what is expected takes the place of the rest. `margins` (labels, width) are
-        the noisy shares of single columns for each label, 0 where none were asked."""
+        """Shares (labels, part, part) above the diagonal, in the order of the columns, and what was measured: 0, 1, or more in tables that
+        were asked again, the less noise a cell has beside `deviation`; `part` is as wide as the columns up to the last one that was
+        asked. Of the relation of each pair as much is left as is to be believed, and what is expected takes the place of the rest.
+        `margins` (labels, width) are the noisy shares of single columns for each label, 0 where none were asked."""
         sizes = [seen.groups[name].count if name else 1 for name in order]
         places = [order.index(name) for name in self.names]
         part, ends = max(places, default=-1) + 1, np.cumsum([0, *sizes])
@@ -264,7 +264,9 @@ class Answers:
                     lost = 1 - np.broadcast_to(kept, labels)[label]
                     block = block - lost * (relation_of(block, *margin) - margin[0].sum() * rest)
                 held[label, first, second] = block
-            measured[first, second] = self.deviation / self.deviations.get(pair, self.deviation)
+            measured[first, second] = 1.0
+            if pair in self.deviations:
+                measured[first, second] = math.sqrt(CLEAR) * self.deviation / self.deviations[pair]
         return held, measured
 
 

@@ -27,7 +27,7 @@ BETAS = (
 MOST_PULL = (
     300.0  # deviations of noise in all records from which on shrinkage grows no more, so that clear relations stand
 )
-CLEAR = 4.0  # weight of broad tables: what stands clear of the noise must not be shrunk with what does not
+CLEAR = 4.0  # weight of broad tables, and of those asked again: what stands clear of the noise must not be shrunk with what does not
 CERTAIN = 30.0  # weight of triples: only those are fitted that the noise does not explain
 SPREAD = 1.0  # of the logits of components at the start
 

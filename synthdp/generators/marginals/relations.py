@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 Pair = tuple[str, str]
-STRENGTHS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8])
+STRENGTHS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])  # of 2 x 2 tables at most 1, of 16 x 16 ones 3.9
 BELIEVED = 5.0  # see `Coordinates.kept`; chosen on made-up tables, as was the share of what is asked again
 ROUNDS = 200  # of EM
 TRIED = 100  # numbers of tables, of which the best is taken
@@ -156,16 +156,12 @@ class Relations:
         return dict(zip(self.pairs, zip(*both, strict=True), strict=True))
 
     def worth_asking(self, noise: float) -> list[Pair]:
-        """The pairs of which whole tables are to be asked again."""
-        return [self.pairs[place] for place in self.whole.worth_asking(self.chances, noise)]
-
-    def worth_asking_broadly(self, noise: float) -> list[Pair]:
-        """Those of which broad tables are."""
+        """The pairs of which broad tables are to be asked again."""
         return [self.pairs[place] for place in self.broad.worth_asking(self.chances, noise)]
 
 
 def _chances(logs: Array) -> Array:
-    """(pairs, strengths), from the logarithms of likelihoods; each strength gets the weight of a seventh of a pair in addition."""
+    """(pairs, strengths), from the logarithms of likelihoods; the strengths share the weight of one pair in addition."""
     likelihood = np.exp(logs - logs.max(1, keepdims=True))
     prior = np.full(len(STRENGTHS), 1 / len(STRENGTHS))
     for _ in range(ROUNDS):
