@@ -55,7 +55,10 @@ NUMBERS, OF_LEVELS = " numbers", " levels"  # of a table below visits
 # A table of codes by codes of the previous visit, or of other tables at the same one, is left out if its noise is so many times the mean
 # number of units in a cell. A drug that is given for one diagnosis has a cell far above the mean.
 HIDDEN, HIDDEN_AT_ONCE = 20.0, 200.0
-BROAD_SHARE = 0.1  # of what is spent on tables of records, where two of their columns stand in order
+BROAD_SHARE, MOST_BROAD = (
+    0.02,
+    0.1,
+)  # of what is spent on tables of records, for every two of their columns that stand in order; at most
 # Tables of two such columns are left out if the units are fewer than so many deviations of the noise of a cell, of broad tables, or times
 # the root of their cells, of others: there noise alone would look like a rank correlation of 0.25 in nine cells, or of 0.5.
 HIDDEN_BROADLY, HIDDEN_IN_ORDER = 12.0, 2.0
@@ -148,9 +151,10 @@ class HistoriesSettings:
                 if _has_numbers(schema, table):
                     parts = {ROWS: 1 - NUMBERS_SHARE - LEVELS_SHARE, NUMBERS: NUMBERS_SHARE, OF_LEVELS: LEVELS_SHARE}
                 shares |= {table.name + name: self.row_share / len(below) * part for name, part in parts.items()}
-        part, names = BROAD_SHARE * shares["records"], _ordered(schema)
-        if len(names) > 1:
-            deviation = noise / math.sqrt(part) * self._most(schema) * math.sqrt(math.comb(len(names), 2))
+        pairs = math.comb(len(_ordered(schema)), 2)
+        if pairs:
+            part = min(BROAD_SHARE * pairs, MOST_BROAD) * shares["records"]
+            deviation = noise / math.sqrt(part) * self._most(schema) * math.sqrt(pairs)
             if not isinstance(schema.units, int) or schema.units >= HIDDEN_BROADLY * deviation:
                 shares |= {BROAD: part, "records": shares["records"] - part}
         return {name: noise / math.sqrt(share) for name, share in shares.items()}

@@ -125,7 +125,7 @@ class View:
         )
 
     @cached_property  # every draw of every column asks for them
-    def sizes(self) -> Mapping[str, int]:
+    def sizes(self) -> dict[str, int]:
         """Codes of every column."""
         codes = dict(self.codes)
         codes |= {each.table + ROWS: each.places + 1 for each in self.below}
