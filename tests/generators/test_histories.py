@@ -1046,7 +1046,7 @@ def of_stays(people):
 @pytest.mark.heavy
 @pytest.mark.parametrize("epsilon", [0.5, 1.0])
 def test_two_numbers_of_a_visit_that_go_together_do_so_at_a_small_budget(epsilon):
-    """Noise hides the cells of their table, and its slope was taken for noise: a rank correlation of 0.9 became one of 0.05."""
+    """Noise hides the cells of their table; in a few broad places their relation stands clear of it."""
     real = stays(2500, 0)
     declared = of_stays(2500)
     made = Synthesizer("histories", schema=declared, budget=Budget(epsilon, 1e-6)).fit(real, seed=0)
