@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations
 from time import perf_counter
 from typing import Any
 
@@ -24,6 +25,7 @@ from synthdp.api import Synthesizer
 from synthdp.ledger.events import RECORD, Capped, Entry, Plan, to_json
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Image
+from synthdp.schema.history_view import BROAD
 from synthdp.schema.learned import supposed
 from synthdp.schema.schema import Schema
 from synthdp.schema.tied_columns import JOINT
@@ -83,7 +85,8 @@ class Table:
 @dataclass(frozen=True, kw_only=True)
 class Planned:
     """See `planned`. The rehearsal took `seconds` and `megabytes` on records of as many made-up units as `rehearsed` says; all three are
-    None where there was no rehearsal. `drowned`: see `generators.drowned`."""
+    None where there was no rehearsal. `drowned`: see `generators.drowned`. `apart`: the pairs of columns of a record of histories that no
+    table would relate."""
 
     generator: str
     noise: float
@@ -97,6 +100,7 @@ class Planned:
     megabytes: float | None
     rehearsed: int | None
     drowned: float = 0.0
+    apart: tuple[tuple[str, str], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -140,6 +144,7 @@ def planned(synthesizer: Synthesizer, *, time: bool = False) -> Planned:
         megabytes=megabytes,
         rehearsed=made if time else None,
         drowned=generators.drowned(generator, schema, noise),
+        apart=tuple(_apart(recorder)),
     )
 
 
@@ -197,7 +202,7 @@ def _parts(plan: Plan, delta: float, unit: str, recorder: _Watch) -> Iterator[Pa
 
 def _asked_of(question: HistoryTables, unit: str) -> str:
     """What a question about histories asks for, in words: how many tables, of what, and the largest of them."""
-    number, sizes = len(question.cliques), question.view.sizes
+    number, sizes = len(question.cliques), question.codes
     largest = " x ".join(max(question.cliques, key=lambda clique: math.prod(sizes[name] for name in clique)))
     which = f"the table {largest}" if number == 1 else f"{number:,} tables up to {largest}"
     return f"{which}, of {_counted(question, unit)}"
@@ -244,11 +249,21 @@ def _tables(recorder: _Watch, schema: Schema) -> Iterator[Table]:
 def _of_histories(question: HistoryTables, schema: Schema, units: float | None) -> dict[tuple[Any, ...], Table]:
     what = _counted(question, schema.unit or RECORD)
     found: dict[tuple[Any, ...], Table] = {}
+    sizes = question.codes
     for clique in question.cliques:
-        cells = math.prod(question.view.sizes[name] for name in clique)
+        cells = math.prod(sizes[name] for name in clique)
         expected = None if units is None else units / cells
         found[clique, what] = Table(columns=clique, cells=cells, noise=question.deviation, expected=expected, of=what)
     return found
+
+
+def _apart(recorder: _Watch) -> Iterator[tuple[str, str]]:
+    """The pairs of a record's own columns that are in no table together."""
+    asked = [each for each in recorder.seen if isinstance(each, HistoryTables)]
+    together = {frozenset(name.removeprefix(BROAD) for name in clique) for each in asked for clique in each.cliques}
+    for pair in combinations(asked[0].view.own if asked else (), 2):
+        if not any(held.issuperset(pair) for held in together):
+            yield pair
 
 
 def _size(question: Marginals, place: int) -> int:

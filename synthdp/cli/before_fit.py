@@ -411,7 +411,7 @@ def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]
         size = {"height": image.height, "width": image.width}
         told = drowned_pictures(found.drowned, units=units, unit=unit, epsilon=found.epsilon, **size)
         lines.append(f"drowned    {told}")
-    lines += fits.drowned(found.tables)
+    lines += [*fits.drowned(found.tables), *fits.apart(found.apart)]
     lifted = [table for table in singles if not table.fine and not table.of and table.lifted > LIFTED]
     wide = [table for table in lifted if evenly(schema, table.columns[0])]
     if wide:

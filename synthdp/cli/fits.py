@@ -222,6 +222,16 @@ def drowned(tables: "Sequence[Table]") -> list[str]:
     return lines
 
 
+def apart(pairs: "Sequence[tuple[str, str]]") -> list[str]:
+    """A line for the pairs of a visit's columns that no table relates."""
+    if not pairs:
+        return []
+    return [
+        f"apart      noise would hide any relation of {listed([' and '.join(pair) for pair in pairs])}: no table is asked of the two "
+        "together. Declare fewer bins, leave out columns that nobody needs, or raise epsilon"
+    ]
+
+
 def _drowned_histories(config: Config, schema: Schema) -> list[str]:
     """The same for a fit of histories, as `plan` says it: the end of a fit judges tables of type `Marginals` alone."""
     from synthdp.api import Synthesizer
@@ -231,7 +241,8 @@ def _drowned_histories(config: Config, schema: Schema) -> list[str]:
     if generators.HISTORIES not in generator.traits.kinds or not isinstance(schema.units, int | float):
         return []
     made = Synthesizer(generator, schema=schema, budget=config["budget"], trust=config["options"].trust)
-    return drowned(planned(made).tables)
+    found = planned(made)
+    return [*drowned(found.tables), *apart(found.apart)]
 
 
 def constant(schema: Schema) -> list[str]:

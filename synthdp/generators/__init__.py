@@ -128,11 +128,11 @@ class Linked(Protocol):
 
 @runtime_checkable
 class Related(Protocol):
-    """A model of linked tables that knows which codes it relates to each other."""
+    """A model of histories that knows which columns and codes it relates to each other."""
 
     def unrelated(self) -> "list[tuple[str, str, bool]]":
-        """Pairs of columns of codes below visits that no table relates; true if the second column's codes are those of the previous visit,
-        false if both are of one visit."""
+        """Pairs of columns of a visit, or of codes below visits, that no table relates; true if the second column's codes are those of the
+        previous visit, false if both are of one visit."""
         ...
 
 

@@ -38,8 +38,8 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, number, option, positive, whole
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import LEARN, Categorical, Continuous, Integer
-from synthdp.schema.history_view import ALIKE, GAP, MANY, WEEK, WEEKDAY, View
+from synthdp.schema.columns import LEARN, Categorical, Continuous, Datetime, Integer, Ordinal
+from synthdp.schema.history_view import ALIKE, BROAD, GAP, MANY, WEEK, WEEKDAY, View
 from synthdp.schema.linked_tables import Table, modelled
 from synthdp.schema.number_levels import LEVEL, LEVELS, ascend, starts_of
 from synthdp.schema.rows_below import AGAIN, HAD, HAD_LAST, PREVIOUS, ROW, ROWS, SO_FAR, Below
@@ -55,6 +55,13 @@ NUMBERS, OF_LEVELS = " numbers", " levels"  # of a table below visits
 # A table of codes by codes of the previous visit, or of other tables at the same one, is left out if its noise is so many times the mean
 # number of units in a cell. A drug that is given for one diagnosis has a cell far above the mean.
 HIDDEN, HIDDEN_AT_ONCE = 20.0, 200.0
+BROAD_SHARE, MOST_BROAD = (
+    0.02,
+    0.1,
+)  # of what is spent on tables of records, for every two of their columns that stand in order; at most
+# Tables of two such columns are left out if the units are fewer than so many deviations of the noise of a cell, of broad tables, or times
+# the root of their cells, of others: there noise alone would look like a rank correlation of 0.25 in nine cells, or of 0.5.
+HIDDEN_BROADLY, HIDDEN_IN_ORDER = 12.0, 2.0
 NUMBERS_SHARE, LEVELS_SHARE = 0.2, 0.35  # of what is spent on a table below visits, where it has numbers
 
 
@@ -144,7 +151,17 @@ class HistoriesSettings:
                 if _has_numbers(schema, table):
                     parts = {ROWS: 1 - NUMBERS_SHARE - LEVELS_SHARE, NUMBERS: NUMBERS_SHARE, OF_LEVELS: LEVELS_SHARE}
                 shares |= {table.name + name: self.row_share / len(below) * part for name, part in parts.items()}
+        pairs = math.comb(len(_ordered(schema)), 2)
+        if pairs:
+            part = min(BROAD_SHARE * pairs, MOST_BROAD) * shares["records"]
+            deviation = noise / math.sqrt(part) * self._most(schema) * math.sqrt(pairs)
+            if not isinstance(schema.units, int) or schema.units >= HIDDEN_BROADLY * deviation:
+                shares |= {BROAD: part, "records": shares["records"] - part}
         return {name: noise / math.sqrt(share) for name, share in shares.items()}
+
+    def _most(self, schema: Schema) -> float:
+        """The largest weight of a unit's records in a table of records."""
+        return min(self.clip, float(schema.max_records_per_unit))
 
     def fit(self, data: "Sensitive", *, seed: int | None = None, progress: Progress = silent) -> Model:
         """Units, records, target, pairs; then rounds of drawing and fitting."""
@@ -157,13 +174,21 @@ class HistoriesSettings:
         of_unit: list[Clique] = [*combinations(view.of_unit, 2)] or [view.of_unit]
         of_unit += [(each, name) for name in view.ending for each in view.before_end]
         units = NoisyTables.of(data, HistoryTables(view, tuple(of_unit), noises["units"]))
-        clip = min(self.clip, float(schema.max_records_per_unit))
+        clip = self._most(schema)
         drawn_columns = [name for name in view.drawn if name != view.target and view.of_row(name) is None]
         when = [view.order, *([WEEKDAY] if view.period else [])]
         asked: list[Clique] = [(name,) for name in (*drawn_columns, *when)]
-        asked += sorted(((*each, name) for name in drawn_columns for each in view.cliques(name)), key=len)
-        records = NoisyTables.of(data, HistoryTables(view, tuple(asked), noises["records"], clip))
         cliques: dict[str, list[Clique]] = {name: view.cliques(name) for name in view.drawn}
+        asked += sorted(((*each, name) for name in drawn_columns for each in cliques[name]), key=len)
+        pairs_in_order = [*combinations([name for name in view.own if name in _ordered(data.declared)], 2)]
+        if BROAD not in noises and isinstance(data.declared.units, int):
+            deviation = noises["records"] * clip * math.sqrt(len(asked))
+            for one, other in pairs_in_order:
+                cells = view.sizes[one] * view.sizes[other]
+                if (one, other) in asked and data.declared.units < HIDDEN_IN_ORDER * deviation * math.sqrt(cells):
+                    asked.remove((one, other))
+                    cliques[other].remove((one,))
+        records = NoisyTables.of(data, HistoryTables(view, tuple(asked), noises["records"], clip))
         answers = [records]
         if view.target is not None:
             beside: list[Clique] = [(view.target,), *((each, view.target) for each in view.before(view.target))]
@@ -215,6 +240,12 @@ class HistoriesSettings:
             iterations=self.iterations,
             progress=progress,
         )
+        if BROAD in noises:
+            names = [name for name in view.own if name in _ordered(data.declared)]
+            fitting.broad = fitting.places(names, noises[BROAD] * clip * math.sqrt(len(pairs_in_order)))
+            broad = tuple((name, tuple(each.tolist())) for name, each in fitting.broad.items())
+            asked = [(BROAD + one, BROAD + other) for one, other in pairs_in_order]
+            answers.append(NoisyTables.of(data, HistoryTables(view, tuple(asked), noises[BROAD], clip, broad=broad)))
         fitting.units(units, rng)
         return fitting.records(rng)
 
@@ -227,6 +258,17 @@ def _has_numbers(schema: Schema, table: Table) -> bool:
     """Whether a table below visits has numbers beside its code."""
     columns = [column for _, column in modelled(schema, table)]
     return any(isinstance(column, Integer | Continuous) for column in columns[1:])
+
+
+def _ordered(schema: Schema) -> list[str]:
+    """The columns of a record that stand in order, numbers of rows below it among them."""
+    below = tuple(f"{table.name}." for table in schema.tables[2:])
+    own = [column for column in schema.modelled if column.name not in (*schema.per_unit, schema.order)]
+    found = [column.name for column in own if isinstance(column, Ordinal | Integer | Continuous | Datetime)]
+    return [
+        *(name for name in found if not name.startswith(below)),
+        *(table.name + ROWS for table in schema.tables[2:]),
+    ]
 
 
 def _has_target(schema: Schema) -> bool:

@@ -14,6 +14,7 @@ from synthdp.report.words import closed
 from synthdp.schema.columns import Categorical, Numeric
 from synthdp.schema.learned import unfound
 from synthdp.schema.linked_tables import once, told_by
+from synthdp.schema.rows_below import ROWS
 from synthdp.schema.schema import CLAMPED_BELOW, Schema, clamping
 
 if TYPE_CHECKING:
@@ -160,8 +161,8 @@ class Bare:
 
 @dataclass(frozen=True, kw_only=True)
 class Apart:
-    """Two columns of codes below visits that no table relates, since noise would hide the relation. Both codes are of one visit, or
-    (`earlier`) the second is of the previous one."""
+    """Two columns of a visit, or of codes below visits, that no table relates, since noise would hide the relation. Both are of one visit,
+    or (`earlier`) the second is of the previous one."""
 
     column: str
     other: str
@@ -181,8 +182,8 @@ class Lost:
     schema; `levels` of the columns whose codes have a tree; `wide` the numeric ones whose noisy counts stand clear of the noise in a
     small part of their declared bounds alone; `hidden` the declared categories that do not stand clear of it; `unlinked` whether
     several records of a unit count, and each synthetic one is drawn by itself; `bare` the tables below visits in which few
-    drawn visits have a row; `apart` the pairs of columns of codes below visits that no table relates; `drowned` how large the noise is
-    relative to what pictures show, which it is likely to hide at 1 or more (0: no pictures, or not known)."""
+    drawn visits have a row; `apart` the pairs of columns, of visits or of codes below them, that no table relates; `drowned` how large the
+    noise is relative to what pictures show, which it is likely to hide at 1 or more (0: no pictures, or not known)."""
 
     merged: tuple[Merged, ...] = ()
     alone: tuple[str, ...] = ()
@@ -211,6 +212,8 @@ class Lost:
         linked = not self.unlinked or several(schema)
         linked &= {each.table for each in self.bare} <= {table.name for table in schema.tables[2:]}
         codes = {f"{table.name}.{told_by(schema, table)}" for table in schema.tables[2:]}
+        codes |= {column.name for column in schema.modelled if column.name not in schema.per_unit}
+        codes |= {table.name + ROWS for table in schema.tables[2:]}
         linked &= {name for each in self.apart for name in (each.column, each.other)} <= codes
         linked &= not self.drowned or schema.image is not None
         return others and apart and levelled and named and linked and (clamped or not self.empty)
@@ -314,7 +317,7 @@ def sentences(statement: "Statement") -> Iterator[str]:
         )
     if lost.apart:
         yield (
-            f"Too many codes for so much noise: no table relates {_listed([each.text for each in lost.apart], '; ')}. "
+            f"Too much noise for so many codes or columns: no table relates {_listed([each.text for each in lost.apart], '; ')}. "
             "In synthetic rows they are related only as far as both depend on the person and the visit."
         )
     units = statement.declared.get("units")

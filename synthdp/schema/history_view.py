@@ -30,6 +30,7 @@ Whole = NDArray[np.int64]
 NUMBER, PLACE, LEFT, FIRST, GAP = "number of records", "place", "records left", "first", "gap"
 PACE, WEEKDAY, ALIKE, MANY, AFTER = "pace", "weekday", "as before", "many or few", "after"
 EARLIER = "earlier "
+BROAD = "broad "  # a column whose codes are taken together
 LONGEST = 2  # times max_records_per_unit: the most records that a drawn unit has
 MOST_RECORDS = 10_000  # max_records_per_unit
 MOST_LEFT = 2  # from which on records to come are no longer counted
@@ -124,7 +125,7 @@ class View:
         )
 
     @cached_property  # every draw of every column asks for them
-    def sizes(self) -> Mapping[str, int]:
+    def sizes(self) -> dict[str, int]:
         """Codes of every column."""
         codes = dict(self.codes)
         codes |= {each.table + ROWS: each.places + 1 for each in self.below}
@@ -314,7 +315,7 @@ class View:
         several = {
             start + name for each in self.below for name in (*each.columns, each.predictor) for start in ("", PREVIOUS)
         }
-        told = {start + name for name in self.targets for start in ("", PREVIOUS)}
+        told = {start + name for name in self.targets for start in ("", PREVIOUS, BROAD)}
         told |= {f"{EARLIER}{name} {code}" for name, code in self.counted if name in self.targets}
         found: Counter[tuple[str, ...]] = Counter()
         for clique in cliques:
@@ -426,7 +427,7 @@ def hindrance(schema: Schema) -> str:
     if schema.rules and not schema.tables and schema.settled().honoured:
         return "histories keeps no rules by construction: give honoured: [] in the schema, and evaluate counts how often they break"
     made = {NUMBER, PLACE, LEFT, FIRST, GAP, PACE, WEEKDAY, ALIKE, MANY}
-    taken = [name for name in schema.names if name in made or name.startswith((PREVIOUS, EARLIER))]
+    taken = [name for name in schema.names if name in made or name.startswith((PREVIOUS, EARLIER, BROAD))]
     return f"column {taken[0]!r} has a name that histories gives to one of its own: rename it" if taken else ""
 
 
@@ -463,6 +464,16 @@ def cell(cells: Cells, clique: Sequence[str], sizes: Mapping[str, int]) -> Whole
         each = values[:, None] if several and values.ndim == 1 else values
         found, gone = found * sizes[name] + each, gone | (each < 0)
     return np.where(gone, -1, found) if several else found
+
+
+def broadly(cells: Cells, broad: Mapping[str, Whole]) -> dict[str, Whole]:
+    """`broad c` of each of these columns, by the place of each code."""
+    return {BROAD + name: places[cells[name]] for name, places in broad.items()}
+
+
+def broad_sizes(broad: Mapping[str, Whole]) -> dict[str, int]:
+    """How many places each `broad c` has."""
+    return {BROAD + name: int(places.max()) + 1 for name, places in broad.items()}
 
 
 def squares(cells: Cells, owner: Whole, count: Whole, apart: Mapping[tuple[str, ...], int]) -> Whole:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
-from synthdp.schema.history_view import MOST_PAIRED, UNIT_WEIGHT, View, hindrance
+from synthdp.schema.history_view import BROAD, MOST_PAIRED, UNIT_WEIGHT, View, broad_sizes, hindrance
 from synthdp.schema.number_levels import LEVEL
 from synthdp.schema.rows_below import AGAIN, AT_LAST, HERE, LAST, LONG_AGO, NEW, PREVIOUS, ROW
 from synthdp.schema.schema import Schema
@@ -104,12 +104,25 @@ class CountedHistories:
     units: str
     records: str
     below: Mapping[str, str]
+    broad: Mapping[str, int] = field(
+        default_factory=dict
+    )  # columns whose codes are taken together, and how many places they have
 
     def tables(
-        self, cliques: Sequence[tuple[str, ...]], clip: float | None, rows: str, levels: Mapping[str, Whole]
+        self,
+        cliques: Sequence[tuple[str, ...]],
+        clip: float | None,
+        rows: str,
+        levels: Mapping[str, Whole],
+        broad: Mapping[str, Whole],
     ) -> list[Whole]:
         """See `Histories.tables`."""
-        sizes = self.view.sizes
+        if broad:
+            kept, taken = self._broadly(broad)
+            found = taken.tables(cliques, clip, rows, levels, {})
+            self.table.drop(kept)
+            return found
+        sizes = self.sizes
         found = [np.zeros([sizes[name] for name in clique], np.int64) for clique in cliques]
         weighed = None if clip is None else self.table.keep(self.table.sql(self._weighed(cliques, clip, rows)))
         looked = levels or any(rows + AGAIN in clique for clique in cliques)
@@ -122,6 +135,21 @@ class CountedHistories:
             if kept is not None:  # none named would be all
                 self.table.drop(kept)
         return found
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Codes of every column."""
+        return {**self.view.sizes, **self.broad}
+
+    def _broadly(self, broad: Mapping[str, Whole]) -> tuple[Any, "CountedHistories"]:
+        """A table of the records with `broad c` of these columns, and the same histories with it."""
+        named, made = {BROAD + name: f"b{place}" for place, name in enumerate(broad)}, []
+        for name, places in broad.items():
+            cases = " ".join(f"WHEN {code} THEN {place}" for code, place in enumerate(places.tolist()))
+            made.append(f"CAST(CASE {self.names[name]} {cases} END AS smallint) AS {named[BROAD + name]}")
+        kept = self.table.keep(self.table.sql(f"SELECT *, {', '.join(made)} FROM {self.records}"))
+        names, columns = {**self.names, **named}, (*self.columns, *named.values())
+        return kept, replace(self, names=names, columns=columns, records=label(kept), broad=broad_sizes(broad))
 
     def _weighed(self, cliques: Sequence[tuple[str, ...]], clip: float, rows: str) -> str:
         """What is counted of the records, and the weight of each one, or of each of its `rows` in tables with their code and in others.
@@ -183,7 +211,7 @@ class CountedHistories:
     def _asked(self, clique: tuple[str, ...], weighed: str | None, items: str, rows: str) -> tuple[str, str, str, int]:
         """Where a clique is counted, the number of its cell there, what is added to it, and how many cells there are. `items` has the
         rows of records; several codes of a record share its weight."""
-        view, sizes, weight = self.view, self.view.sizes, "1"
+        view, sizes, weight = self.view, self.sizes, "1"
         where = f"{self.units} AS h"
         if weighed is not None:
             where, weight = f"{weighed} AS h", "h.weight"

@@ -77,11 +77,16 @@ class Histories:
         )
 
     def tables(
-        self, cliques: Sequence[tuple[str, ...]], clip: float | None, rows: str, levels: Mapping[str, Whole]
+        self,
+        cliques: Sequence[tuple[str, ...]],
+        clip: float | None,
+        rows: str,
+        levels: Mapping[str, Whole],
+        broad: Mapping[str, Whole],
     ) -> list[Whole]:
         """Exact sums of weights, in millionths with `clip`, one array for each clique: see `HistoryTables`."""
-        sizes = self.view.sizes
-        cells = self.firsts if clip is None else self.cells
+        sizes = self.view.sizes | history_view.broad_sizes(broad)
+        cells = self.firsts if clip is None else self.cells | history_view.broadly(self.cells, broad)
         code, by_code = None, np.zeros(0, np.int64)
         weights = np.ones(len(self.count), np.int64)
         if rows:

@@ -9,7 +9,7 @@ import numpy as np
 
 from synthdp.errors import BadInput
 from synthdp.ledger.events import Event, Gaussian
-from synthdp.schema.history_view import UNIT_WEIGHT, View
+from synthdp.schema.history_view import BROAD, UNIT_WEIGHT, View
 from synthdp.schema.number_levels import LEVELS
 from synthdp.schema.rows_below import AGAIN, LAST, PREVIOUS, ROW
 from synthdp.seal.marginals import Table, noisy
@@ -36,8 +36,9 @@ class HistoryTables:
     together have the bound C: a row weighs min(1, clip / n), rounded down in the same way. If the table holds the rows' code, n^2 is the
     sum over codes of the unit's squared number of rows, since rows of different codes lie in different cells. In any other table, where
     all may lie in one cell, n is the unit's number of rows (`history_view.row_squares`). Where `levels` says from which values of each code
-    on the parts of a number begin, (column, its starts), rows of these have a column more. Without `clip` a unit counts, once: as its first
-    record tells it, with its number of records and the time from the last one to a date such as death: sqrt(m).
+    on the parts of a number begin, (column, its starts), rows of these have a column more. Where `broad` says which codes of a record's own
+    column are taken together, (column, a place for each code), a record has a column more, `broad c`. Without `clip` a unit counts,
+    once: as its first record tells it, with its number of records and the time from the last one to a date such as death: sqrt(m).
     """
 
     additive: ClassVar[bool] = True  # a sum over units
@@ -48,6 +49,7 @@ class HistoryTables:
     clip: float | None = None
     rows: str = ""
     levels: tuple[tuple[str, tuple[tuple[int, ...], ...]], ...] = field(default=(), metadata={"later": True})
+    broad: tuple[tuple[str, tuple[int, ...]], ...] = field(default=(), metadata={"later": True})
 
     def __post_init__(self) -> None:
         ending = self.view.ending  # known of a unit alone
@@ -56,6 +58,11 @@ class HistoryTables:
         every = {name for each in self.view.below for name in each.levels} - {name for name, _ in self.levels}
         every |= {each.table + of for each in self.view.below if each.table != self.rows for of in (ROW, LAST, AGAIN)}
         known = tuple(name for name in known if name.removeprefix(PREVIOUS) not in every)
+        if any(not self._are_places(name, places) for name, places in self.broad):
+            raise BadInput(
+                "the places of broad columns must be whole numbers, one for each code of a record's own column"
+            )
+        known += tuple(BROAD + name for name, _ in self.broad)
         wrong = sorted({name for clique in self.cliques for name in clique} - set(known))
         if wrong or not all(self.cliques):
             raise BadInput(f"a history has no column {', '.join(map(repr, wrong))}; known: {', '.join(known)}")
@@ -77,6 +84,16 @@ class HistoryTables:
             )
         if self.clip is not None and not (1 / UNIT_WEIGHT <= self.clip <= UNIT_WEIGHT):
             raise BadInput(f"clip must be a positive number of records, got {self.clip}")
+
+    def _are_places(self, name: str, places: Sequence[int]) -> bool:
+        """Whether these are plain whole numbers, below the number of codes, for each code of a column of records that count."""
+        codes = self.view.sizes[name] if name in self.view.own and self.clip is not None and not self.rows else 0
+        return len(places) == codes and all(type(place) is int and 0 <= place < codes for place in places)
+
+    @property
+    def codes(self) -> dict[str, int]:
+        """Codes of every column, and places of the broad ones."""
+        return self.view.sizes | {BROAD + name: max(places) + 1 for name, places in self.broad}
 
     @property
     def events(self) -> Sequence[Event]:
@@ -109,7 +126,8 @@ class HistoryTables:
             )
         scale = 1 if self.clip is None else UNIT_WEIGHT
         levels = {name: np.array(starts, np.int64) for name, starts in self.levels}
-        return [table / scale for table in histories.tables(self.cliques, self.clip, self.rows, levels)]
+        broad = {name: np.array(places, np.int64) for name, places in self.broad}
+        return [table / scale for table in histories.tables(self.cliques, self.clip, self.rows, levels, broad)]
 
     def noised(self, bounded: list[Table], noise: "Noise") -> list[Table]:
         """The noisy counts."""

@@ -3,6 +3,7 @@
 import math
 import runpy
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.optimize import check_grad
 from sweeps import heavy, sweep
 
 from synthdp import Budget, Schema, Synthesizer, testing
+from synthdp.cli.fits import apart
 from synthdp.errors import BadInput
 from synthdp.generators.histories import GENERATOR, HistoriesSettings, _pairs
 from synthdp.generators.marginals import causes, conditional_fit, history_fit, mixed_model_fit
@@ -28,6 +30,8 @@ from synthdp.generators.marginals.conditional_fit import (
 from synthdp.generators.marginals.history_fit import NoisyTables, _counts
 from synthdp.generators.marginals.history_times import adjust_shares
 from synthdp.generators.marginals.trends import Along, _polynomials
+from synthdp.planning import planned
+from synthdp.report.information_loss import sentences
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import View
 from synthdp.seal import Sensitive
@@ -1005,6 +1009,88 @@ def test_values_go_with_one_another_and_with_the_last_ones():
         assert together(sample, *pair) > 0.75 * together(real, *pair)
     for other in ("urea", "pulse"):
         assert abs(together(sample, "pulse", other)) < 0.1
+
+
+def stays(people, seed):
+    """Visits whose cost follows from their length; the pulse goes with nothing."""
+    rng = np.random.default_rng(seed)
+    owner = np.repeat(np.arange(people), 1 + rng.poisson(1.2, people))
+    size = rng.normal(size=len(owner))
+    days = rng.integers(0, 900, people)[owner] + 30 * (np.arange(len(owner)) - np.searchsorted(owner, owner))
+    frame = {
+        "patient": [f"P{each:05d}" for each in owner],
+        "day": pd.Timestamp("2023-01-01") + pd.to_timedelta(days, "D"),
+        "length": np.clip(np.exp(1.3 + 0.7 * size), 0, 60).astype(int),
+        "cost": np.clip(np.exp(6.5 + 0.7 * size + 0.3 * rng.normal(size=len(owner))), 0, 30_000).astype(int),
+        "pulse": np.clip(rng.normal(75, 10, len(owner)), 30, 150).astype(int),
+        "ward": rng.choice(["a", "b", "c", "d", "e"], len(owner)),
+        "urgent": rng.random(len(owner)) < 0.5,
+    }
+    return pd.DataFrame(frame)
+
+
+def of_stays(people):
+    columns = {
+        "patient": {"kind": "identifier"},
+        "day": {"kind": "datetime", "bounds": ["2023-01-01", "2026-12-31"], "resolution": "day", "bins": 12},
+        "length": {"kind": "integer", "bounds": [0, 60], "bins": [1, 2, 3, 4, 5, 6, 8, 10, 14, 21, 30]},
+        "cost": {"kind": "integer", "bounds": [0, 30_000], "bins": [200, 350, 500, 700, 1000, 1400, 2000, 3000, 4500]},
+        "pulse": {"kind": "integer", "bounds": [30, 150], "bins": [50, 55, 60, 65, 70, 75, 80, 85, 90, 95]},
+        "ward": {"kind": "categorical", "categories": ["a", "b", "c", "d", "e"]},
+        "urgent": {"kind": "boolean"},
+    }
+    keys = {"unit": "patient", "order": "day", "max_records_per_unit": 5, "units": people, "targets": ["urgent"]}
+    return Schema.from_dict({"name": "stays", "declared_by": "tests", "columns": columns, **keys})
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("epsilon", [0.5, 1.0])
+def test_two_numbers_of_a_visit_that_go_together_do_so_at_a_small_budget(epsilon):
+    """Noise hides the cells of their table; in a few broad places their relation stands clear of it."""
+    real = stays(2500, 0)
+    declared = of_stays(2500)
+    made = Synthesizer("histories", schema=declared, budget=Budget(epsilon, 1e-6)).fit(real, seed=0)
+    sample = made.sample(len(real), seed=0)
+    assert real["length"].corr(real["cost"], method="spearman") > 0.85, "there is something to keep"
+    assert sample["length"].corr(sample["cost"], method="spearman") > 0.5
+    for other in ("length", "cost"):
+        assert abs(sample["pulse"].corr(sample[other], method="spearman")) < 0.2
+    assert not made.statement.lost.apart
+
+
+def test_pairs_that_noise_hides_are_in_no_table_and_are_named():
+    real, declared = stays(60, 0), of_stays(60)
+    synthesizer = Synthesizer(HistoriesSettings(rounds=1, iterations=5), schema=declared, budget=Budget(0.2, 1e-6))
+    made = synthesizer.fit(real, seed=0)
+    hidden = {frozenset(pair) for pair in combinations(("length", "cost", "pulse"), 2)}
+    assert {frozenset((each.column, each.other)) for each in made.statement.lost.apart} == hidden
+    foretold = planned(synthesizer).apart
+    assert {frozenset(pair) for pair in foretold} == hidden
+    (line,) = apart(foretold)
+    assert "length and cost" in line or "cost and length" in line
+    assert "no table relates" in " ".join(sentences(made.statement))
+
+
+@pytest.mark.parametrize("squares", [False, True])
+def test_a_broad_table_tells_the_sums_over_places(squares):
+    """With next to no noise, cells of places have the shares of their table, in places that have nothing to do with one another."""
+    rng, sizes, rows = np.random.default_rng(0), {"broad a": 3, "y": 6}, 6000
+    cells, places = {"broad a": rng.integers(0, 3, rows)}, np.array([0, 0, 1, 1, 1, 2])
+    shares = rng.dirichlet([1.0] * 3, 3)
+    alone = np.log(rng.dirichlet([3.0] * 6))
+    inside = np.exp(alone) / np.bincount(places, np.exp(alone))[places]
+    held = np.bincount(cells["broad a"])[:, None] * shares
+    alone = np.log((held.sum(0) / rows)[places] * inside)
+    spread = (held / np.bincount(places))[:, places]
+    told = cells, np.ones(rows), [("broad a",)], sizes, [spread], [1e-3], alone
+    found, spreads = None, dict[tuple[str, ...], float]() if squares else None
+    for _ in range(3):
+        found = fit(*told, spread=5.0, iterations=500, start=found, spreads=spreads, together=places)
+    chances = found.probabilities({"broad a": np.arange(3)}, sizes)
+    for place in range(3):
+        np.testing.assert_allclose(chances[:, places == place].sum(1), shares[:, place], atol=0.02)
+        within = chances[:, places == place] / chances[:, places == place].sum(1, keepdims=True)
+        np.testing.assert_allclose(within, np.tile(inside[places == place], (3, 1)), atol=1e-6)
 
 
 @pytest.mark.heavy

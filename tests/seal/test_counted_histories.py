@@ -1,5 +1,6 @@
 """Histories that are counted in DuckDB and PostgreSQL are those in memory, cell for cell."""
 
+from itertools import combinations
 from types import SimpleNamespace
 
 import databases
@@ -60,6 +61,7 @@ def questions(view, clip=2.0):
     pairs = [*zip(plain, plain[1:] + plain[:1], strict=True), *((name, plain[3]) for name in sorted(bags))]
     yield HistoryTables(view, tuple((name, "number of records") for name in (*view.of_unit, *view.ending)), 1.0)
     yield HistoryTables(view, (*((name,) for name in plain), *pairs), 1.0, clip)
+    yield broadly(view, clip)
     for each in view.below:
         told = [(name,) for name in each.columns]
         told += [(other, name) for name in each.columns for other in view.before(name) if other not in {name, *leveled}]
@@ -68,6 +70,17 @@ def questions(view, clip=2.0):
         yield HistoryTables(view, tuple(told), 1.0, clip, each.table)
         if each.leveled:
             yield HistoryTables(view, tuple(of_levels(view, each)), 1.0, clip, each.table, starts(each))
+
+
+def broadly(view, clip):
+    """Every two of a record's own columns with their codes in made-up places, one of them beside codes as they are."""
+    rng = np.random.default_rng(3)
+    places = {name: tuple(rng.integers(0, min(3, view.sizes[name]), view.sizes[name]).tolist()) for name in view.own}
+    cliques = [
+        *combinations(("broad " + name for name in view.own), 2),
+        (f"broad {view.own[0]}", view.own[-1], "place"),
+    ]
+    return HistoryTables(view, tuple(cliques), 1.0, clip, broad=tuple(places.items()))
 
 
 def starts(below, seed=0):

@@ -43,6 +43,11 @@ VIEW = View.of(CODEC)
 OF_RECORDS = [(name, "ill") for name in VIEW.before("ill")] + [("previous ill", "gap", "ill"), ("place",)]
 
 
+# Two columns whose codes are taken together, which makes records alike that otherwise are not.
+BROAD = (("ward", (0, 0, 1, 1)), ("ill", (0, 0)))
+BROADLY = (("broad ward", "broad ill"), ("broad ward",), ("broad ward", "place"))
+
+
 def people(number, seed=0, most=7):
     """Records of people in no order, of whom some have more than count, and some two on one day."""
     rng = np.random.default_rng(seed)
@@ -70,6 +75,7 @@ def questions():
         HistoryTables(VIEW, tuple(OF_RECORDS), 1.0, 1.0),
         HistoryTables(VIEW, tuple(OF_RECORDS), 1.0, 2.0),
         HistoryTables(VIEW, tuple(OF_RECORDS), 1.0, 3.0),
+        HistoryTables(VIEW, BROADLY, 1.0, 1.5, broad=BROAD),
     ]
 
 
@@ -78,7 +84,8 @@ def test_no_unit_moves_the_tables_by_more_than_the_sensitivity(question):
     """By brute force: people drawn at random, and one whose records all lie in the same cells, are left out in turn."""
     frame = people(40)
     alike = pd.concat([frame.iloc[:1].assign(who="alike", ill=True)] * 9, ignore_index=True)
-    frame = pd.concat([frame, alike], ignore_index=True)
+    broadly = alike.assign(who="broadly alike", ward=["a", "b"] * 4 + ["a"], ill=[True, True, False] * 3)
+    frame = pd.concat([frame, alike, broadly], ignore_index=True)
     whole = question.bounded(sealed(frame))
     moved = {
         name: question.movement(whole, question.bounded(sealed(frame[frame["who"] != name])))
@@ -112,6 +119,21 @@ def test_a_unit_whose_records_lie_in_different_cells_weighs_more():
             math.sqrt((3 if len(cliques) == 1 else 12) / square) * question.sensitivity, rel=1e-5
         )
         assert moved <= question.sensitivity
+
+
+def test_broad_columns_hold_the_sums_of_the_codes_taken_together():
+    frame = people(40)
+    plain, *_ = HistoryTables(VIEW, (("ward", "ill"),), 1.0, 1000.0).bounded(sealed(frame))
+    broad, one = HistoryTables(VIEW, BROADLY[:2], 1.0, 1000.0, broad=BROAD).bounded(sealed(frame))
+    np.testing.assert_array_equal(broad, plain.reshape(2, 2, 2).sum((1, 2))[:, None])
+    np.testing.assert_array_equal(one, broad[:, 0])
+
+
+def test_records_that_are_alike_in_broad_columns_alone_weigh_less():
+    frame = pd.concat([people(1).iloc[:1]] * 2, ignore_index=True).assign(ward=["a", "b"])
+    question = HistoryTables(VIEW, (("broad ward",),), 1.0, 1.0, broad=BROAD)
+    (found,) = question.bounded(sealed(frame))
+    np.testing.assert_allclose(found, [1, 0], rtol=1e-5)  # two records, of half a weight each
 
 
 def test_a_target_says_nothing_of_a_unit_s_weight():
@@ -311,3 +333,21 @@ def test_a_sample_has_no_histories():
 def test_questions_that_mean_nothing_are_refused(cliques, clip, said):
     with pytest.raises(BadInput, match=said):
         HistoryTables(VIEW, cliques, 1.0, clip)
+
+
+@pytest.mark.parametrize(
+    ("name", "places", "clip"),
+    [
+        ("ward", (0, 0, 1), 1.0),
+        ("ward", (0, 0, 1, 4), 1.0),
+        ("ward", (0, 0, 1, -1), 1.0),
+        ("ward", (0, 0, 1, 1.0), 1.0),
+        ("ward", (0, 0, 1, True), 1.0),
+        ("sex", (0, 0), 1.0),
+        ("nosuch", (0, 0), 1.0),
+        ("ward", (0, 0, 1, 1), None),
+    ],
+)
+def test_places_that_mean_nothing_are_refused(name, places, clip):
+    with pytest.raises(BadInput, match="places of broad columns"):
+        HistoryTables(VIEW, (("number of records",),), 1.0, clip, broad=((name, places),))

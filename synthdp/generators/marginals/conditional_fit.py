@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from synthdp.generators.marginals import causes
 from synthdp.generators.marginals.staying import LEAST_CHANCE, LEAST_TOLD, Again, Stay, as_before
 from synthdp.generators.marginals.trends import Along, Trends
-from synthdp.schema.history_view import cell
+from synthdp.schema.history_view import BROAD, cell
 from synthdp.schema.number_levels import LEVEL
 from synthdp.schema.rows_below import PREVIOUS
 
@@ -173,10 +173,12 @@ class Slopes:
         """That of slopes, as is expected: one for all of a kind, since a single slope says too little of how large it should be. Kinds are
         those of levels with their previous ones, of levels with all else, and all others."""
         held = [each for of, each in self.found.items() if _kind(*of) == _kind(name, clique)]
-        told = sum(share.sum() for _, share in held)
+        told = sum(float(share.sum()) for _, share in held)
+        squares = sum(float(slope @ slope) for slope, _ in held)
+        if clique[0].startswith(BROAD):  # they are few, and each clear of the noise: weak ones say little of the next
+            told, squares = told + 1, squares + MOST_SLOPE**2
         if told <= 0:
             return FIRST_SLOPE**2
-        squares = sum(slope @ slope for slope, _ in held)
         return float(min(max(squares / told, LEAST_SLOPE**2), MOST_SLOPE**2))
 
     def ranks(self, name: str, weights: Array) -> Array | None:
@@ -192,9 +194,9 @@ class Slopes:
         return found
 
 
-def _kind(name: str, clique: Clique) -> tuple[bool, bool]:
+def _kind(name: str, clique: Clique) -> tuple[bool, bool, bool]:
     of_level = name.startswith(LEVEL)
-    return of_level, of_level and clique[-1].startswith(PREVIOUS)
+    return of_level, of_level and clique[-1].startswith(PREVIOUS), clique[0].startswith(BROAD)
 
 
 def fit(
@@ -219,6 +221,7 @@ def fit(
     again: tuple[tuple[str, ...], Array, float] | None = None,
     of_rows: bool = False,
     by_cause: bool = False,
+    together: Whole | None = None,
 ) -> Conditional:
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
@@ -234,10 +237,12 @@ def fit(
 
     With `spreads` the fit is by least squares, without a parameter for being as before. They hold the spread of each clique's parameters
     that an earlier fit estimated; this fit puts its own there. Codes have trends `along` the columns there (see `trends`). Instead of one
-    parameter for being as before, `again` has columns, their table and its deviation, for parameters of each code: see `Again`.
+    parameter for being as before, `again` has columns, their table and its deviation, for parameters of each code: see `Again`. Cliques of
+    a broad column stand last: their tables tell the mean of the codes in each place, as `together` has it, and change all these alike.
     """
     from scipy.optimize import Bounds, minimize
 
+    levelled = Levelled.of(together, cliques, sizes)
     for column, added in (gains or {}).items():
         there, had = as_before(cells[column], len(added))
         offset = np.zeros((len(weights), len(added))) if offset is None else offset.copy()
@@ -260,7 +265,7 @@ def fit(
     target = mass * (noisy + (held - total) * parts) / held
     # Slopes add up over all cells: one of which the noise left little may not speak for as many records as were drawn.
     full = np.maximum(held, mass)
-    sloped = mass * (noisy - total * margin) / full @ lines.v
+    sloped = levelled(mass * (noisy - total * margin) / full) @ lines.v
     previous = start if start is not None and start.cliques == tuple(cliques) else None
     noisy_tables = {each[0]: each[1:] for each in zip(cliques, tables, deviations, strict=True)}
     chances = None
@@ -281,11 +286,12 @@ def fit(
     penalty = (1 + noise**2 / np.maximum(told, LEAST_TOLD)) / each**2
     free = weights if offset is None else weights * ((offset > CLOSED).sum(1) > 1)  # of rows that have a choice
     slope_told, slope_target = lines.sums(columns @ free, 2) * (margin @ lines.v**2), lines.sums(sloped)
+    target = levelled(target)
     theta, slope, stays = np.zeros(target.shape), np.zeros(lines.count), np.zeros(stay.count)
     if previous is not None:
         for clique, part in lines.parts.items():
             slope[part] = slopes.found.get((name, clique), (0.0, 0.0))[0] if slopes else 0.0
-        theta, stays = previous.theta - lines.changes(slope), stay.parameter(previous.gains)
+        theta, stays = previous.theta - levelled(lines.changes(slope)), stay.parameter(previous.gains)
     size, shape = theta.size, theta.shape
     variance = np.ones(lines.count)
     for clique, part in lines.parts.items():
@@ -293,10 +299,10 @@ def fit(
     slope_penalty = (1 + slope_noise / np.maximum(slope_told, LEAST_TOLD)) / variance
     squares = None
     if spreads is not None:
-        logits = base + rows @ (theta + lines.changes(slope))
+        logits = base + rows @ (theta + levelled(lines.changes(slope)))
         chances = softmax(logits if offset is None else logits + offset) * weights[:, None]
         agreed = _agreeing(tables, margin)
-        squares = Squares.of(rows, columns, weights, chances, agreed, deviations_of_cells)
+        squares = Squares.of(rows, columns, weights, chances, agreed, deviations_of_cells, levelled)
         told, target, slope_target = squares.told, np.zeros_like(target), np.zeros_like(slope_target)
         penalty, slope_penalty = np.broadcast_to(1 / each**2, told.shape), 1 / variance
         slope_told = lines.sums(told @ lines.v**2, 2)
@@ -314,7 +320,7 @@ def fit(
     if mixture.parts:
         rows = mixture.others(rows)
         columns = rows.T.tocsr()
-        logits, means = changed(theta + lines.changes(slope), stays)
+        logits, means = changed(theta + levelled(lines.changes(slope)), stays)
         target = mixture.owed_of(target, noise, each, softmax(logits) * weights[:, None], means)
         del logits, means
     # What squares tell has the noise in it already.
@@ -331,6 +337,7 @@ def fit(
             scaled[end:last] * stay.scale,
         )
         changes, bent = own + lines.changes(bend) if len(bend) else own, scaled[last:].reshape(trend.shape)
+        changes = levelled(changes)
         if len(bent):
             bent = bent * trends.scale
             changes = changes + trends.basis @ bent
@@ -346,6 +353,7 @@ def fit(
         value += (trends.penalty * bent**2).sum() / 2
         pulled = columns @ pull
         mixture.owed(pull, means, pulled)
+        pulled = levelled(pulled)
         of_slopes = lines.sums(pulled @ lines.v) - slope_target + slope_penalty * bend
         staying = stay.sums(pull) - stay.target + stay.penalty * same
         slope_of_own = (pulled - target + penalty * own) * scale
@@ -373,7 +381,7 @@ def fit(
     if slopes is not None:
         shares = slope_told / (slope_told + slope_penalty)
         slopes.found.update({(name, clique): (slope[part], shares[part]) for clique, part in lines.parts.items()})
-    theta += lines.changes(slope)
+    theta = levelled(theta + lines.changes(slope))
     if along is not None and trend.size:
         trend = found[last:].reshape(trend.shape) * trends.scale
         theta += trends.basis @ trend
@@ -400,6 +408,29 @@ def _numbers(mass: Array, total: Array, variance: Array) -> Array:
 
 
 @dataclass(frozen=True)
+class Levelled:
+    """Takes means over the codes of one place, in the cells from `first` on: those of broad tables, which stand last. `means` (codes,
+    codes) takes them; without it values stay."""
+
+    first: int = 0
+    means: Array | None = None
+
+    @classmethod
+    def of(cls, places: Whole | None, cliques: Sequence[Clique], sizes: Mapping[str, int]) -> "Levelled":
+        """Of a column whose codes lie in these places."""
+        if places is None:
+            return cls()
+        first = sum(math.prod(sizes[name] for name in clique) for clique in cliques if not clique[0].startswith(BROAD))
+        return cls(first, (places[:, None] == places) / np.bincount(places)[places])
+
+    def __call__(self, values: Array) -> Array:
+        """Of values (cells, codes)."""
+        if self.means is None or self.first == len(values):
+            return values
+        return np.concatenate([values[: self.first], values[self.first :] @ self.means])
+
+
+@dataclass(frozen=True)
 class Squares:
     """How far the tables of the rows are from the noisy ones (cells, codes), `target`, whose squared errors are `error`."""
 
@@ -409,6 +440,7 @@ class Squares:
     target: Array
     error: Array
     told: Array  # (cells, codes) of each parameter, by the chances where the fit starts
+    levelled: Levelled = Levelled()
 
     @classmethod
     def of(
@@ -419,6 +451,7 @@ class Squares:
         chances: Array,
         noisy: Array,
         deviations: Array,
+        levelled: Levelled = Levelled(),
     ) -> "Squares":
         """For `noisy` tables with noise of these `deviations` (cells, 1); `chances` (rows, codes) are weighted.
 
@@ -431,12 +464,12 @@ class Squares:
         held = _numbers(mass, total, noisy.shape[1] * deviations**2)
         target = mass * (noisy + (held - total) * drawn_there / np.maximum(mass, LEAST_CHANCE)) / held
         varies = drawn_there - columns @ (chances**2 / np.maximum(weights, LEAST_CHANCE)[:, None])
-        error = np.maximum((deviations * mass / held) ** 2 + SAMPLED * varies, LEAST_TOLD)
-        return cls(rows, columns, weights, target, error, varies**2 / error)
+        error = levelled(np.maximum((deviations * mass / held) ** 2 + SAMPLED * varies, LEAST_TOLD))
+        return cls(rows, columns, weights, levelled(target), error, varies**2 / error, levelled)
 
     def sum_and_gradient(self, chances: Array) -> tuple[float, Array]:
         """Half the sum of squares for weighted `chances` (rows, codes), and its gradient with respect to the rows' logits."""
-        lacking = self.columns @ chances - self.target
+        lacking = self.levelled(self.columns @ chances) - self.target
         pull = self.rows @ (lacking / self.error)
         pull -= (pull * chances).sum(1, keepdims=True) / np.maximum(self.weights, LEAST_CHANCE)[:, None]
         pull *= chances

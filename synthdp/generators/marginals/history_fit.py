@@ -15,7 +15,16 @@ from numpy.typing import NDArray
 
 from synthdp.generators import Progress
 from synthdp.generators.marginals import mixed_model_fit, number_shapes
-from synthdp.generators.marginals.conditional_fit import CLOSED, Conditional, Slopes, Whole, fit, halfway, softmax
+from synthdp.generators.marginals.conditional_fit import (
+    CLOSED,
+    LEAST_ORDERED,
+    Conditional,
+    Slopes,
+    Whole,
+    fit,
+    halfway,
+    softmax,
+)
 from synthdp.generators.marginals.history_model import MOST_UNITS, HistoryModel
 from synthdp.generators.marginals.history_times import (
     LEAST_SHARE,
@@ -33,6 +42,7 @@ from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.history_view import (
     ALIKE,
+    BROAD,
     EARLIER,
     FIRST,
     GAP,
@@ -70,6 +80,7 @@ LEAST_DEVIATION = 1e-3  # of tables without noise, in which only rounding is lef
 STEPS = 1000  # of progress
 DRAW = 600.0  # nanoseconds to draw a cell of a record
 FEW = 5000  # records that take as long as what every draw costs besides
+BROAD_CLEAR, MOST_PLACES = 4.0, 8  # see `places`
 CLEAR = 3.0  # deviations of noise that `other` must stand above, where categories are learned
 
 
@@ -129,6 +140,7 @@ class HistoryFit:
     variances: dict[str, dict[int, Array]] = field(default_factory=dict)
     spreads: dict[str, dict[Clique, float]] = field(default_factory=dict)
     trends: dict[str, Along] = field(default_factory=dict)
+    broad: dict[str, Whole] = field(default_factory=dict)
 
     @cached_property
     def zeros(self) -> Zeros:
@@ -187,6 +199,7 @@ class HistoryFit:
         self.model = model = HistoryModel(
             self.codec.schema, self.of_unit, held, np.ones(view.sizes[view.order]), days, self.levels
         )
+        whole: dict[str, Conditional] = {}
         schedule, done, work = list(self._schedule()), 0.0, 0.0
         for turn, name, drawing in schedule:
             if drawing:
@@ -195,9 +208,10 @@ class HistoryFit:
             if turn == self.rounds:
                 self._adjust_codes(cells)
                 continue
-            before = model.of_record[name]
+            before = whole.get(name, model.of_record[name])
             found = self._conditional(name, cells, weights, before)
-            model.of_record[name] = halfway(before, found) if turn > 0 and name in view.own else found
+            whole[name] = halfway(before, found) if turn > 0 and name in view.own else found
+            model.of_record[name] = self._narrow(whole[name])
             done += self._work(turn, name, drawing)
             self.progress(round(STEPS * done / work), STEPS, {})
         return model
@@ -215,7 +229,7 @@ class HistoryFit:
 
     def _work(self, turn: int, name: str, drawing: bool) -> float:
         """About how long a part of the schedule takes, in nanoseconds on one machine. Only the ratios matter: they make progress even."""
-        rows, cliques, sizes = len(self.owner), self.cliques[name], self.view.sizes
+        rows, cliques, sizes = len(self.owner), self._cliques(name), self.sizes
         drawn = DRAW * (rows + FEW) * len(self.view.drawn) if drawing else 0.0
         if turn == self.rounds:
             return drawn
@@ -251,8 +265,7 @@ class HistoryFit:
             if name not in cells:
                 continue
             lacking, here, precision = np.zeros(len(share)), np.zeros(len(share)), 0.0
-            of_records = [each for each in self.answers if not each.rows]
-            for asked, weights in zip(of_records, self.weights, strict=True):
+            for asked, weights in zip(self._of_records, self.weights, strict=True):
                 if not any(name in clique for clique in asked.tables):
                     continue
                 wanted, deviation = _counts([asked], name)
@@ -305,7 +318,71 @@ class HistoryFit:
         places and gaps of records have none: they say much the same as one another, so noise would give them large slopes that cancel."""
         told = {*self.view.unit, *self.view.own, *(name for each in self.view.below for name in each.levels)}
         ordered = {name: codes for name, codes in self.ordered.items() if name.removeprefix(PREVIOUS) in told}
-        return Slopes(ordered, tuple(self.levels))
+        return Slopes(ordered | self._broad_ordered, tuple(self.levels))
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Codes of every column, and places of the broad ones."""
+        return self.view.sizes | history_view.broad_sizes(self.broad)
+
+    @property
+    def _broad_ordered(self) -> dict[str, tuple[int, int]]:
+        found = {}
+        for name, places in self.broad.items():
+            _, end = self.ordered[name]
+            found[BROAD + name] = (0, int(places[:end].max()) + 1)
+        return found
+
+    def _thinned(self, name: str) -> float:
+        """The root of the mean number of codes in a place."""
+        return math.sqrt(len(self.broad[name]) / (self.broad[name].max() + 1))
+
+    def _cliques(self, name: str) -> list[Clique]:
+        """What predicts a drawn column, the broad columns before it last."""
+        found = list(self.cliques[name])
+        if name in self.broad:
+            own = self.view.own[: self.view.own.index(name)]
+            found += [(BROAD + each,) for each in own if each in self.broad]
+        return found
+
+    def _narrow(self, found: Conditional) -> Conditional:
+        """The same conditional without broad columns: what a place changes, each of its codes does."""
+        sizes, ends = self.sizes, [0]
+        for clique in found.cliques:
+            ends.append(ends[-1] + math.prod(sizes[name] for name in clique))
+        parts = {
+            clique: found.theta[first:end] for clique, first, end in zip(found.cliques, ends, ends[1:], strict=False)
+        }
+        cliques = tuple(clique for clique in parts if not clique[0].startswith(BROAD))
+        for (name, *_), part in list(parts.items())[len(cliques) :]:
+            held = name.removeprefix(BROAD)
+            parts[held,] = parts[held,] + part[self.broad[held]]
+        theta = np.concatenate([parts[clique] for clique in cliques]) if cliques else found.theta
+        return replace(found, cliques=cliques, theta=theta)
+
+    def places(self, names: Sequence[str], deviation: float) -> dict[str, Whole]:
+        """A place for each code of these columns: of codes that stand in order as many places, with about as many records each, as leave a
+        cell of two columns `BROAD_CLEAR` deviations, from 3, which have a slope, to `MOST_PLACES`; one more for all other codes."""
+        count = int(
+            np.clip(
+                math.sqrt(self.answers[0].total / max(BROAD_CLEAR * deviation, LEAST_DEVIATION)),
+                LEAST_ORDERED,
+                MOST_PLACES,
+            )
+        )
+        found = {}
+        for name in names:
+            (first, end), shares = self.ordered[name], np.exp(self._alone([self._asked(name)], name))
+            upto = np.cumsum(shares[first:end])
+            middle = (upto - shares[first:end] / 2) / upto[-1]
+            places = np.full(len(shares), count)
+            places[first:end] = np.minimum(middle * count, count - 1).astype(np.int64)
+            found[name] = np.unique(places, return_inverse=True)[1].astype(np.int64)
+        return found
+
+    @property
+    def _of_records(self) -> list[NoisyTables]:
+        return [each for each in self.answers if not each.rows]
 
     def _alone(self, answers: Sequence[NoisyTables], name: str) -> Array:
         return _alone(answers, name, self.view, self._in_order(name), self.others.get(name))
@@ -323,7 +400,7 @@ class HistoryFit:
 
     def _weighed(self, cells: dict[str, Whole], owner: Whole, points: Whole) -> tuple[dict[str, Whole], Array, Whole]:
         """The drawn records that count, chosen as for real units; what each weighs in tables of records; and the order column's point of
-        the record before it, if any. `self.weights` keeps what they weigh in each question."""
+        the record before it, if any. `self.weights` keeps what they weigh in each question of records."""
         number = np.bincount(owner, minlength=self.number)
         starts, most = np.cumsum(number) - number, self.codec.schema.max_records_per_unit
         place = np.arange(len(owner)) - starts[owner]
@@ -331,11 +408,10 @@ class HistoryFit:
         counts = (place >= first[owner]) & (place < first[owner] + most)
         self.owner, self.left = owner[counts], (number[owner] - place - 1)[counts]
         cells = {name: values[counts] for name, values in cells.items()}
+        cells |= history_view.broadly(cells, self.broad)
         scale = self.total / self.number
         count = np.minimum(number, most)
-        self.weights = [
-            each.weights(self.view, cells, self.owner, count) * scale for each in self.answers if not each.rows
-        ]
+        self.weights = [each.weights(self.view, cells, self.owner, count) * scale for each in self._of_records]
         return cells, self.weights[0], np.roll(points, 1)[counts]
 
     def _asked(self, name: str) -> NoisyTables:
@@ -353,19 +429,23 @@ class HistoryFit:
 
     def _conditional(self, name: str, cells: dict[str, Whole], weights: Array, start: Conditional) -> Conditional:
         size = self.view.sizes[name]
-        cliques = list(self.cliques[name])
+        cliques = self._cliques(name)
         tables, deviations = [], []
         first, below = self._asked(name), self.view.of_row(name)
         if below is None:
-            weights = others = self.weights[self.answers.index(first)]
+            weights = others = self.weights[self._of_records.index(first)]
         else:
             cells, weights, others = self._rows(first, cells, below, name, cliques)
         for clique in cliques:
-            asked, scale = next(each for each in self.answers if (*clique, name) in each.tables), 1.0
-            table = asked.tables[(*clique, name)].reshape(-1, size).copy()
+            to = BROAD + name if clique[0].startswith(BROAD) else name
+            asked, scale = next(each for each in self.answers if (*clique, to) in each.tables), 1.0
+            table = asked.tables[(*clique, to)].reshape(-1, self.sizes[to]).copy()
             if below is None and asked is not first:
-                others = self.weights[self.answers.index(asked)]
-                table = self._reweighed(table, cells, weights, others, clique, name)
+                others = self.weights[self._of_records.index(asked)]
+                table = self._reweighed(table, cells, weights, others, clique, to)
+                if to != name:  # spread over the codes of each place
+                    places = self.broad[name]
+                    table, scale = (table / np.bincount(places))[:, places], 1 / self._thinned(name)
             elif below is not None and below.code not in (*clique, name):  # rows weigh less there
                 scale = max(float(weights.sum()), LEAST_SHARE) / max(float(others.sum()), LEAST_SHARE)
                 table = scale * self._reweighed(table, cells, weights, others, clique, name)
@@ -512,7 +592,7 @@ class HistoryFit:
     ) -> Array:
         """A table as if its question weighed records by `wanted` in place of `had`: the drawn records show how much the shares of its cells
         differ."""
-        place = history_view.cell(cells, (*clique, name), self.view.sizes)
+        place = history_view.cell(cells, (*clique, name), self.sizes)
         place = place[:, None] if place.ndim == 1 else place
         there, several = place >= 0, np.maximum((place >= 0).sum(1, keepdims=True), 1)
         shares = []
@@ -568,16 +648,16 @@ class HistoryFit:
         closed = self.zeros.closed(name, cells, len(weights))
         zeros: Array | None = None if closed is None else np.where(closed, CLOSED, 0.0)
         before = "" if name in (FIRST, GAP, ALIKE, *self.view.alike) else PREVIOUS + name
-        if offset is None and mixed_model_fit.suits(cliques, self.view.sizes, len(alone)):
+        if offset is None and mixed_model_fit.suits(cliques, self.sizes, len(alone)):
             return mixed_model_fit.fit(
                 cells,
                 weights,
                 cliques,
-                self.view.sizes,
+                self.sizes,
                 tables,
                 deviations,
                 alone,
-                ordered=self.ordered,
+                ordered=self.ordered | self._broad_ordered,
                 spread=self.spread,
                 iterations=self.iterations,
                 start=start,
@@ -599,14 +679,14 @@ class HistoryFit:
             cells,
             weights,
             cliques,
-            self.view.sizes,
+            self.sizes,
             tables,
             deviations,
             alone,
             spread=[
                 self.spread * (BY_CODE if clique in strong or name in self.levels else OF_ROWS)
                 if below
-                else self.spread
+                else self.spread * (self._thinned(name) if clique[0].startswith(BROAD) else 1.0)
                 for clique in cliques
             ],
             iterations=self._iterations(name),
@@ -622,6 +702,7 @@ class HistoryFit:
             again=again,
             of_rows=below,
             by_cause=of_code,
+            together=self.broad.get(name),
         )
 
 

@@ -466,9 +466,14 @@ class HistoryModel:
         return {name: pd.DataFrame(frame).reset_index(drop=True) for name, frame in found.items()}
 
     def unrelated(self) -> list[tuple[str, str, bool]]:
-        """Pairs of columns of codes below visits that no table relates; true if the second column's codes are those of the previous visit,
-        false if both are of one visit."""
-        found = []
+        """Pairs of columns of a visit, or of codes below visits, that no table relates; true if the second column's codes are those of the
+        previous visit, false if both are of one visit."""
+        found = [
+            (name, other, False)
+            for place, name in enumerate(self.view.own)
+            for other in self.view.own[:place]
+            if (other,) not in self.of_record[name].cliques
+        ]
         for place, below in enumerate(self.view.below):
             told = {name for clique in self.of_record[below.code].cliques for name in clique}
             for other in self.view.below[: place + 1]:
