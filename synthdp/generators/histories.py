@@ -55,10 +55,8 @@ NUMBERS, OF_LEVELS = " numbers", " levels"  # of a table below visits
 # A table of codes by codes of the previous visit, or of other tables at the same one, is left out if its noise is so many times the mean
 # number of units in a cell. A drug that is given for one diagnosis has a cell far above the mean.
 HIDDEN, HIDDEN_AT_ONCE = 20.0, 200.0
-BROAD_SHARE, MOST_BROAD = (
-    0.02,
-    0.1,
-)  # of what is spent on tables of records, for every two of their columns that stand in order; at most
+BROAD_SHARE = 0.02  # of what is spent on tables of records, for every two of their columns that stand in order
+MOST_BROAD = 0.1
 # Tables of two such columns are left out if the units are fewer than so many deviations of the noise of a cell, of broad tables, or times
 # the root of their cells, of others: there noise alone would look like a rank correlation of 0.25 in nine cells, or of 0.5.
 HIDDEN_BROADLY, HIDDEN_IN_ORDER = 12.0, 2.0
