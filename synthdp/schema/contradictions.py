@@ -80,6 +80,7 @@ class _Narrowed:
         found = cls(columns)
         for name, column in columns.items():
             found._begin(name, column)
+        excluded = [rule.terms for rule in rules if isinstance(rule, Never)]
         orders: list[tuple[str, str, bool]] = []  # lower, larger, whether it must be exceeded
         equal: list[Order] = []
         for rule in rules:
@@ -90,13 +91,13 @@ class _Narrowed:
                 equal += [rule] if rule.op == "=" else []
             elif isinstance(rule, Implies) and set(rule.given) <= set(given):
                 found._all(rule.then)
-            elif isinstance(rule, Never) and len(rule.terms) == 1:
-                found._not(rule.terms[0])
             elif isinstance(rule, Together):
                 for place, name in enumerate(rule.columns):
                     found._one_of(name, [row[place] for row in rule.allowed])
         found._all(given)
         found._order(orders, equal)
+        while found.possible and found._exclude(excluded):
+            found._order(orders, equal)
         return found
 
     def _begin(self, name: str, column: Column) -> None:
@@ -126,11 +127,38 @@ class _Narrowed:
             else:
                 self._limit(term.column, term.op, self._number(term.column, term.constants[0]))
 
-    def _not(self, term: Term) -> None:
-        if term.op != "in":
-            self._limit(term.column, OPPOSITE[term.op], self._number(term.column, term.constants[0]))
-        elif term.column in self.labels:
-            self._labels(term.column, self.labels[term.column] - {*term.constants})
+    def _exclude(self, excluded: Iterable[tuple[Term, ...]]) -> bool:
+        """Of terms that never hold together, one where the others hold for certain: whether that narrows a column."""
+        changed = False
+        for terms in excluded:
+            left = [term for term in terms if not self._certain(term)]
+            if not left:
+                self.possible = False
+            elif len(left) == 1:
+                changed |= self._not(left[0])
+        return changed
+
+    def _certain(self, term: Term) -> bool:
+        """Whether it holds for all that is left of its column."""
+        if term.op == "in":
+            left = self.labels.get(term.column)
+            return left is not None and left <= {*term.constants}
+        value = self._number(term.column, term.constants[0])
+        (low, above), (high, under) = self.low[term.column], self.high[term.column]
+        return {
+            ">": low > value or (low == value and above),
+            ">=": low >= value,
+            "<": high < value or (high == value and under),
+            "<=": high <= value,
+        }.get(term.op, low == high == value)
+
+    def _not(self, term: Term) -> bool:
+        """Whether it narrows the column."""
+        if term.op in OPPOSITE:
+            return self._limit(term.column, OPPOSITE[term.op], self._number(term.column, term.constants[0]))
+        if term.op == "in" and term.column in self.labels:
+            return self._labels(term.column, self.labels[term.column] - {*term.constants})
+        return False
 
     def _one_of(self, name: str, values: Sequence[Value]) -> None:
         column = self.columns[name]

@@ -409,7 +409,7 @@ def test_what_is_found_is_certain():
     numbers, ops = ("a", "b", "c"), ("<", "<=", "=", ">=", ">")
 
     def drawn():
-        kind = rng.integers(7)
+        kind = rng.integers(8)
         one, other = (str(each) for each in rng.choice(numbers, 2, replace=False))
         op = str(rng.choice(ops))
         rules = [
@@ -419,6 +419,12 @@ def test_what_is_found_is_certain():
             {"never": {"sex": str(rng.choice(["F", "M"]))}},
             {"if": {"sex": str(rng.choice(["F", "M"]))}, "then": {one: f"{op} {rng.integers(0, 6)}"}},
             {"always": {"pregnant": bool(rng.integers(2)), "stage": str(rng.choice(STAGES))}},
+            {
+                "never": {
+                    "sex": str(rng.choice(["F", "M"])),
+                    one: f"{rng.choice(['<', '<=', '>', '>='])} {rng.integers(0, 6)}",
+                }
+            },
             {"together": [one, "sex"], "allowed": [[int(rng.integers(0, 6)), "M"], [int(rng.integers(0, 6)), "F"]]},
         ]
         return rules[kind]
@@ -434,3 +440,21 @@ def test_what_is_found_is_certain():
             kept = [~broken(rule, every, schema) for rule in found.rules]
             assert not (wanted & np.logical_and.reduce(kept)).any(), [rule.text for rule in found.rules]
     assert told > 30
+
+
+def test_what_is_excluded_beside_what_is_certain_is_found():
+    """Men may be in no other ward than the one that is excluded for them; and one rule after another leaves nothing."""
+    only = {"if": {"sex": "M"}, "then": {"stage": "II", "pregnant": True}}
+    never = {"never": {"sex": "M", "pregnant": True}}
+    (found,) = contradictions(Schema(columns=SMALL, rules=[never, "a <= b", only]))
+    assert [rule.plain() for rule in found.rules] == [never, only]
+    assert [term.text for term in found.given] == ["sex = M"]
+    several = [
+        {"never": {"sex": "M", "a": ">= 2"}},
+        {"always": {"a": ">= 2"}},
+        {"always": {"sex": "M"}},
+    ]
+    (found,) = contradictions(Schema(columns=SMALL, rules=several))
+    assert [rule.plain() for rule in found.rules] == several
+    for place in range(3):
+        assert contradictions(Schema(columns=SMALL, rules=several[:place] + several[place + 1 :])) == []
