@@ -347,8 +347,10 @@ def _found(found: Attacks) -> tuple[Verdict, str]:
         return NO_REASON, f"{none} better than its baseline"
     some = "The one attack" if tried == 1 else f"{len(concerns)} of {tried} attacks"
     names = ", ".join(attack["title"] for attack in concerns)
-    if all(figure.get("bound") is not None for attack in concerns for figure in attack["figures"]):
-        told = f"{some} found something, within what the guarantee allows: {names}"
+    figures = [figure for attack in concerns for figure in attack["figures"]]
+    if all(figure.get("bound") is not None for figure in figures):
+        more = any(figure.get("better") != "higher" and figure["value"] > figure["bound"] for figure in figures)
+        told = f"{some} found something, {'not clearly more than' if more else 'within what'} the guarantee allows: {names}"
         return Verdict("Only if you accept what epsilon allows"), told
     return Verdict("Not before you understand what the attacks found"), f"{some} found something: {names}"
 

@@ -272,7 +272,7 @@ def sentences(statement: "Statement") -> Iterator[str]:
         )
     if lost.hidden:
         yield (
-            f"Declared categories that cannot be told from noise: {closed(_listed([each.text for each in lost.hidden], '; '))} Synthetic "
+            f"Categories that cannot be told from noise: {closed(_listed([each.text for each in lost.hidden], '; '))} Synthetic "
             "records may contain too few or too many of them."
         )
     unknown = [
@@ -305,8 +305,8 @@ def sentences(statement: "Statement") -> Iterator[str]:
         if numbers := _numbers_below(statement):
             yield (
                 f"Numbers below visits ({_listed(numbers)}) depend on the code and the earlier columns of their own row, on the person, "
-                "the visit and the person's last number with that code, but not on other rows: a laboratory value says little about the "
-                "diagnoses of its visit, however large epsilon is."
+                "the visit and the person's last number with that code, but not on other rows: a laboratory value says little about "
+                "codes in other rows of its visit, such as diagnoses, however large epsilon is."
             )
     elif unit != RECORD:
         yield f"At most {most} record{'s' * (most != 1)} of each {unit} counted."

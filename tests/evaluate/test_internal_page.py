@@ -338,6 +338,12 @@ def test_one_attack_is_spoken_of_as_one(result):
         ),
         ({"verdict": "concern", "bound": None}, "1 of 3 attacks found something: Density", "Not before", True),
         (
+            {"verdict": "concern", "value": 0.9, "interval": [0.1, 0.95]},
+            "1 of 3 attacks found something, not clearly more than the guarantee allows",
+            "Only if you accept what epsilon allows",
+            True,
+        ),
+        (
             {"verdict": "concern", "value": 0.9, "interval": [0.88, 0.92]},
             "Density ratio finds more than",
             "No: the gua",
