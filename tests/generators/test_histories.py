@@ -27,7 +27,7 @@ from synthdp.generators.marginals.conditional_fit import (
     indicators,
     softmax,
 )
-from synthdp.generators.marginals.history_fit import NoisyTables, _counts
+from synthdp.generators.marginals.history_fit import HistoryFit, NoisyTables, _counts
 from synthdp.generators.marginals.history_times import adjust_shares
 from synthdp.generators.marginals.trends import Along, _polynomials
 from synthdp.planning import planned
@@ -1056,6 +1056,30 @@ def test_two_numbers_of_a_visit_that_go_together_do_so_at_a_small_budget(epsilon
     for other in ("length", "cost"):
         assert abs(sample["pulse"].corr(sample[other], method="spearman")) < 0.2
     assert not made.statement.lost.apart
+
+
+def test_broad_tables_are_asked_as_planned_in_places_for_their_noise(monkeypatch):
+    asked, reckoned = [], []
+    of, places = NoisyTables.of.__func__, HistoryFit.places
+    monkeypatch.setattr(
+        NoisyTables, "of", classmethod(lambda cls, data, question: asked.append(question) or of(cls, data, question))
+    )
+    monkeypatch.setattr(
+        HistoryFit,
+        "places",
+        lambda self, names, deviation: reckoned.append(deviation) or places(self, names, deviation),
+    )
+    declared, settings = of_stays(200), HistoriesSettings(rounds=1, iterations=2)
+    made = Synthesizer(settings, schema=declared, budget=Budget(100.0, 1e-6)).fit(stays(200, 0), seed=0)
+    (broad,) = (question for question in asked if question.broad)
+    assert set(broad.cliques) == {
+        (f"broad {one}", f"broad {other}") for one, other in combinations(dict(broad.broad), 2)
+    }
+    assert set(dict(broad.broad)) == {"length", "cost", "pulse"}
+    assert reckoned == [pytest.approx(broad.deviation)]
+    planned = [entry.event.noise for entry in made.statement.events for _ in range(entry.count)]
+    assert sorted(planned) == pytest.approx(sorted(question.noise for question in asked))
+    assert sum(1 / noise**2 for noise in settings.noises(declared, 0.1).values()) == pytest.approx(100)
 
 
 def test_pairs_that_noise_hides_are_in_no_table_and_are_named():
