@@ -32,6 +32,7 @@ from synthdp.generators.marginals.history_times import adjust_shares
 from synthdp.generators.marginals.trends import Along, _polynomials
 from synthdp.planning import planned
 from synthdp.report.information_loss import sentences
+from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import View
 from synthdp.seal import Sensitive
@@ -1080,6 +1081,25 @@ def test_broad_tables_are_asked_as_planned_in_places_for_their_noise(monkeypatch
     planned = [entry.event.noise for entry in made.statement.events for _ in range(entry.count)]
     assert sorted(planned) == pytest.approx(sorted(question.noise for question in asked))
     assert sum(1 / noise**2 for noise in settings.noises(declared, 0.1).values()) == pytest.approx(100)
+
+
+def test_a_fit_s_model_needs_no_broad_columns_to_say_what_they_told(monkeypatch):
+    rng, narrow, told = np.random.default_rng(0), HistoryFit._narrow, []
+
+    def compared(self, found):
+        made = narrow(self, found)
+        if any(name in self.broad for (name, *_) in made.cliques) and len(made.cliques) < len(found.cliques):
+            names = {name for clique in made.cliques for name in clique} | {*self.broad}
+            cells = {name: rng.integers(0, self.sizes[name], 50) for name in names}
+            wide = found.probabilities(cells | history_view.broadly(cells, self.broad), self.sizes)
+            np.testing.assert_allclose(made.probabilities(cells, self.sizes), wide, atol=1e-9)
+            told.append(max(float(np.abs(part).max()) for part in found.theta[len(made.theta) :]))
+        return made
+
+    monkeypatch.setattr(HistoryFit, "_narrow", compared)
+    made = HistoriesSettings(rounds=1, iterations=5)
+    Synthesizer(made, schema=of_stays(200), budget=Budget(100.0, 1e-6)).fit(stays(200, 0), seed=0)
+    assert max(told) > 0.01
 
 
 def test_pairs_that_noise_hides_are_in_no_table_and_are_named():
