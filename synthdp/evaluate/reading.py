@@ -39,7 +39,7 @@ class Parts:
         codes, sizes = np.unique(np.concatenate([train, test]), axis=0, return_inverse=True, return_counts=True)[1:]
         own = np.bincount(codes[: len(train)], minlength=len(sizes))
         found, twins = own[codes[len(train) :]] > 0, own[codes[: len(train)]] > 1
-        if not len(test) or found.mean() <= twins.mean() + CHANCE:
+        if not len(train) or not len(test) or found.mean() <= twins.mean() + CHANCE:
             return None
         return {"of": "rows", "shared": int(found.sum()), "all": len(test)}
 

@@ -66,7 +66,7 @@ from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Choice, Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, not_negative, number, option, positive, whole
 from synthdp.schema.schema import Schema
-from synthdp.seal import MOST_OFFSET, Misfit
+from synthdp.seal import MOST_OFFSET, MOST_RECORDS, Misfit
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -386,13 +386,14 @@ class Mixture:
         count = _choices(data.declared)
         most = data.schema.max_records_per_unit if data.schema.unit else 1
         hidden = OFFSET * math.sqrt(2 / math.pi * count) * noises["related"] * most
+        total = min(seen.total, MOST_RECORDS / 2)  # a misfit refuses more, which noise may tell of
         left = dict.fromkeys(pairs)
         chosen: list[Pair] = []
         for name in dict.fromkeys(name for pair in pairs for name in pair):
             here = [pair for pair in left if name in pair]
             if not here:
                 continue
-            expected = tuple(seen.total * np.outer(*map(seen.shares, pair)) for pair in here)
+            expected = tuple(total * np.outer(*map(seen.shares, pair)) for pair in here)
             offsets = tuple(min(hidden * table.size**0.75, MOST_OFFSET) for table in expected)
             score = Misfit(expected=expected, weights=(1.0,) * len(here), offsets=offsets)
             place = data.choose(here, score, _epsilon(noises["choices"], count), seen.of, fine=True)

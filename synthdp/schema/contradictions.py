@@ -207,7 +207,10 @@ class _Narrowed:
                     both = set.intersection(*sets) if sets else set()
                     for name in rule.columns if sets else ():
                         changed |= self._labels(name, both)
-            for lower, larger, strict in orders:
+            for lower, larger, strict in (
+                *orders,
+                *reversed(orders),
+            ):  # a chain settles at once, whichever way it is declared
                 (low, out), (high, too) = self.low[lower], self.high[larger]
                 changed |= self._limit(larger, ">=", low, excluded=out or strict)
                 changed |= self._limit(lower, "<=", high, excluded=too or strict)

@@ -296,6 +296,7 @@ def test_held_out_records_that_were_fitted_are_told(schema, train, test):
     apart = reading.parts_of([train], train, test, rows)
     same = reading.parts_of([train], train, train.sample(frac=1, random_state=0), rows)
     assert apart.overlap is None
+    assert reading.parts_of([train], train.head(0), test, rows).overlap is None
     first, second = (
         frame.assign(patient=[f"p{row}" for row in range(start, start + len(frame))])
         for frame, start in ((train, 0), (test, len(train) - 5))

@@ -27,11 +27,12 @@ from synthdp.generators.marginals.conditional_fit import (
     indicators,
     softmax,
 )
-from synthdp.generators.marginals.history_fit import NoisyTables, _counts
+from synthdp.generators.marginals.history_fit import HistoryFit, NoisyTables, _counts
 from synthdp.generators.marginals.history_times import adjust_shares
 from synthdp.generators.marginals.trends import Along, _polynomials
 from synthdp.planning import planned
 from synthdp.report.information_loss import sentences
+from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
 from synthdp.schema.history_view import View
 from synthdp.seal import Sensitive
@@ -1056,6 +1057,49 @@ def test_two_numbers_of_a_visit_that_go_together_do_so_at_a_small_budget(epsilon
     for other in ("length", "cost"):
         assert abs(sample["pulse"].corr(sample[other], method="spearman")) < 0.2
     assert not made.statement.lost.apart
+
+
+def test_broad_tables_are_asked_as_planned_in_places_for_their_noise(monkeypatch):
+    asked, reckoned = [], []
+    of, places = NoisyTables.of.__func__, HistoryFit.places
+    monkeypatch.setattr(
+        NoisyTables, "of", classmethod(lambda cls, data, question: asked.append(question) or of(cls, data, question))
+    )
+    monkeypatch.setattr(
+        HistoryFit,
+        "places",
+        lambda self, names, deviation: reckoned.append(deviation) or places(self, names, deviation),
+    )
+    declared, settings = of_stays(200), HistoriesSettings(rounds=1, iterations=2)
+    made = Synthesizer(settings, schema=declared, budget=Budget(100.0, 1e-6)).fit(stays(200, 0), seed=0)
+    (broad,) = (question for question in asked if question.broad)
+    assert set(broad.cliques) == {
+        (f"broad {one}", f"broad {other}") for one, other in combinations(dict(broad.broad), 2)
+    }
+    assert set(dict(broad.broad)) == {"length", "cost", "pulse"}
+    assert reckoned == [pytest.approx(broad.deviation)]
+    planned = [entry.event.noise for entry in made.statement.events for _ in range(entry.count)]
+    assert sorted(planned) == pytest.approx(sorted(question.noise for question in asked))
+    assert sum(1 / noise**2 for noise in settings.noises(declared, 0.1).values()) == pytest.approx(100)
+
+
+def test_a_fit_s_model_needs_no_broad_columns_to_say_what_they_told(monkeypatch):
+    rng, narrow, told = np.random.default_rng(0), HistoryFit._narrow, []
+
+    def compared(self, found):
+        made = narrow(self, found)
+        if any(name in self.broad for (name, *_) in made.cliques) and len(made.cliques) < len(found.cliques):
+            names = {name for clique in made.cliques for name in clique} | {*self.broad}
+            cells = {name: rng.integers(0, self.sizes[name], 50) for name in names}
+            wide = found.probabilities(cells | history_view.broadly(cells, self.broad), self.sizes)
+            np.testing.assert_allclose(made.probabilities(cells, self.sizes), wide, atol=1e-9)
+            told.append(max(float(np.abs(part).max()) for part in found.theta[len(made.theta) :]))
+        return made
+
+    monkeypatch.setattr(HistoryFit, "_narrow", compared)
+    made = HistoriesSettings(rounds=1, iterations=5)
+    Synthesizer(made, schema=of_stays(200), budget=Budget(100.0, 1e-6)).fit(stays(200, 0), seed=0)
+    assert max(told) > 0.01
 
 
 def test_pairs_that_noise_hides_are_in_no_table_and_are_named():

@@ -296,6 +296,25 @@ def test_columns_choose_those_that_they_are_most_related_to(epsilon, monkeypatch
     assert [entry.count for entry in release.statement.events if isinstance(entry.event, Choice)] == [24]
 
 
+def test_a_number_of_records_that_only_noise_tells_of_stops_no_choice():
+    """A person may have 10,000 records, so the noise says that there are billions: more than a score may be compared with."""
+    frame = pd.DataFrame(np.random.default_rng(0).random((40, 6)) < 0.5, columns=[f"f{place}" for place in range(6)])
+    frame["who"] = [str(place) for place in range(40)]
+    flags = {f"f{place}": {"kind": "boolean"} for place in range(6)}
+    schema = Schema.from_dict(
+        {
+            "declared_by": "a test",
+            "unit": "who",
+            "units": 40,
+            "max_records_per_unit": 10_000,
+            "columns": flags | {"who": {"kind": "identifier"}},
+        }
+    )
+    made = Synthesizer("mixture", schema=schema, budget=Budget(1e-6, 1e-5), components=2, iterations=2, starts=1)
+    for seed in range(12):
+        assert len(made.fit(frame, seed=seed).sample(5, seed=0)) == 5
+
+
 @pytest.mark.heavy
 def test_strong_pairs_of_a_wide_table_are_kept():
     """Twelve pairs among 24 columns: most tables are noise, and asking the related ones again tells them better."""

@@ -129,6 +129,10 @@ def test_broad_columns_hold_the_sums_of_the_codes_taken_together():
     np.testing.assert_array_equal(one, broad[:, 0])
 
 
+def test_outcomes_taken_together_tell_no_weight_either():
+    assert VIEW.apart([("broad ward", "broad ill"), ("ward", "ill")]) == {("broad ward",): 1, ("ward",): 1}
+
+
 def test_records_that_are_alike_in_broad_columns_alone_weigh_less():
     frame = pd.concat([people(1).iloc[:1]] * 2, ignore_index=True).assign(ward=["a", "b"])
     question = HistoryTables(VIEW, (("broad ward",),), 1.0, 1.0, broad=BROAD)
