@@ -28,7 +28,8 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from functools import reduce
+from itertools import chain, combinations, islice, repeat
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -203,11 +204,11 @@ class Mixture:
     def plan(self, schema: Schema, noise: float) -> Plan:
         """A Gaussian each for the single columns, their finer grids, columns with the label, two ordered columns in broad groups, two
         columns, two with the label, two that are asked again, and up to six in halves with the label; and each column's choice."""
-        noises = self.noises(schema, noise)
-        gaussians = [Entry(Gaussian(each)) for name, each in noises.items() if name != "choices"]
         choices = _choices(schema)
-        each = [Entry(Choice(_epsilon(noises["choices"], choices)), choices)] if "choices" in noises else []
-        return merged([*gaussians, *each])
+        return merged(
+            Entry(Choice(_epsilon(each, choices)), choices) if name == "choices" else Entry(Gaussian(each))
+            for name, each in self.noises(schema, noise).items()
+        )
 
     def noises(self, schema: Schema, noise: float) -> dict[str, float]:
         """Noises of what is asked of this schema; their precisions, 1 / noise^2, add up to that of `noise`. All choices together cost as
@@ -229,10 +230,9 @@ class Mixture:
         if self.related_share and len(features) > 3:
             again = self.related_share * shares["pairs"]
             shares["pairs"] -= again
-            shares["choices"] = CHOOSING * again
-            if "broad" in shares:
-                shares["related broadly"] = BROADLY_AGAIN * again
-            shares["related"] = again - shares["choices"] - shares.get("related broadly", 0.0)
+            broadly = BROADLY_AGAIN * again if "broad" in shares else 0.0
+            shares |= {"choices": CHOOSING * again, "related": (1 - CHOOSING) * again - broadly}
+            shares |= {"related broadly": broadly} if broadly else {}
         if self._in_threes(schema, noise):
             shares["triples"] = self.triple_share / (1 - self.triple_share)
         whole = sum(shares.values())
@@ -382,23 +382,25 @@ class Mixture:
     def _chosen(self, data: "Sensitive", seen: Look, pairs: Sequence[Pair], noises: Mapping[str, float]) -> list[Pair]:
         """For each column the pair, of those that are left, whose table lies farthest from what the columns say alone: in L1, less `OFFSET`
         of what is just told from noise. Noise hides a relation whose squares add up to less than the root of the cells times its
-        variance, so that each of the cells differs by its deviation over the fourth root of their number."""
+        variance, so that each of the cells differs by its deviation over the fourth root of their number.
+
+        As many choices are asked as were planned, whatever the answers say: where no pair is left, one column is all there is to choose."""
         count = _choices(data.declared)
         most = data.schema.max_records_per_unit if data.schema.unit else 1
         hidden = OFFSET * math.sqrt(2 / math.pi * count) * noises["related"] * most
         total = min(seen.total, MOST_RECORDS / 2)  # a misfit refuses more, which noise may tell of
-        left = dict.fromkeys(pairs)
+        left: list[tuple[str, ...]] = [*pairs]
+        names = dict.fromkeys(name for pair in pairs for name in pair)
         chosen: list[Pair] = []
-        for name in dict.fromkeys(name for pair in pairs for name in pair):
-            here = [pair for pair in left if name in pair]
-            if not here:
-                continue
-            expected = tuple(total * np.outer(*map(seen.shares, pair)) for pair in here)
+        for name in islice(chain(names, repeat("")), count):
+            here = [pair for pair in left if name in pair] or [(next(iter(seen.groups)),)]
+            expected = tuple(total * reduce(np.multiply.outer, map(seen.shares, each)) for each in here)
             offsets = tuple(min(hidden * table.size**0.75, MOST_OFFSET) for table in expected)
             score = Misfit(expected=expected, weights=(1.0,) * len(here), offsets=offsets)
-            place = data.choose(here, score, _epsilon(noises["choices"], count), seen.of, fine=True)
-            chosen.append(here[place])
-            del left[here[place]]
+            found = here[data.choose(here, score, _epsilon(noises["choices"], count), seen.of, fine=True)]
+            if len(found) == 2:
+                chosen.append(found)
+                left.remove(found)
         return chosen
 
     def _asked_again(
@@ -406,8 +408,6 @@ class Mixture:
     ) -> Answers:
         """The answers, some of them with the mean of both where they were asked once more: all, if none is worth more than others."""
         again = again or [*answers.by_pair()]
-        if not again:
-            return answers
         question = data.tables(again, noise, of, fine=True)
         return answers.again(again, data.ask(question), question.deviation)
 

@@ -418,8 +418,8 @@ def test_of_many_columns_the_pairs_are_of_those_that_tell_most():
     with pytest.warns(UserWarning, match=r"pairs of 2 of the 12 columns.*with the label: 'c2', 'c3'"):
         release = synthesizer.fit(frame, seed=0)
     assert all(precision(entry) > 0 for entry in release.statement.events)
-    # columns by themselves, with the label, pairs, pairs with the label, choices, pairs again, triples, choices that are left out
-    assert len(release.statement.events) == 8
+    # columns by themselves, with the label, pairs, pairs with the label, choices, pairs again, triples
+    assert len(release.statement.events) == 7
     made = release.sample(4000, seed=1)
     for name in ("c0", "c1", "c2"):  # c2 is known with the label all the same
         assert (made[name] == made["ill"]).mean() == pytest.approx((frame[name] == frame["ill"]).mean(), abs=0.04)
@@ -461,9 +461,22 @@ def test_a_bought_number_of_units_does_not_change_what_was_planned():
     schema = type(schema).from_dict({**schema.to_dict(), "units": "learn"})
     synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(0.5, 1e-5), iterations=2, components=4)
     release = synthesizer.fit(frame, seed=0)
-    # units, columns by themselves, with the label, pairs, pairs with the label, choices, pairs again, choices that are left out
-    assert len(release.statement.events) == 8
+    # units, columns by themselves, with the label, pairs, pairs with the label, choices, pairs again
+    assert len(release.statement.events) == 7
     assert set(release.sample(10, seed=0).columns) == set(frame.columns)
+
+
+@pytest.mark.parametrize("beside", [0, 1, 2, 4])
+def test_what_is_asked_is_what_was_planned_however_few_columns_the_label_leaves(beside):
+    """Of four targets all are part of the label, which is known only from how many groups they have."""
+    schema, frame = wide(3 + beside, rows=200, targets=("ill", "c0", "c1", "c2"))
+    frame["constant"] = False
+    schema = replace(schema, columns=(*schema.columns, Boolean(name="constant")))
+    synthesizer = Synthesizer("mixture", schema=schema, budget=Budget(1.0, 1e-5), iterations=2, components=4)
+    release = synthesizer.fit(frame, seed=0)
+    found = [(type(entry.event), entry.count) for entry in release.statement.events]
+    assert found == [(type(entry.event), entry.count) for entry in release.generator.plan(schema, 5.0)]
+    assert (Choice, 4 + beside) in found
 
 
 def test_two_looks_at_a_column_agree_as_least_squares_has_it():
