@@ -72,7 +72,7 @@ class KernelTeachers(KernelSettings):
         return self.start != "none"
 
     def plan(self, schema: Schema, noise: float) -> Plan:
-        """The start, all of it together one Gaussian; then one Gaussian vote a round."""
+        """The start, which costs as much as one Gaussian; then one Gaussian vote a round."""
         start = table_generator_network.plan(self.start, schema, self.table_noise(noise))
         return (*start, Entry(self.vote(noise), self.rounds))
 

@@ -1,6 +1,6 @@
 """A mixture of products fitted to the noisy tables of every two columns, with the label and without it.
 
-Questions of known noise, so that the plan is exactly accounted: first every column by itself, numeric ones on a finer grid too,
+Questions whose noise is known before the first answer: first every column by itself, numeric ones on a finer grid too,
 which says how codes are grouped (the noise of a table is small against its groups); then each column with the label, which tells
 what a rare label goes with where the tables of three are all noise; then each table of (column, column, label), and each of
 (column, column), whose noise is not spread over the label's values. Every two ordered columns are counted in a few broad groups too,

@@ -14,7 +14,7 @@ from synthdp.generators.dpgan import DPGAN
 from synthdp.generators.mixture import Mixture
 from synthdp.generators.parts.gan_model import NetworkModel, label_place
 from synthdp.generators.parts.table_networks import Blocks, Discriminator, Network, gumbel, nearest_distribution, random
-from synthdp.ledger.events import Gaussian, Sampled
+from synthdp.ledger.events import Choice, Sampled
 from synthdp.schema.codec import Codec
 
 SIZES = (3, 2, 5)
@@ -81,10 +81,12 @@ def test_the_tables_hold_their_share_of_the_precision():
     schema = make_schema()
     for settings, share in (({"start": "label", "tables": 0.3}, 0.3), ({"start": "label"}, 0.25), ({}, 0.5)):
         *tables, steps = DPGAN(**settings, steps=200, batch=40).plan(schema, 2.0)
-        assert all(isinstance(table.event, Gaussian) for table in tables)
         assert isinstance(steps.event, Sampled)
         precision = steps.count * (steps.event.rate / steps.event.queries[0].noise) ** 2
-        start = sum(table.count * table.event.noise**-2 for table in tables)
+        start = sum(
+            entry.count * (entry.event.epsilon**2 / 4 if isinstance(entry.event, Choice) else entry.event.noise**-2)
+            for entry in tables
+        )
         assert start / (start + precision) == pytest.approx(share)
     assert len(DPGAN(start="none").plan(schema, 2.0)) == 1
 

@@ -446,13 +446,9 @@ def test_a_plan_of_more_columns_than_tables_is_what_is_asked():
         release = synthesizer.fit(frame, seed=0)
     plan = release.generator.plan(schema, 5.0)
     assert sum(map(precision, plan)) == pytest.approx(5.0**-2)
-    assert len(plan) == 6
-    assert plan[-1].count == 6  # one choice for each column
     events = release.statement.events
-    assert [entry.count for entry in events if isinstance(entry.event, Choice)] == [
-        4,
-        2,
-    ]  # asked, and charged all the same
+    assert [type(entry.event) for entry in plan] == [type(entry.event) for entry in events]
+    assert [entry.count for entry in events if isinstance(entry.event, Choice)] == [6]  # four of pairs, two of nothing
 
 
 def test_a_bought_number_of_units_does_not_change_what_was_planned():

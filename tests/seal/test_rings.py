@@ -274,18 +274,19 @@ def test_nothing_is_named_that_does_not_run():
     assert callers == {by[0] for place, _, *by in met if room(place) in HANDED_IN}
 
 
-def test_a_declared_table_that_is_counted_trusts_ring_0_alone():
-    """Ring 1 is for fits that use it: of the whole fit, not only while records are open, nothing runs there."""
+@pytest.mark.parametrize(("generator", "used"), [("independent", []), ("mixture", ["seal/choice.py"])])
+def test_a_declared_table_that_is_counted_trusts_ring_0_and_choices_where_it_makes_some(generator, used):
+    """Ring 1 is for fits that use it: of the whole fit, not only while records are open, nothing else runs there."""
     ring = {place for name, *_, where, _, _ in table("rings") if name == "1" for place in files(where)}
     watch = Watch()
     watch.set(True)
     try:
-        fit("mixture", make_frame(60, repeats=3), make_schema(**PATIENTS))
+        fit(generator, make_frame(60, repeats=3), make_schema(**PATIENTS))
     finally:
         watch.reset(None)
     met = {place for place, function, *_ in watch.met if function != "<module>"}
     assert "seal/marginals.py" in met
-    assert sorted(ring & met) == []
+    assert sorted(ring & met) == used
 
 
 def test_a_function_that_nobody_named_is_found():
