@@ -100,10 +100,8 @@ LABELLED, PAIRED = (
 )  # shares of tables of a column with the label, and of two columns without it, where units are many
 WIDE, MOST_LABELLED = 5.0, 0.35  # share for each column whose noise is as large as all units, and the most
 MOST_COLUMNS = 20  # beside the targets: 120 tables count every three of them
-CHOOSING, BROADLY_AGAIN = (
-    0.15,
-    0.34,
-)  # shares of what is spent on asking again: for the choices, and for tables in broad groups
+CHOOSING = 0.15  # share of what is spent on asking again: for the choices
+BROADLY_AGAIN = 0.34  # and for tables in broad groups
 OFFSET = 0.5  # see `_chosen`; chosen on made-up tables, as were the shares
 
 
@@ -387,10 +385,10 @@ class Mixture:
         As many choices are asked as were planned, whatever the answers say: where no pair is left, one column is all there is to choose."""
         count = _choices(data.declared)
         most = data.schema.max_records_per_unit if data.schema.unit else 1
-        hidden = OFFSET * math.sqrt(2 / math.pi * count) * noises["related"] * most
-        total = min(seen.total, MOST_RECORDS / 2)  # a misfit refuses more, which noise may tell of
         left: list[tuple[str, ...]] = [*pairs]
         names = dict.fromkeys(name for pair in pairs for name in pair)
+        hidden = OFFSET * math.sqrt(2 / math.pi * len(names)) * noises["related"] * most
+        total = min(seen.total, MOST_RECORDS / 2)  # a misfit refuses more, which noise may tell of
         chosen: list[Pair] = []
         for name in islice(chain(names, repeat("")), count):
             here = [pair for pair in left if name in pair] or [(next(iter(seen.groups)),)]
