@@ -331,8 +331,8 @@ def wording() -> str:
 def together(processes: int) -> str:
     """What a fit in several processes rests on."""
     return (
-        f"The {processes} processes of the fit, which trust each other: each held a part of the units, exact clipped sums passed "
-        "between them, and the first one drew the noise, once for all."
+        f"The {processes} processes of the fit, which trust each other: each held a part of the units, exact clipped sums and counts "
+        "passed between them, and the first one drew the noise, once for all."
     )
 
 

@@ -18,7 +18,7 @@ from synthdp.ledger.events import Choice, Event, Relation
 from synthdp.noise.exponential import drawn
 from synthdp.seal.clipping import MARGIN
 from synthdp.seal.marginals import Grouping, Marginals, Table
-from synthdp.seal.records import Records, shape_of
+from synthdp.seal.records import Countable, shape_of
 
 if TYPE_CHECKING:
     from synthdp.noise.noise import Noise
@@ -107,6 +107,7 @@ class Chosen:
     """
 
     counted: ClassVar[bool] = True  # it needs counts, and no record
+    of_counts: ClassVar[bool] = True  # a function of the counts of all records
     candidates: Cliques  # columns of the code table
     sizes: tuple[int, ...]  # codes per column
     score: Score
@@ -143,7 +144,7 @@ class Chosen:
         """The most that a candidate's score moves when a unit is added or removed."""
         return self.max_records * self.score.moves
 
-    def bounded(self, records: Records) -> NDArray[np.float64]:
+    def bounded(self, records: Countable) -> NDArray[np.float64]:
         """The exact scores (candidates,); tables of about `TOGETHER` cells are held at a time."""
         scores: list[float] = []
         for asked in self._tables:

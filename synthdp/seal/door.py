@@ -26,7 +26,7 @@ from synthdp.seal.charging import Account
 from synthdp.seal.choice import Chosen
 from synthdp.seal.learn import Domain, Size
 from synthdp.seal.marginals import Distance, Grouping, Marginals, Table
-from synthdp.seal.processes import ALONE, Ranks, check_additive, check_plan
+from synthdp.seal.processes import ALONE, AllShards, Ranks, check_plan, check_shared
 from synthdp.seal.questions import Answer, Question, Reveal
 from synthdp.seal.records import Records, Sealed, reading, seal, shard
 from synthdp.seal.resume import Answers, Checkpoint, Kept, State
@@ -435,7 +435,7 @@ class Sensitive(AsksTables):
         house's own, what is not private under the account's relation, functions that do not treat each record on its own, and
         all but tables where records are on finer grids than others know."""
         question = checked(question, self.relation, counted=self._counted)
-        check_additive(question, self._ranks)
+        check_shared(question, self._ranks)
         sizes = getattr(question, "sizes", None)
         if (
             sizes is not None and tuple(sizes) != self.fine.sizes
@@ -473,12 +473,15 @@ class Sensitive(AsksTables):
         with reading():
             records = self._sealed.read()
             chosen = records if sample is None else self._sampled(records, sample)
-            bounded = callbacks.Guarded(question.bounded, BadInput, MemoryError)(chosen)
+            of_all = self._ranks.world > 1 and getattr(question, "of_counts", False)
+            store: Any = AllShards(chosen, self._ranks) if of_all else chosen
+            bounded = callbacks.Guarded(question.bounded, BadInput, MemoryError)(store)
         line = None if first is None else first()
         if not blocked:
             self._turn()
         if self._ranks.world > 1:
-            answer = cast("Answer", self._ranks.told(question.noised(self._ranks.total(bounded), self._noise)))
+            whole = bounded if of_all else self._ranks.total(bounded)
+            answer = cast("Answer", self._ranks.told(question.noised(whole, self._noise)))
         elif self._recorder is not None:
             answer = self._recorder.answer(question, bounded, lambda: question.noised(bounded, self._noise))
         else:

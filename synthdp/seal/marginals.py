@@ -101,6 +101,7 @@ class Distance:
     """
 
     counted: ClassVar[bool] = True  # asks for counts alone
+    of_counts: ClassVar[bool] = True  # a function of the counts of all records
     cliques: tuple[tuple[int, ...], ...]  # columns of the code table
     sizes: tuple[int, ...]  # codes per column
     expected: tuple[NDArray[np.float64], ...]

@@ -1,29 +1,32 @@
 """One fit in several processes: each holds a shard of the units, exact sums are added up inside the seal, noise is drawn once.
 
 Every unit lies in one shard, by its secret keyed name, and the sum over units is the sum of the shards' sums; so what is
-noised, how it is noised and what is charged are those of a single process. The processes trust each other (they pass on exact
+noised, how it is noised and what is charged are those of a single process. A question that is a function of counts, such as a
+choice, is asked of the counts of all shards in every process. The processes trust each other (they pass on exact
 sums), which the statement says. Between W processes that distrust each other each would have to add noise of its own, of
 variance sigma^2 / (W - 1), and the sum would need secure aggregation: not built here.
 """
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.ledger.events import Capped, Choice, Event, Plan, Revealed, Threshold, Vote, inner
+from synthdp.ledger.events import Capped, Event, Plan, Revealed, Threshold, Vote, inner
+from synthdp.seal.records import Cliques, Countable, Counts, Groupings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import torch
 
-NO_SUMS: dict[type[Event], str] = {  # events of questions that are not additive -> what to do about it
+NO_SUMS: dict[type[Event], str] = {  # events of questions that no shard can answer a part of -> what to do about it
     Threshold: "categories can be learned in one process only: declare them in the schema, or fit without torchrun",
     Vote: "teachers learn in one process only: fit without torchrun",
     Revealed: "records can be revealed in one process only: fit without torchrun",
-    Choice: "columns that belong together can be chosen in one process only: fit without torchrun",
     Capped: "questions under a cap, such as a choice, can be asked in one process only: fit without torchrun",
 }
 
@@ -105,7 +108,7 @@ def joined() -> Ranks:
 
 
 def check_plan(plan: Plan, ranks: Ranks) -> None:
-    """Refuse a plan that holds a question whose exact value is no sum over the shards, while nothing is charged yet."""
+    """Refuse a plan that holds a question that shards cannot answer together, while nothing is charged yet."""
     if ranks.world > 1:
         for entry in plan:
             for event in (entry.event, *inner(entry.event)):
@@ -113,13 +116,41 @@ def check_plan(plan: Plan, ranks: Ranks) -> None:
                     raise BadInput(NO_SUMS[type(event)])
 
 
-def check_additive(question: Any, ranks: Ranks) -> None:
-    """Refuse a question whose exact value is not the sum of its values on the shards."""
-    if ranks.world > 1 and not getattr(question, "additive", False):
+def check_shared(question: Any, ranks: Ranks) -> None:
+    """Refuse a question whose exact value is neither the sum of its values on the shards nor a function of counts."""
+    if ranks.world > 1 and not (getattr(question, "additive", False) or getattr(question, "of_counts", False)):
         raise BadInput(
             f"{type(question).__name__} cannot be asked of records that {ranks.world} processes share: fit in one process, or "
             "declare in the schema what would be learned"
         )
+
+
+@dataclass(frozen=True, repr=False)
+class AllShards:
+    """What questions about counts need of a store: the counts of all shards."""
+
+    records: Countable
+    ranks: Ranks
+
+    @property
+    def units(self) -> int:
+        """Those of all shards."""
+        return int(self.ranks.total(self.records.units))
+
+    @property
+    def max_records(self) -> int:
+        """The same in every shard."""
+        return self.records.max_records
+
+    def counts(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
+        """One sum over the processes."""
+        found: list[Counts] = self.ranks.total(self.records.counts(cliques, sizes, groups))
+        return found
+
+    def weights(self, cliques: Cliques, sizes: Sequence[int], groups: Groupings = None) -> list[Counts]:
+        """One sum over the processes."""
+        found: list[Counts] = self.ranks.total(self.records.weights(cliques, sizes, groups))
+        return found
 
 
 def _kept(leaves: "list[torch.Tensor]", leaf: "torch.Tensor") -> "torch.Tensor":

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -38,6 +39,7 @@ from synthdp.seal.clipping import MARGIN, Automatic, PerGroup
 from synthdp.seal.gradients.question import Counted, Gradient, Together
 from synthdp.seal.learn import SIGNED_POWERS, Domain, Grid, Size
 from synthdp.seal.marginals import Distance, Marginals
+from synthdp.seal.processes import AllShards, Ranks
 from synthdp.seal.records import seal
 from synthdp.seal.vectors import Group, Joint, Scaled, Sums
 
@@ -580,3 +582,28 @@ def test_learned_bounds_hold_atoms_that_floats_round(atoms):
 def test_atoms_that_no_learned_bounds_can_hold_are_refused_before_a_charge(facts):
     with pytest.raises(BadInput, match="column 'x': atoms"):
         Schema.from_dict({"columns": {"x": {"kind": "continuous", "bounds": "learn"} | facts}})
+
+
+class Twins(Ranks):
+    """The first of two processes whose shards are alike."""
+
+    rank, world = 0, 2
+
+    def total(self, values):
+        return [2 * value for value in values] if isinstance(values, list) else 2 * values
+
+
+@pytest.mark.parametrize("name", ["misfit", "dependence", "distance"])
+def test_a_function_of_counts_sees_those_of_all_shards(name):
+    question = QUESTIONS[name]
+    half = seal(make_frame(90, repeats=3), SCHEMA, b"k" * 32).encoded_by(CODEC)
+    every = replace(
+        half,
+        units=2 * half.units,
+        owner=np.concatenate([half.owner, half.units + half.owner]),
+        codes=np.concatenate([half.codes, half.codes]),
+    )
+    shared = AllShards(half, Twins())
+    assert (shared.units, shared.max_records) == (every.units, 3)
+    np.testing.assert_allclose(question.bounded(shared), question.bounded(every), rtol=1e-12)
+    assert not np.allclose(question.bounded(shared), question.bounded(half))
