@@ -462,7 +462,9 @@ def cell(cells: Cells, clique: Sequence[str], sizes: Mapping[str, int]) -> Whole
     found, gone = np.zeros(1, np.int64), np.zeros(1, np.bool_)
     for name, values in zip(clique, held, strict=True):
         each = values[:, None] if several and values.ndim == 1 else values
-        found, gone = found * sizes[name] + each, gone | (each < 0)
+        found = found * sizes[name] + each
+        if several:
+            gone = gone | (each < 0)
     return np.where(gone, -1, found) if several else found
 
 

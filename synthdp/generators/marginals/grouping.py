@@ -147,9 +147,10 @@ def grouped(
     order = _by_value(column, codec, known) if ordered else []
     finer = len(np.unique(counts.bins)) < size
     whole = float(np.clip(held[:known], 0, None).sum()) if ordered and finer else -1.0  # above it no bin has parts
+    parted = _Leaves.of(counts, order, least) if ordered else None
     while True:
-        if ordered:
-            of[:known], leaves[:known], spikes[:known] = _neighbours(counts, order, least, max(apart, least))
+        if parted is not None:
+            of[:known], leaves[:known], spikes[:known] = _neighbours(counts, known, parted, least, max(apart, least))
         else:
             of[:known] = _rare(held[:known], least)
         found = int(of[:known].max(initial=-1)) + 1
@@ -159,6 +160,7 @@ def grouped(
             apart = max(apart * FEWER, 1.0)
         else:
             least = max(least * FEWER, 1.0)
+            parted = _Leaves.of(counts, order, least) if ordered else None
     of[known:] = found
     edges = codec.edges(column.name).astype(np.float64) if learned else None
     return Groups(of=of, within=_within(counts, leaves, of, spikes, edges))
@@ -205,57 +207,67 @@ def _by_value(column: Column, codec: Codec, known: int) -> list[tuple[int, bool]
     return [(code, atom) for _, _, code, atom in sorted(keyed, key=lambda item: item[:2])]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Leaves:
+    """Codes in order, before they are put together: `frequent` atoms, `spikes`, and `parts` in the order of their bins, which are the
+    spikes and the halved bins without them, each with what it holds and its bin. Noise lets nothing within a part be told apart."""
+
+    frequent: set[int]
+    spikes: set[int]
+    parts: list[tuple[Places, float, int]]
+
+    @classmethod
+    def of(cls, counts: Counts, order: list[tuple[int, bool]], least: float) -> "_Leaves":
+        """Those of counts that a group must hold `least` of."""
+        held = counts.held
+        frequent = {code for code, atom in order if atom and held[code] >= least}
+        spikes = _spikes(counts, [code for code, atom in order if not atom], least)
+        plain = np.array([code for code, _ in order if code not in spikes and code not in frequent], np.int64)
+        parts = [plain[start:end] for start, end in _halved(counts, plain, least)]
+        parts += [np.array([code]) for code in spikes]
+        rank = {code: place for place, (code, _) in enumerate(order)}
+        parts.sort(key=lambda codes: rank[int(codes[0])])
+        told = [(codes, float(held[codes].sum()), int(counts.bins[codes[0]])) for codes in parts]
+        return cls(frequent=frequent, spikes=spikes, parts=told)
+
+
 def _neighbours(
-    counts: Counts, order: list[tuple[int, bool]], least: float, apart: float
+    counts: Counts, size: int, known: _Leaves, least: float, apart: float
 ) -> tuple[Places, Places, NDArray[np.bool_]]:
-    """The group of every code, the leaf of that group (a part that the noise does not let be told apart further), and whether the code
-    is a spike."""
-    held = counts.held
-    between = [code for code, atom in order if not atom]
-    spikes = _spikes(counts, between, least)
-    alone = {code for code in spikes if held[code] >= apart}
-    alone |= {code for code, atom in order if atom and held[code] >= least}
-    rest = np.array([code for code, _ in order if code not in alone], np.int64)
-    of, leaves = np.zeros(len(order), np.int64), np.zeros(len(order), np.int64)
-    parts = _parts(counts, rest, spikes, least)
-    for place, codes in enumerate(parts):
-        leaves[codes] = place
-    runs = _runs(counts, parts, least, apart)
-    for run, places in enumerate(runs):
-        of[np.isin(leaves, places)] = run
+    """The group of every code (size,), the leaf of that group (a part that the noise does not let be told apart further), and whether the
+    code is a spike."""
+    alone = known.frequent | {code for code in known.spikes if counts.held[code] >= apart}
+    parts = [part for part in known.parts if int(part[0][0]) not in alone]
+    of, leaves = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    runs = _runs([held for _, held, _ in parts], [at for _, _, at in parts], least, apart)
+    if parts:
+        codes = np.concatenate([each for each, _, _ in parts])
+        leaves[codes] = np.repeat(np.arange(len(parts)), [len(each) for each, _, _ in parts])
+        of[codes] = np.repeat(np.arange(len(runs)), [len(run) for run in runs])[leaves[codes]]
     for place, code in enumerate(sorted(alone)):
         of[code], leaves[code] = len(runs) + place, len(parts) + place
-    return of, leaves, np.isin(np.arange(len(order)), list(spikes))
+    return of, leaves, np.isin(np.arange(size), list(known.spikes))
 
 
-def _parts(counts: Counts, rest: Places, spikes: set[int], least: float) -> list[Places]:
-    """The codes `rest`, which are in order, as leaves in the order of their bins: each spike, and the halved bins without it."""
-    spiked = np.isin(rest, list(spikes))
-    plain = rest[~spiked]
-    parts = [plain[start:end] for start, end in _halved(counts, plain, least)] + [
-        rest[at : at + 1] for at in np.flatnonzero(spiked)
-    ]
-    rank = {int(code): place for place, code in enumerate(rest)}
-    return sorted(parts, key=lambda codes: rank[int(codes[0])])
-
-
-def _runs(counts: Counts, parts: Sequence[Places], least: float, apart: float) -> list[list[int]]:
-    """Places of the parts in order that make a group: bins together until they hold `least`, and parts of a bin that hold `apart`
-    each. What is left over at the end joins the group before."""
-    sums = np.array([counts.held[codes].sum() for codes in parts])
-    bins = np.array([counts.bins[codes[0]] for codes in parts], np.int64)
+def _runs(sums: Sequence[float], bins: Sequence[int], least: float, apart: float) -> list[list[int]]:
+    """Places of the parts in order that make a group, given what each part holds and its bin: bins together until they hold `least`, and
+    parts of a bin that hold `apart` each. What is left over at the end joins the group before."""
     runs: list[list[int]] = []
     run: list[int] = []
-    for block in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(bins)) + 1):
-        left = float(sums[block].sum())
+    held = 0.0
+    for block in np.split(np.arange(len(sums)), np.flatnonzero(np.diff(bins)) + 1):
+        inside = [sums[place] for place in block]
+        left = float(np.sum(inside))
         parted = left >= 2 * apart
-        for place in block.tolist():
+        for place, part in zip(block.tolist(), inside, strict=True):
             run.append(place)
-            left -= sums[place]
-            full = parted and apart <= min(sums[run].sum(), left)
-            if full or (place == block[-1] and sums[run].sum() >= least):
-                runs, run = [*runs, run], []
-    if run and runs and sums[run].sum() < least:
+            held += part
+            left -= part
+            full = parted and apart <= min(held, left)
+            if full or (place == block[-1] and held >= least):
+                runs.append(run)
+                run, held = [], 0.0
+    if run and runs and held < least:
         runs[-1] += run
         run = []
     return [*runs, run] if run else runs
@@ -357,9 +369,11 @@ def _shares(counts: Array, of: Places) -> Array:
 
     from synthdp.generators.parts.table_networks import nearest_distribution
 
-    within = np.zeros(len(counts))
+    within = np.ones(len(counts))
     order = np.argsort(of, kind="stable")
     for codes in np.split(order, np.flatnonzero(np.diff(of[order])) + 1):
+        if len(codes) == 1:  # as most are where little noise is added
+            continue
         within[codes] = nearest_distribution(torch.from_numpy(counts[codes])).numpy()
     return within
 
