@@ -408,7 +408,7 @@ def brief(result: Entry) -> list[tuple[str, str]]:
     """(label, words) on subgroups and attacks, for a terminal; nothing of what was not judged."""
     found, worst = _worst(result), findings.worst_group(result["targets"])
     parts = result["fidelity"], result.get("histories"), result.get("linked")
-    lost, invented = findings.all_lost(*parts), findings.invented_associations(*parts)
+    lost, invented = findings.lost_associations(*parts), findings.invented_associations(*parts)
     gone = findings.lost_by_half(lost)
     told = {kind: _words(LINES[kind], each) for kind, each in found.items() if kind in LINES}
     lines = {"held out?": overlapping(result), "rules": told.get("rule"), "rows": few_rows(result)}

@@ -105,7 +105,6 @@ class Finding(NamedTuple):
 
 # A fault if MUCH of an association of at least STRONG is gone or invented, or if histories differ by MUCH.
 STRONG, MUCH = 0.3, 0.5
-MOST_LOST = 10  # associations in a table; as many that are invented
 MOST_BROKEN = 0.01  # a fault if this share of synthetic rows, and more, break a rule beyond real ones
 # Shares by age are named, and a fault, if they are so much farther off than those of held-out people.
 BY_AGE, FAR_BY_AGE = 0.1, 0.2
@@ -137,7 +136,7 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
     """By kind; a kind of which nothing is wrong is not there."""
     linked = linked or {}
     apart = linked.get("apart", {})
-    lost = all_lost(fidelity, histories, linked)
+    lost = lost_associations(fidelity, histories, linked)
     gone = lost_by_half(lost)
     made_up = invented_associations(fidelity, histories, linked)
     strong_ones = [each for each in made_up if abs(each.synthetic) >= STRONG]
@@ -164,20 +163,9 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
 
 
 def lost_associations(fidelity: Entry, histories: Entry | None = None, linked: Entry | None = None) -> list[Finding]:
-    """The pairs of columns whose association synthetic rows lost most, within a row and from one record of a person to the next. Of a
-    column below visits, whose rows stand in no order, the first place speaks for all, and the first two for rows of the same visit."""
-    return all_lost(fidelity, histories, linked)[:MOST_LOST]
-
-
-def lost_by_half(lost: Iterable[Finding]) -> list[Finding]:
-    """The strong associations of which `MUCH` or more is lost: those that a verdict counts."""
-    return [
-        each for each in lost if abs(each.real) >= STRONG and kept(each.real, each.synthetic) <= -MUCH * abs(each.real)
-    ]
-
-
-def all_lost(fidelity: Entry, histories: Entry | None, linked: Entry | None) -> list[Finding]:
-    """All such pairs, the one that lost most first."""
+    """The pairs of columns whose association synthetic rows lost, within a row and from one record of a person to the next, the one that
+    lost most first. Of a column below visits, whose rows stand in no order, the first place speaks for all, and the first two for rows of
+    the same visit."""
     entry: Entry = fidelity.get("correlation_difference") or {"names": ()}
     below, by_chance = _below(linked), {tuple(pair) for pair in entry.get("by_chance", ())}
     sets = ("synthetic", "train", "test")
@@ -193,6 +181,13 @@ def all_lost(fidelity: Entry, histories: Entry | None, linked: Entry | None) -> 
         Finding("association", what, told["synthetic"], told["train"]) for what, told in pairs if is_clearly_lost(told)
     ]
     return sorted(lost, key=lambda pair: kept(pair.real, pair.synthetic))
+
+
+def lost_by_half(lost: Iterable[Finding]) -> list[Finding]:
+    """The strong associations of which `MUCH` or more is lost: those that a verdict counts."""
+    return [
+        each for each in lost if abs(each.real) >= STRONG and kept(each.real, each.synthetic) <= -MUCH * abs(each.real)
+    ]
 
 
 def invented_associations(
@@ -217,7 +212,7 @@ def invented_associations(
         if each.get("invented")
     ]
     told = [Finding("invented", what, made, real) for what, made, real in found if what is not None]
-    return sorted(told, key=lambda each: abs(each.real) - abs(each.synthetic))[:MOST_LOST]
+    return sorted(told, key=lambda each: abs(each.real) - abs(each.synthetic))
 
 
 def _onward(histories: Entry | None) -> Sequence[Entry]:

@@ -3,6 +3,7 @@
 import base64
 import copy
 import hashlib
+import itertools
 import json
 import re
 from html.parser import HTMLParser
@@ -407,9 +408,10 @@ def test_an_infinite_epsilon_and_the_relation_are_said_in_words(result, no_plots
 def test_the_json_holds_what_the_first_screen_says(result, no_plots, tmp_path):
     data, _ = write(result, tmp_path)
     document = json.loads(data.read_text(encoding="utf-8"))
-    told = document.pop("answers")
+    told, associations = document.pop("answers"), document.pop("associations")
     assert document == result
     assert told == pages.first_screen(result)
+    assert {*associations} == {"lost", "invented"}
     assert [ask["question"] for ask in told] == ["Can I use it?", "Can I share it?"]
 
 
@@ -733,19 +735,38 @@ def test_a_verdict_says_that_a_strong_association_is_lost(result):
     entry["train"][first][0], entry["synthetic"][first][0] = 1.0, -0.04
     answer = faithful(found)
     assert ", loses a strong association, and breaks a declared rule" in answer.verdict.words
-    wide = findings.MOST_LOST + 4
+    wide = pages.MOST_LOST + 4
     arms = {arm: [[value] * wide] * wide for arm, value in (("train", 0.9), ("synthetic", 0.1))}
     told = {**found, "correlation_difference": {"names": [f"x{at}" for at in range(wide)], **arms}}
     assert f", loses {wide * (wide - 1) // 2} strong associations, and" in faithful(told).verdict.words, (
         "not only those listed"
     )
-    assert len(findings.lost_associations(told)) == findings.MOST_LOST
     assert answer.verdict.bad
     assert not answer.verdict.good
     assert (
         f"{entry['names'][0]} and {entry['names'][first]} loses half or more: 1.00 among real rows, -0.04 among"
         in answer.text
     )
+
+
+def test_the_page_says_how_many_associations_its_tables_leave_out_and_evaluation_json_has_all(result, tmp_path):
+    names = [f"x{at}" for at in range(7)]
+    arms = {arm: [[value] * 7] * 7 for arm, value in (("train", 0.9), ("test", 0.9), ("synthetic", 0.1))}
+    entry = result["fidelity"]["correlation_difference"] | {"names": names, **arms, "by_chance": [["x0", "x1"]]}
+    found = {**result, "fidelity": {**result["fidelity"], "correlation_difference": entry}, "histories": None}
+    written, page = pages.write(found, tmp_path)
+    told = json.loads(written.read_text(encoding="utf-8"))["associations"]
+    assert told["invented"] == []
+    assert {"pair": "x0 and x2", "real": 0.9, "synthetic": 0.1} in told["lost"]
+    assert {each["pair"] for each in told["lost"]} == {
+        f"{one} and {other}" for one, other in itertools.combinations(names, 2) if (one, other) != ("x0", "x1")
+    }
+    text = page.read_text(encoding="utf-8")
+    assert (
+        "Associations that were lost, with their sign and strength: the 10 farthest off of 20; evaluation.json has all"
+        in text
+    )
+    assert sum(f'<th scope="row">{each["pair"]}</th>' in text for each in told["lost"]) == pages.MOST_LOST
 
 
 @pytest.mark.parametrize(("made", "heading"), [(0.9, ""), (0.1, ", but loses a strong association")])
