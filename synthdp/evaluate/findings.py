@@ -44,6 +44,8 @@ AUROC = Scale("auroc", "AUROC", 0.5, "chance (0.5)")
 R2 = Scale("r2", "R²", 0.0, "always predicting the mean")
 LEAST_SIGNAL = 0.02  # a ceiling closer to guessing says nothing about the synthetic rows
 ALWAYS = 0.9995  # a figure of models trained on real rows that is shown as 1.000: they are always right
+GIVES_AWAY = 0.99  # association of another column with such a target that shows where their knowledge comes from
+GIVEN_AWAY = Verdict("Cannot be told by a target that another column gives away")
 COLUMN_LOST = Verdict("Not useful: this column was lost", bad=True)
 GRADES = (  # the least share that synthetic rows keep of what real rows offer, and the verdict
     (0.95, Verdict("Nearly as useful as real rows", good=True)),
@@ -54,9 +56,10 @@ GRADES = (  # the least share that synthetic rows keep of what real rows offer, 
 )
 
 
-def use(entry: Entry, past: Entry | None = None) -> Use:
+def use(entry: Entry, past: Entry | None = None, *, given_away: bool = False) -> Use:
     """`past`: the same of a model that also sees the unit's earlier records (`history_fidelity`); histories are judged by it if it
-    predicts better."""
+    predicts better. `given_away`: another column is known to do so (`giving_away`); if models then never err, their scores say nothing
+    but how well that one association was kept."""
     scale = R2 if entry.get("kind") == "number" else AUROC
     averages = {arm: scores[scale.metric] for arm, scores in entry["average"].items() if scale.metric in scores}
     real, made, floor = (averages.get(arm) for arm in ("trtr", "tstr", "independent"))
@@ -74,8 +77,22 @@ def use(entry: Entry, past: Entry | None = None) -> Use:
     if real.get("interval") is not None and real["interval"][0] <= scale.guess:
         return Use(scale, UNTOLD, [seen, "few rows"], figures)
     share = (made["mean"] - scale.guess) / signal
-    remarks = [seen, "kept", *(["given away"] if real["mean"] >= ALWAYS else [])]
-    return Use(scale, graded(share, GRADES), remarks, figures, share)
+    if real["mean"] < ALWAYS:
+        return Use(scale, graded(share, GRADES), [seen, "kept"], figures, share)
+    if given_away:
+        return Use(scale, GIVEN_AWAY, [seen, "kept", "given away"], figures, share)
+    return Use(scale, graded(share, GRADES), [seen, "kept", "always right"], figures, share)
+
+
+def giving_away(target: str, fidelity: Entry) -> list[str]:
+    """The columns whose association with a target is all but perfect among real training rows."""
+    entry: Entry = fidelity.get("correlation_difference") or {"names": ()}
+    if target not in entry["names"]:
+        return []
+    row = entry["train"][entry["names"].index(target)]
+    return [
+        name for name, value in zip(entry["names"], row, strict=True) if name != target and abs(value) >= GIVES_AWAY
+    ]
 
 
 def graded(share: float, grades: Sequence[tuple[float, Verdict]]) -> Verdict:

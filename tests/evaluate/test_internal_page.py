@@ -427,6 +427,23 @@ def test_with_many_targets_the_worst_is_told(result, most):
     assert first["target"] == f"t{most - 1}"
 
 
+def test_a_target_that_a_column_gives_away_makes_no_verdict_on_use(result):
+    """ "Partly useful: 27 % of the signal is lost" spoke of one association, that of death and the discharge by death."""
+    found = copy.deepcopy(result)
+    found["targets"] = {"income": found["targets"]["income"]}
+    entry = found["fidelity"]["correlation_difference"]
+    i, other = entry["names"].index("income"), next(name for name in entry["names"] if name != "income")
+    j = entry["names"].index(other)
+    for arm, mean in (("trtr", 1.0), ("tstr", 0.87)):
+        found["targets"]["income"]["average"][arm]["auroc"] = {"mean": mean}
+    assert pages.first_screen(found)[0]["verdict"] == "Partly useful: 26 % of the signal is lost"
+    entry["train"][i][j] = entry["train"][j][i] = 0.9999
+    screen = pages.first_screen(found)[0]
+    assert screen["verdict"] == "Cannot be told by a target that another column gives away"
+    assert f"because {other} gives this column away" in screen["answers"][0]["text"]
+    assert answers.in_a_sentence(found).startswith("Predicting income: cannot be told by a target that another")
+
+
 def test_histories_are_judged_with_their_past_where_it_tells_more(result):
     found = copy.deepcopy(result)
     found["targets"] = {"income": found["targets"]["income"]}
