@@ -763,7 +763,10 @@ def test_rules_that_no_record_can_keep_are_told_before_a_fit(place, capsys):
     usual = ("generator=independent", "budget.epsilon=9", "budget.delta=1e-5", "account=none")
     for words in (("check", *DATA), ("plan", *DATA, *usual)):
         assert run(words) == 0
-        told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("rule ")]
+        said = capsys.readouterr().out.splitlines()
+        told = [line for line in said if line.startswith("rule ")]
+        assert words[0] != "check" or said[-1].startswith("open       no record can keep the declared rules: correct")
+        assert not any("synthdp plan" in line for line in said), "it does not send the steward on"
         assert told == [
             "rule       'stay > 5': no record with values in these columns can keep it within the declared bounds and categories. Correct "
             "the rule, or what is declared of the columns",
