@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from synthdp.errors import listed
+from synthdp.errors import closed, listed
 from synthdp.evaluate import findings
 from synthdp.evaluate.figures import percent, said, small
 from synthdp.evaluate.findings import FAR, GIVEN_AWAY, NOT_COMPUTED, UNTOLD, Attacks, Entry, Finding, Loss, Verdict
@@ -172,7 +172,7 @@ def in_a_sentence(result: Entry) -> str:
     use, share = asks(result)
     told = [each for each in (*use.answers, share.answers[0]) if each.verdict not in (NOT_COMPUTED, NOT_ASKED)]
     text = "; ".join(f"{each.subject}: {_lower(each.verdict.words)}" for each in told)
-    return text[:1].upper() + text[1:] + "."
+    return closed(text[:1].upper() + text[1:])
 
 
 def _item(label: str, value: Entry) -> dict[str, Any]:
@@ -197,7 +197,10 @@ def _uses(result: Entry) -> list[Answer]:
     if len(cards) <= MOST_TARGETS:
         return cards
     worst = min(cards, key=lambda card: float("inf") if card.kept is None else card.kept)
-    text, subject = f"The worst of them is {worst.target}. {worst.text}", f"predicting these {len(cards)} columns"
+    text, subject = (
+        f"{closed(f'The worst of them is {worst.target}')} {worst.text}",
+        f"predicting these {len(cards)} columns",
+    )
     return [replace(worst, question=f"Is it useful for {subject}?", subject=subject, text=text)]
 
 

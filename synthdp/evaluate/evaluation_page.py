@@ -10,6 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from synthdp import pages
+from synthdp.errors import closed
 from synthdp.evaluate import answers, figures, findings
 from synthdp.evaluate.evaluation_plots import WORST_HEAT, calibration_plot, heat_map, marginal_plot, utility_plot
 from synthdp.evaluate.fidelity import REST, UNKNOWN, clock, plain
@@ -295,7 +296,7 @@ def html(result: Mapping[str, Any]) -> str:
     else:
         default, template, stamp, found = "data", "evaluation.html", STAMP, _context(result)
     filters = {each: getattr(figures, each) for each in ("figure", "small", "percent", "exact", "lacked")}
-    filters |= {"decides": findings.decides, "far_off": findings.far_off}
+    filters |= {"closed": closed, "decides": findings.decides, "far_off": findings.far_off}
     if template == "images.html":
         filters["cloud"] = cloud
     environment = pages.environment(HOME / "templates", HOME / "images" / "templates", filters=filters)

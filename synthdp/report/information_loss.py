@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from synthdp.errors import closed
 from synthdp.ledger.events import RECORD
-from synthdp.report.words import closed
 from synthdp.schema.columns import Categorical, Numeric
 from synthdp.schema.learned import unfound
 from synthdp.schema.linked_tables import once, told_by

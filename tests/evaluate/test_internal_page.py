@@ -121,6 +121,21 @@ def test_a_truth_value_is_named_with_a_word_on_what_the_file_has(result, no_plot
     assert told not in html({**result, "targets": {name: {**of_truths, "positive": "ill"}}})
 
 
+def test_names_that_end_in_a_full_stop_bring_it_to_the_end_of_a_sentence(result):
+    """A class of type "Prog." was "the class Prog..", and so were verdicts that end in a name."""
+    name = next(name for name, each in result["targets"].items() if each["positive"] is not None)
+    found = copy.deepcopy(result)
+    found["targets"] = {f"{at} Prog.": {**found["targets"][name], "positive": "Prog."} for at in "abc"}
+    for entry in found["targets"].values():
+        for group in entry.get("subgroups", {}).values():
+            for level in group["levels"]:
+                level["level"] = "Prog."
+    page = Page(html(found))
+    assert "AUPRC and F1 are given for the class Prog. against the other." in page.text
+    assert "The worst of them is a Prog. The figures" in page.text
+    assert not re.search(r"[a-z]\.\.(?!\.)", page.text)
+
+
 def test_each_figure_of_the_json_that_has_a_place_is_shown(result, text):
     entry = result["targets"]["income"]
     groups = [g for target in result["targets"].values() for g in target["subgroups"].values()]
