@@ -63,6 +63,11 @@ def listed(names: Sequence[str], most: int = 8, others: str = "more") -> str:
     return ", ".join(names[:most]) + (f" and {left} {rest}" if left > 0 else "")
 
 
+def closed(text: str) -> str:
+    """A sentence with its full stop: names at its end, such as "n.a.", may have brought one."""
+    return text if text.endswith(".") else f"{text}."
+
+
 class NotEntered(UserWarning):
     """A fit of real records is entered in no account, so what it spends is not added to what other fits spend."""
 

@@ -64,7 +64,8 @@ def check(config: Config) -> None:
         output_paths.warn(
             "each record is protected by itself. Where a patient may have several, name the column in unit:"
         )
-    output_paths.say([*fits.compared(schema), *fits.contradicted(schema)])
+    impossible = fits.contradicted(schema)
+    output_paths.say([*fits.compared(schema), *impossible])
     output_paths.say(_told_of_cdm(checks) if checks else ())
     if out is None:
         output_paths.say(_findings(found, "row" if schema.tables else "record"))
@@ -103,7 +104,9 @@ def check(config: Config) -> None:
         print(
             "open       plan and fit refuse a draft: delete its review marks as you go through it, and fill in declared_by"
         )
-    if data.path is not None and data.schema is not None:
+    if impossible:
+        print("open       no record can keep the declared rules: correct them, and check again before you plan a fit")
+    elif data.path is not None and data.schema is not None:
         asked = {"data__table": data.table, "data__query_file": data.query_file}
         asked |= {} if data.format == "files" else {"data__format": data.format}
         asked |= {"data__schema": data.schema, "generator": _generator_for(schema), "budget__epsilon": EPSILON}

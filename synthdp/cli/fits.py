@@ -30,6 +30,7 @@ from synthdp.schema.contradictions import contradictions
 from synthdp.schema.linked_tables import column_of, once
 from synthdp.schema.rules import Order
 from synthdp.schema.schema import Schema, clamping
+from synthdp.schema.tied_columns import ties
 from synthdp.tables import database_url
 from synthdp.tables.source import Files, Query, Source
 
@@ -201,7 +202,7 @@ def foretold(schema: Schema, budget: Budget) -> list[str]:
                 f"all that is learned about {len(found)} column{'s' * (len(found) > 1)} at this budget. Declare bounds and categories, "
                 "take a larger epsilon, or leave columns out (kind: ignore)"
             )
-    return [*lines, *constant(schema), *compared(schema), *contradicted(schema)]
+    return [*lines, *constant(schema), *tied(schema), *compared(schema), *contradicted(schema)]
 
 
 def drowned(tables: "Sequence[Table]") -> list[str]:
@@ -260,6 +261,25 @@ def _values(column: Column) -> tuple[Any, ...]:
         return ()
     declared = getattr(column, "categories", getattr(column, "bounds", LEARN))
     return () if declared == LEARN else tuple(declared)
+
+
+def tied(schema: Schema) -> list[str]:
+    """A line for the columns that rules on categories make one column of a model, and what that costs."""
+    if schema.tables:
+        return []
+    lines, found = [], ties(schema)
+    for made in found.compounds:
+        if len(made.names) == 1:
+            continue
+        places = [place for place in found.honoured if {*schema.rules[place].columns} <= {*made.names}]
+        rules = " and ".join(repr(schema.rules[place].text) for place in places)
+        others = [place for place in found.honoured if place not in places]
+        lines.append(
+            f"tied       {listed(made.names)}: learned as one column of {len(made.combinations):,} combinations, so that no synthetic "
+            f"record breaks {rules}. In more cells, noise more easily hides how each of them goes with other columns; where a few broken "
+            f"records do no harm, write honoured: {others} in the schema, and evaluate only counts them"
+        )
+    return lines
 
 
 def compared(schema: Schema) -> list[str]:

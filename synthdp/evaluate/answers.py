@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from synthdp.errors import closed, listed
 from synthdp.evaluate import findings
 from synthdp.evaluate.figures import percent, said, small
-from synthdp.evaluate.findings import FAR, NOT_COMPUTED, UNTOLD, Attacks, Entry, Finding, Loss, Verdict
+from synthdp.evaluate.findings import FAR, GIVEN_AWAY, NOT_COMPUTED, UNTOLD, Attacks, Entry, Finding, Loss, Verdict
 from synthdp.evaluate.scores import METRIC_LABELS
 
 MOST_TARGETS = 2  # more cards than this are folded into one that speaks of the worst target
@@ -27,7 +28,9 @@ REMARKS = {
     "few rows": "On these held-out rows, models trained on real rows are not clearly better than {guessing} either, so the figures cannot "
     "tell what the synthetic rows are worth: hold out more rows, or judge by another column.",
     "kept": "Synthetic rows keep {share} of what real rows offer above {guessing}.",
-    "given away": "Models trained on real rows are always right: another column may give this one away, and then the figures say nothing "
+    "given away": "Models trained on real rows are always right, because {by} this column away: the figures say how well synthetic rows "
+    "keep that one association, and nothing of the rest. Leave {it} out to learn more.",
+    "always right": "Models trained on real rows are always right: another column may give this one away, and then the figures say nothing "
     "of the rest. Leave such a column out to learn more; synthdp check names those that it finds.",
 }
 ASSOCIATION, INVENTED = "loses a strong association", "invents a strong association"
@@ -138,13 +141,13 @@ def asks(result: Entry) -> list[Ask]:
 
 
 def _usable(result: Entry) -> Ask:
-    uses = _uses(result["targets"], (result.get("histories") or {}).get("told", {}))
+    uses = _uses(result)
     found, close = _worst(result), findings.closeness(result["fidelity"])
     answers = [*uses, faithful(result["fidelity"], found), *_for_whom(result)]
     if few := few_rows(result):
         answers[0] = replace(answers[0], text=f"{answers[0].text} {few}.")
     lead, beside = answers[0].verdict, answers[len(uses)].verdict
-    if lead in (UNTOLD, NOT_COMPUTED) and close is FAR:  # whatever the target might tell
+    if lead in (UNTOLD, GIVEN_AWAY, NOT_COMPUTED) and close is FAR:  # whatever the target might tell
         lead = Verdict(f"No: {_lower(beside.words)}")
     elif uses and lead.good and beside.bad:
         lead = Verdict(f"{lead.words}, but {[beside.words.lower(), *_faults(found)][-1]}")
@@ -169,7 +172,7 @@ def in_a_sentence(result: Entry) -> str:
     use, share = asks(result)
     told = [each for each in (*use.answers, share.answers[0]) if each.verdict not in (NOT_COMPUTED, NOT_ASKED)]
     text = "; ".join(f"{each.subject}: {_lower(each.verdict.words)}" for each in told)
-    return text[:1].upper() + text[1:] + "."
+    return closed(text[:1].upper() + text[1:])
 
 
 def _item(label: str, value: Entry) -> dict[str, Any]:
@@ -185,22 +188,30 @@ def _items(figures: Mapping[str, Entry]) -> list[dict[str, Any]]:
 # ---- Is it useful?
 
 
-def _uses(targets: Mapping[str, Entry], told: Mapping[str, Entry]) -> list[Answer]:
-    cards = [useful(target, entry, told.get(target)) for target, entry in targets.items()]
+def _uses(result: Entry) -> list[Answer]:
+    targets, told = result["targets"], (result.get("histories") or {}).get("told", {})
+    cards = [
+        useful(target, entry, told.get(target), findings.giving_away(target, result["fidelity"]))
+        for target, entry in targets.items()
+    ]
     if len(cards) <= MOST_TARGETS:
         return cards
     worst = min(cards, key=lambda card: float("inf") if card.kept is None else card.kept)
-    text, subject = f"The worst of them is {worst.target}. {worst.text}", f"predicting these {len(cards)} columns"
+    text, subject = (
+        f"{closed(f'The worst of them is {worst.target}')} {worst.text}",
+        f"predicting these {len(cards)} columns",
+    )
     return [replace(worst, question=f"Is it useful for {subject}?", subject=subject, text=text)]
 
 
-def useful(target: str, entry: Entry, past: Entry | None = None) -> Answer:
-    found, subject = findings.use(entry, past), f"predicting {target}"
+def useful(target: str, entry: Entry, past: Entry | None = None, by: Sequence[str] = ()) -> Answer:
+    """`by`: the columns that give the target away."""
+    found, subject = findings.use(entry, past, given_away=bool(by)), f"predicting {target}"
     share = "all" if (found.kept or 0) >= 1 else f"{100 * max(found.kept or 0, 0):.0f} %"
-    text = " ".join(REMARKS[key] for key in found.remarks).format(share=share, **found.scale._asdict())
-    return Answer(
-        f"Is it useful for {subject}?", found.verdict, text, _items(found.figures), subject, target, found.kept
-    )
+    gives = {"by": f"{listed(by)} {'give' if len(by) > 1 else 'gives'}", "it": "them" if len(by) > 1 else "it"}
+    text = " ".join(REMARKS[key] for key in found.remarks).format(share=share, **gives, **found.scale._asdict())
+    kept = None if found.verdict is GIVEN_AWAY else found.kept
+    return Answer(f"Is it useful for {subject}?", found.verdict, text, _items(found.figures), subject, target, kept)
 
 
 # ---- Is it faithful?
@@ -408,7 +419,7 @@ def brief(result: Entry) -> list[tuple[str, str]]:
     """(label, words) on subgroups and attacks, for a terminal; nothing of what was not judged."""
     found, worst = _worst(result), findings.worst_group(result["targets"])
     parts = result["fidelity"], result.get("histories"), result.get("linked")
-    lost, invented = findings.all_lost(*parts), findings.invented_associations(*parts)
+    lost, invented = findings.lost_associations(*parts), findings.invented_associations(*parts)
     gone = findings.lost_by_half(lost)
     told = {kind: _words(LINES[kind], each) for kind, each in found.items() if kind in LINES}
     lines = {"held out?": overlapping(result), "rules": told.get("rule"), "rows": few_rows(result)}

@@ -161,14 +161,12 @@ def agreement(same: NDArray[np.bool_], chance: NDArray[np.float64], owner: NDArr
     return Rows(figure, owner, spread=0.5)
 
 
-def invented(told: Iterable[tuple[T, Mapping[str, float]]], rows: Callable[[T, str], Rows], most: int) -> list[T]:
-    """At most so many of the figures (synthetic, train, test) that synthetic rows exceed real ones in, beyond chance, the worst first.
-    `rows` gives those behind the figure of a set."""
+def invented(told: Iterable[tuple[T, Mapping[str, float]]], rows: Callable[[T, str], Rows]) -> list[T]:
+    """The figures (synthetic, train, test) that synthetic rows exceed real ones in, beyond chance, the worst first; of very many, those
+    among the worst `MOST_TRIED`. `rows` gives those behind the figure of a set."""
     worst = sorted(((name, each) for name, each in told if is_invented(each)), key=lambda pair: -excess(pair[1]))
     found: list[T] = []
     for name, each in worst[:MOST_TRIED]:
-        if len(found) == most:
-            break
         made, real = rows(name, "synthetic"), rows(name, "train")
         beyond = min(excess(each), excess({**each, "synthetic": made.value}))
         if beyond > CHANCE * math.hypot(made.deviation, real.deviation):

@@ -233,7 +233,7 @@ def onward(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> dict[str, Any
         pairs[place]["by_chance"] = True
     same, others = ([pair for pair in pairs if (pair["last"] == pair["present"]) is of] for of in (True, False))
     lost = sorted(filter(is_clearly_lost, others), key=lambda pair: kept(pair["train"], pair["synthetic"]))[:MOST_LOST]
-    found = [pairs[place] for place in invented(enumerate(pairs), rows, len(names) + MOST_LOST)]
+    found = [pairs[place] for place in invented(enumerate(pairs), rows)]
     for pair in found:
         pair["invented"] = True
     for i, pair in enumerate(same):
@@ -279,7 +279,7 @@ def final(sets: Mapping[str, Histories], axes: Sequence[Axis]) -> Iterator[dict[
 def repeated(sets: Mapping[str, Rows]) -> dict[str, Any]:
     """A figure of each set, and whether that of synthetic rows is `invented`, or was lost `by_chance`."""
     told: dict[str, Any] = {name: rows.value for name, rows in sets.items()}
-    if invented([("", told)], lambda _, role: sets[role], 1):
+    if invented([("", told)], lambda _, role: sets[role]):
         told["invented"] = True
     if by_chance([("", told)], lambda _, role: sets[role]):
         told["by_chance"] = True

@@ -10,6 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from synthdp import pages
+from synthdp.errors import closed
 from synthdp.evaluate import answers, figures, findings
 from synthdp.evaluate.evaluation_plots import WORST_HEAT, calibration_plot, heat_map, marginal_plot, utility_plot
 from synthdp.evaluate.fidelity import REST, UNKNOWN, clock, plain
@@ -244,6 +245,7 @@ STAMP = "Internal: contains statistics of real records. Do not release"
 HOME = Path(__file__).parent
 # Beyond so many small multiples a page is not read; the columns that are furthest off are shown.
 MOST_COLUMNS = 60
+MOST_LOST = 10  # associations in a table; as many that are invented
 # Two heat maps of more columns than this stand below each other, so that their names can be read.
 SIDE_BY_SIDE = 24
 
@@ -254,15 +256,26 @@ def write(result: Mapping[str, Any], out: Path | str, *, pdf: bool = False) -> t
     pdf: print the page to evaluation.pdf too, whose path comes third; it needs a browser of the Chromium family
     (`synthdp.pages.pdf`), and BadInput is raised before anything is written where there is none.
 
-    The JSON is the result and "answers", what the page's first screen says. The page is one file: no network, one small
+    The JSON is the result, "answers", what the page's first screen says, and, of tables, "associations", all that were "lost" and
+    "invented". The page is one file: no network, one small
     script that sorts its tables. Each file appears whole or not at all.
     """
     whole = {**result, "answers": first_screen(result)}
+    if result.get("kind") != "images":
+        whole["associations"] = {
+            kind: [{"pair": each.what, "real": each.real, "synthetic": each.synthetic} for each in found]
+            for kind, found in _associations(result).items()
+        }
     texts = {
         "evaluation.json": json.dumps(whole, indent=2, allow_nan=False, ensure_ascii=False) + "\n",
         "evaluation.html": html(result),
     }
     return pages.write(Path(out), texts, "evaluation.html" if pdf else None)
+
+
+def _associations(result: Mapping[str, Any]) -> dict[str, list[findings.Finding]]:
+    parts = result["fidelity"], result.get("histories"), result.get("linked")
+    return {"lost": findings.lost_associations(*parts), "invented": findings.invented_associations(*parts)}
 
 
 def first_screen(result: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -283,7 +296,7 @@ def html(result: Mapping[str, Any]) -> str:
     else:
         default, template, stamp, found = "data", "evaluation.html", STAMP, _context(result)
     filters = {each: getattr(figures, each) for each in ("figure", "small", "percent", "exact", "lacked")}
-    filters |= {"decides": findings.decides, "far_off": findings.far_off}
+    filters |= {"closed": closed, "decides": findings.decides, "far_off": findings.far_off}
     if template == "images.html":
         filters["cloud"] = cloud
     environment = pages.environment(HOME / "templates", HOME / "images" / "templates", filters=filters)
@@ -306,7 +319,6 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
 
     found, attacks = result["fidelity"], result.get("attacks") or []
     leading = [attack for attack in attacks if attack["id"] not in findings.APPENDIX]
-    parts = found, result.get("histories"), result.get("linked")
     shown = {
         "targets": targets(result),
         "subgroups": subgroups(result),
@@ -336,10 +348,8 @@ def _context(result: Mapping[str, Any]) -> dict[str, Any]:
         ],
         "attack_plot": evaluation_plots.attack_plot(leading),
         "sentence": answers.in_a_sentence(result),
-        "associations": [
-            ("Associations that were lost", findings.lost_associations(*parts)),
-            ("Associations that were invented", findings.invented_associations(*parts)),
-        ],
+        "associations": _associations(result),
+        "most_lost": MOST_LOST,
         "manifold": evaluation_plots.manifold_plot(found) if lines else None,
         "columns": _columns(result),
         "wide": result["about"]["columns"] > SIDE_BY_SIDE,

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from synthdp import pages
+from synthdp.errors import closed
 from synthdp.evaluate.figures import middle, said
 
 # Mid tones, apart in lightness and for the colour-blind; ink is a marker that becomes the page's own text colour.
@@ -114,7 +115,7 @@ def marginal_plot(name: str, column: dict[str, Any], key: str) -> str:
             largest = np.argsort(-np.maximum(real, made), kind="stable")[:MOST_BARS]
             shown = cells if len(cells) <= MOST_BARS else np.sort(largest)
             bars(axes, [labels[i] for i in shown], [real[i] for i in shown], [made[i] for i in shown])
-    return element(f"Distribution of {name}. {largest_difference(labels, real, made, 'rows')}")
+    return element(f"{closed(f'Distribution of {name}')} {largest_difference(labels, real, made, 'rows')}")
 
 
 def bars(axes: Axes, labels: Sequence[str], real: Sequence[float], made: Sequence[float]) -> None:
@@ -232,7 +233,7 @@ def calibration_plot(curves: Mapping[str, Sequence[Mapping[str, Any]]], target: 
         f"{label}: " + ", ".join(f"{p['predicted']:.2f} gives {p['observed']:.2f}" for p in curves[arm])
         for arm, label, _, _ in arms
     )
-    return element(f"Calibration of the models that predict {target}. {told}.")
+    return element(f"{closed(f'Calibration of the models that predict {target}')} {told}.")
 
 
 def manifold_plot(found: Mapping[str, Mapping[str, Any]]) -> str:

@@ -44,6 +44,8 @@ AUROC = Scale("auroc", "AUROC", 0.5, "chance (0.5)")
 R2 = Scale("r2", "R²", 0.0, "always predicting the mean")
 LEAST_SIGNAL = 0.02  # a ceiling closer to guessing says nothing about the synthetic rows
 ALWAYS = 0.9995  # a figure of models trained on real rows that is shown as 1.000: they are always right
+GIVES_AWAY = 0.99  # association of another column with such a target that shows where their knowledge comes from
+GIVEN_AWAY = Verdict("Cannot be told by a target that another column gives away")
 COLUMN_LOST = Verdict("Not useful: this column was lost", bad=True)
 GRADES = (  # the least share that synthetic rows keep of what real rows offer, and the verdict
     (0.95, Verdict("Nearly as useful as real rows", good=True)),
@@ -54,9 +56,10 @@ GRADES = (  # the least share that synthetic rows keep of what real rows offer, 
 )
 
 
-def use(entry: Entry, past: Entry | None = None) -> Use:
+def use(entry: Entry, past: Entry | None = None, *, given_away: bool = False) -> Use:
     """`past`: the same of a model that also sees the unit's earlier records (`history_fidelity`); histories are judged by it if it
-    predicts better."""
+    predicts better. `given_away`: another column is known to do so (`giving_away`); if models then never err, their scores say nothing
+    but how well that one association was kept."""
     scale = R2 if entry.get("kind") == "number" else AUROC
     averages = {arm: scores[scale.metric] for arm, scores in entry["average"].items() if scale.metric in scores}
     real, made, floor = (averages.get(arm) for arm in ("trtr", "tstr", "independent"))
@@ -74,8 +77,22 @@ def use(entry: Entry, past: Entry | None = None) -> Use:
     if real.get("interval") is not None and real["interval"][0] <= scale.guess:
         return Use(scale, UNTOLD, [seen, "few rows"], figures)
     share = (made["mean"] - scale.guess) / signal
-    remarks = [seen, "kept", *(["given away"] if real["mean"] >= ALWAYS else [])]
-    return Use(scale, graded(share, GRADES), remarks, figures, share)
+    if real["mean"] < ALWAYS:
+        return Use(scale, graded(share, GRADES), [seen, "kept"], figures, share)
+    if given_away:
+        return Use(scale, GIVEN_AWAY, [seen, "kept", "given away"], figures, share)
+    return Use(scale, graded(share, GRADES), [seen, "kept", "always right"], figures, share)
+
+
+def giving_away(target: str, fidelity: Entry) -> list[str]:
+    """The columns whose association with a target is all but perfect among real training rows."""
+    entry: Entry = fidelity.get("correlation_difference") or {"names": ()}
+    if target not in entry["names"]:
+        return []
+    row = entry["train"][entry["names"].index(target)]
+    return [
+        name for name, value in zip(entry["names"], row, strict=True) if name != target and abs(value) >= GIVES_AWAY
+    ]
 
 
 def graded(share: float, grades: Sequence[tuple[float, Verdict]]) -> Verdict:
@@ -105,7 +122,6 @@ class Finding(NamedTuple):
 
 # A fault if MUCH of an association of at least STRONG is gone or invented, or if histories differ by MUCH.
 STRONG, MUCH = 0.3, 0.5
-MOST_LOST = 10  # associations in a table; as many that are invented
 MOST_BROKEN = 0.01  # a fault if this share of synthetic rows, and more, break a rule beyond real ones
 # Shares by age are named, and a fault, if they are so much farther off than those of held-out people.
 BY_AGE, FAR_BY_AGE = 0.1, 0.2
@@ -137,7 +153,7 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
     """By kind; a kind of which nothing is wrong is not there."""
     linked = linked or {}
     apart = linked.get("apart", {})
-    lost = all_lost(fidelity, histories, linked)
+    lost = lost_associations(fidelity, histories, linked)
     gone = lost_by_half(lost)
     made_up = invented_associations(fidelity, histories, linked)
     strong_ones = [each for each in made_up if abs(each.synthetic) >= STRONG]
@@ -164,20 +180,9 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
 
 
 def lost_associations(fidelity: Entry, histories: Entry | None = None, linked: Entry | None = None) -> list[Finding]:
-    """The pairs of columns whose association synthetic rows lost most, within a row and from one record of a person to the next. Of a
-    column below visits, whose rows stand in no order, the first place speaks for all, and the first two for rows of the same visit."""
-    return all_lost(fidelity, histories, linked)[:MOST_LOST]
-
-
-def lost_by_half(lost: Iterable[Finding]) -> list[Finding]:
-    """The strong associations of which `MUCH` or more is lost: those that a verdict counts."""
-    return [
-        each for each in lost if abs(each.real) >= STRONG and kept(each.real, each.synthetic) <= -MUCH * abs(each.real)
-    ]
-
-
-def all_lost(fidelity: Entry, histories: Entry | None, linked: Entry | None) -> list[Finding]:
-    """All such pairs, the one that lost most first."""
+    """The pairs of columns whose association synthetic rows lost, within a row and from one record of a person to the next, the one that
+    lost most first. Of a column below visits, whose rows stand in no order, the first place speaks for all, and the first two for rows of
+    the same visit."""
     entry: Entry = fidelity.get("correlation_difference") or {"names": ()}
     below, by_chance = _below(linked), {tuple(pair) for pair in entry.get("by_chance", ())}
     sets = ("synthetic", "train", "test")
@@ -193,6 +198,13 @@ def all_lost(fidelity: Entry, histories: Entry | None, linked: Entry | None) -> 
         Finding("association", what, told["synthetic"], told["train"]) for what, told in pairs if is_clearly_lost(told)
     ]
     return sorted(lost, key=lambda pair: kept(pair.real, pair.synthetic))
+
+
+def lost_by_half(lost: Iterable[Finding]) -> list[Finding]:
+    """The strong associations of which `MUCH` or more is lost: those that a verdict counts."""
+    return [
+        each for each in lost if abs(each.real) >= STRONG and kept(each.real, each.synthetic) <= -MUCH * abs(each.real)
+    ]
 
 
 def invented_associations(
@@ -217,7 +229,7 @@ def invented_associations(
         if each.get("invented")
     ]
     told = [Finding("invented", what, made, real) for what, made, real in found if what is not None]
-    return sorted(told, key=lambda each: abs(each.real) - abs(each.synthetic))[:MOST_LOST]
+    return sorted(told, key=lambda each: abs(each.real) - abs(each.synthetic))
 
 
 def _onward(histories: Entry | None) -> Sequence[Entry]:

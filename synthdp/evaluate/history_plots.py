@@ -8,6 +8,7 @@ from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
+from synthdp.errors import closed
 from synthdp.evaluate.evaluation_plots import FLOOR, INK, INVENTED, REAL, SYNTHETIC, plotted, short
 
 # Of types of visits: told apart by form too, and mid tones that hold on white and on black.
@@ -174,4 +175,5 @@ def survival(found: Mapping[str, Any], unit: str, key: str) -> str:
         f"after {at:.0f} {unit} {made:.2f} of synthetic and {real:.2f} of real people"
         for at, made, real in list(zip(curves["at"], curves["synthetic"], curves["test"], strict=True))[::25]
     )
-    return element(f"People without {found['event']}. {told}.")
+    without = closed(f"People without {found['event']}")
+    return element(f"{without} {told}.")

@@ -105,10 +105,10 @@ class Below(NamedTuple):
         return Below(own, self.owner[start:end])
 
 
-def related(sets: Mapping[str, Visits], schema: Schema, most: int) -> list[dict[str, Any]]:
+def related(sets: Mapping[str, Visits], schema: Schema) -> list[dict[str, Any]]:
     """How numbers below visits (synthetic, train and test) go, within each code, with the other columns of their row, with those of their
-    visit and person, and with whether a date such as death is known: the associations that synthetic rows lost, and at most so many that
-    they invented.
+    visit and person, and with whether a date such as death is known: the associations that synthetic rows lost, and those that they
+    invented.
 
     {"number", "by", "code", "with", "synthetic", "train", "test"}, and "by_chance" or "invented" where that is so (`association.by_chance`,
     `association.invented`). Pairs for which fewer than `LEAST_ROWS` training rows of the code have both values are left out.
@@ -146,7 +146,7 @@ def related(sets: Mapping[str, Visits], schema: Schema, most: int) -> list[dict[
         columns, owner = rows_of[role].of(code, places)
         return pair_of(ranked(columns), 0, 1, owner)
 
-    for place in invented(enumerate(pairs), rows, most):
+    for place in invented(enumerate(pairs), rows):
         pairs[place]["invented"] = True
     for place in by_chance(enumerate(pairs), rows):
         pairs[place]["by_chance"] = True

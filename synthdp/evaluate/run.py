@@ -134,7 +134,7 @@ def judge(
     if whole.tables:
         each = zip(frames, parts.three, owners.values(), strict=True)
         visits = dict(zip(ROLES, map(numbers_by_code.Visits._make, each), strict=True))
-        result["fidelity"]["numbers_by_code"] = numbers_by_code.related(visits, whole, findings.MOST_LOST)
+        result["fidelity"]["numbers_by_code"] = numbers_by_code.related(visits, whole)
     for name, each in result["fidelity"].get("numbers", {}).items():
         if form := faithfulness.time_of_day(whole, name):
             each["time"] = form
@@ -177,7 +177,7 @@ def beyond_chance(
         return association.pair_of(tables[role], first, second, owners[role])
 
     return {
-        "invented": [[*pair] for pair in association.invented(told, rows, findings.MOST_LOST)],
+        "invented": [[*pair] for pair in association.invented(told, rows)],
         "by_chance": [[*pair] for pair in association.by_chance(told, rows)],
     }
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput, nearest
 from synthdp.evaluate.courses import Histories, last_dates
 from synthdp.schema.columns import LEARN, Categorical, Column, Datetime
-from synthdp.schema.linked_tables import learned_of, places_of, whole
+from synthdp.schema.linked_tables import learned_of, once, places_of, whole
 from synthdp.schema.rule_rows import broken
 from synthdp.schema.rule_text import parse
 from synthdp.schema.rules import Never, Rule
@@ -74,17 +74,18 @@ def _event(item: Any, schema: Schema, dated: bool) -> Event:
         raise BadInput(f"{OPTION}: {' and '.join(tables)}: a condition can use columns of only one table below visits")
     places = 1 + max((int(table.max_rows or 1) for table in tables.values()), default=1)
     try:
-        rules = [
-            parse(
-                [{"never": {f"{name} {at}" if name in below else name: wanted for name, wanted in item.items()}}],
-                schema.columns,
-                known,
-            )[0]
-            for at in range(1, places)
-        ]
+        (said,) = parse([{"never": dict(item)}], [column for column, _ in once(schema)], known)
     except BadInput as error:
         why = re.sub(r"^schema: rule .*?(\}\}| \.\.\.): ", "", str(error))
         raise BadInput(f"{OPTION}: {why}") from None
+    rules = [
+        parse(
+            [{"never": {f"{name} {at}" if name in below else name: wanted for name, wanted in item.items()}}],
+            schema.columns,
+            known,
+        )[0]
+        for at in range(1, places)
+    ]
     for term in rules[0].terms if isinstance(rules[0], Never) else ():
         codes = _declared(schema.column(term.column))
         unknown = [] if codes is None else [str(code) for code in term.constants if code not in codes]
@@ -93,10 +94,7 @@ def _event(item: Any, schema: Schema, dated: bool) -> Event:
             raise BadInput(
                 f"{OPTION}: {where}: {unknown[0]!r} is not one of its categories{nearest(unknown[0], codes or ())}"
             )
-    label = rules[0].text.removeprefix("never ")
-    for name in below:
-        label = label.replace(f"{name} 1 ", f"{name} ")
-    return Event(label=label, held=tuple(rules))
+    return Event(label=said.text.removeprefix("never "), held=tuple(rules))
 
 
 def _declared(column: Column) -> Sequence[str] | None:

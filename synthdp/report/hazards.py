@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from synthdp.errors import closed
 from synthdp.ledger.events import Capped, Revealed, Threshold
 from synthdp.report import fitness_words, promise, words
 from synthdp.report.statement import CLASSIFIER, Statement, read_off
@@ -174,7 +175,7 @@ def _public(s: Statement) -> Hazard:
     found = promise.bought(s)
     text = (
         f"Declared public: the names and kinds of {len(s.columns)} columns, and their other facts that were not learned. Declared by: "
-        f"{words.closed(str(s.declared.get('by')))} The guarantee does not hide these facts; if they were read off the records, it is "
+        f"{closed(str(s.declared.get('by')))} The guarantee does not hide these facts; if they were read off the records, it is "
         "void for them."
     )
     seen = read_off(s.columns)

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from synthdp.errors import closed
 from synthdp.ledger.events import RECORD
-from synthdp.report.words import closed
 from synthdp.schema.columns import Categorical, Numeric
 from synthdp.schema.learned import unfound
 from synthdp.schema.linked_tables import once, told_by
@@ -246,6 +246,12 @@ def by_target(statement: "Statement") -> list[str]:
     )
 
 
+def _ruled(statement: "Statement", names: Iterable[str]) -> bool:
+    """Whether a rule that all synthetic records keep seems to name one of these columns, and may relate it to others."""
+    kept = (statement.declared.get("rules") or {}).get("kept", ())
+    return any(name in rule for name in names for rule in kept)
+
+
 def brief(statement: "Statement") -> list[str]:
     return [f"lost       {sentence}" for sentence in sentences(statement)]
 
@@ -288,12 +294,13 @@ def sentences(statement: "Statement") -> Iterator[str]:
     if lost.alone:
         yield (
             f"Known only by themselves, without any relation to another column: {closed(_listed(lost.alone))} Synthetic records show no "
-            "association of these columns but by chance."
+            f"association of these columns but by chance{' or by a rule that all of them keep' * _ruled(statement, lost.alone)}."
         )
     if named := by_target(statement):
         yield (
             f"Counted together with {_listed(statement.declared['targets'])} and with no other column: {closed(_listed(named))} Synthetic "
-            "records show no other relations of these columns than those that follow from this one."
+            "records show no other relations of these columns than those that follow from this one"
+            f"{', or from a rule that all of them keep' * _ruled(statement, named)}."
         )
     if lost.wide:
         yield (

@@ -10,7 +10,7 @@ from typing import Any
 
 from synthdp import pages
 from synthdp.accounting import COMPARED
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, closed
 from synthdp.ledger.events import Capped, Gaussian, Threshold
 from synthdp.report import fitness_words, information_loss, plots, promise, words
 from synthdp.report.folder import Verified
@@ -189,7 +189,7 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
         "at_least": words.at_least,
         "scientific": words.scientific,
         "one_in": words.one_in,
-        "closed": words.closed,
+        "closed": closed,
         "between": fitness_words.between,
     }
     environment = pages.environment(TEMPLATES, filters=filters)

@@ -197,11 +197,6 @@ def number(value: Any) -> str:
     return str(value)
 
 
-def closed(text: str) -> str:
-    """A sentence with its full stop: names at its end, such as "n.a.", may have brought one."""
-    return text if text.endswith(".") else f"{text}."
-
-
 def grouped(value: int) -> str:
     """A whole number with thousands separated from five digits on: 10,391 but 1999."""
     return f"{value:,}" if abs(value) >= 10_000 else str(value)

@@ -15,16 +15,20 @@ KEYS = ("file", "column")
 CONDITIONS = ("if", "then", "never", "always")  # of rules
 
 
-def resolved(values: Any, folder: Path) -> Any:
-    """What a schema file holds, with the codes in the place of each list's name. Names of files are relative to `folder`."""
+def resolved(values: Any, folder: Path, of: str = "") -> Any:
+    """What a schema file holds, with the codes in the place of each list's name. Names of files are relative to `folder`; `of` stands
+    before names of columns in errors."""
     if isinstance(values, Mapping) and isinstance(values.get("rules"), list):
         values = {**values, "rules": [_rule(rule, folder) for rule in values["rules"]]}
     if isinstance(values, Mapping) and isinstance(values.get("tables"), Mapping):
-        return {**values, "tables": {name: resolved(table, folder) for name, table in values["tables"].items()}}
+        return {
+            **values,
+            "tables": {name: resolved(table, folder, f"{name}.") for name, table in values["tables"].items()},
+        }
     columns = values.get("columns") if isinstance(values, Mapping) else None
     if not isinstance(columns, Mapping):
         return values
-    made = {name: _column(name, column, folder) for name, column in columns.items()}
+    made = {name: _column(f"{of}{name}", column, folder) for name, column in columns.items()}
     return {**values, "columns": made}
 
 
@@ -68,7 +72,7 @@ def _rule(rule: Any, folder: Path) -> Any:
     return rule
 
 
-def _column(name: Any, column: Any, folder: Path) -> Any:
+def _column(name: str, column: Any, folder: Path) -> Any:
     given = column.get("categories") if isinstance(column, Mapping) else None
     if isinstance(column, Mapping) and isinstance(column.get("tree"), Mapping) and "file" in column["tree"]:
         column = {**column, "tree": _tree(f"column {name!r}: tree", dict(column["tree"]), given, folder)}

@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, replace
 from html import escape
 from pathlib import Path
@@ -432,7 +432,7 @@ class Schema:
                     raise BadInput(
                         f"schema: reading: column {name!r} is not one of its columns{nearest(str(name), given)}"
                     )
-        columns: tuple[Any, ...] = tuple(_columns(given))
+        columns: tuple[Any, ...] = tuple(_columns(given, rest.get("tables", ())))
         made = cls(columns=columns, **rest)
         if "unit" in rest and "max_records_per_unit" not in rest:
             raise BadInput(
@@ -500,15 +500,16 @@ class Schema:
         yamlfile.save(self.to_dict(), Path(path))
 
 
-def _columns(given: Mapping[Any, Any]) -> Iterator[Column | Ignored]:
-    """Each column; places of rows below visits, which have the same facts, share what is made of them, such as a tree."""
+def _columns(given: Mapping[Any, Any], tables: Iterable[linked_tables.Table]) -> Iterator[Column | Ignored]:
+    """Each column; places of rows below visits, which have the same facts, share what is made of them, such as a tree. A mistake is told
+    of the column as the schema's file names it, without a place."""
     made: dict[int, Column | Ignored] = {}
+    first = {name for table in tables if table.below for name in given if name.startswith(f"{table.name}.")}
     for name, values in given.items():
-        if id(values) in made:
-            yield replace(made[id(values)], name=name)
-        else:
-            made[id(values)] = _column(name, values)
-            yield made[id(values)]
+        if id(values) not in made:
+            placed = name in first and values["kind"] != "ignore"
+            made[id(values)] = _column(name.removesuffix(" 1") if placed else name, values)
+        yield replace(made[id(values)], name=name)
 
 
 def _column(name: Any, values: Any) -> Column | Ignored:

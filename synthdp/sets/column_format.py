@@ -26,15 +26,15 @@ TEXTS = (
     "n. b.", "n.b.", "n. v.", "n.v.", "n. d.", "n.d.", "o. A.", "o.A.", "n. a.", "n.a.",
     "nvt", "n.v.t.", "NVT", "n/d", "N/D", "s/d", "S/D", "brak danych", "nie dotyczy",
 )  # fmt: skip
-# Among numbers and dates.
+# Beside other cells, and in any capitals.
 WORDS = frozenset(
     {
-        "unknown", "Unknown", "missing", "unbekannt", "Unbekannt", "fehlt", "keine Angabe", "inconnu", "ND", "nd", "NR",
-        "non renseign\u00e9",
-        "nr", "onbekend", "Onbekend", "niet bekend", "b.d.", "bd", "b/d", "brak", "nieznane", "desconocido", "sconosciuto",
-        "ok\u00e4nd", "ukendt",
+        "unknown", "missing", "unbekannt", "fehlt", "keine angabe", "inconnu", "nd", "nr", "non renseign\u00e9", "onbekend", "niet bekend",
+        "b.d.", "bd", "b/d", "brak", "nieznane", "desconocido", "desconhecido", "sconosciuto", "ok\u00e4nd", "ukendt", "s/ inf.", "s/ inf",
+        "s/inf", "s/inf.", "sem informa\u00e7\u00e3o", "sin informaci\u00f3n", "sin datos",
     }
 )  # fmt: skip
+SHORT = 3  # letters of a word that may be one of somebody's codes, such as those of states
 NUMBERS = re.compile(r"-(9{1,4}|8{1,4}|7{1,4})([.,]0*)?")  # codes where nothing else is negative
 LONE = re.compile(r"(-1|9{2,6})([.,]0*)?")  # codes where all other values are far from them
 MAY_BE_CODE = re.compile(f"{NUMBERS.pattern}|{LONE.pattern}")
@@ -46,7 +46,8 @@ KNOWN = frozenset(csvfile.ABSENT)  # they are missing values without being decla
 TRUTHS = (
     ("no", "yes"), ("nein", "ja"), ("non", "oui"), ("no", "s\u00ed"), ("no", "si"), ("no", "s\u00ec"), ("n\u00e3o", "sim"), ("nee", "ja"),
     ("nej", "ja"), ("nie", "tak"), ("ne", "ano"), ("nem", "igen"), ("false", "true"), ("falsch", "wahr"), ("faux", "vrai"), ("f", "t"),
-    ("n", "y"), ("n", "j"), ("n", "t"), ("0", "1"), ("-", "+"), ("negative", "positive"), ("negativ", "positiv"), ("neg", "pos"),
+    ("f", "v"), ("n", "y"), ("n", "j"), ("n", "t"), ("n", "s"), ("n", "o"), ("0", "1"), ("-", "+"), ("negative", "positive"),
+    ("negativ", "positiv"), ("neg", "pos"),
 )  # fmt: skip
 POINT, COMMA = (re.compile(rf"[+-]?([0-9]+{sign}?[0-9]*|{sign}[0-9]+)([eE][+-]?[0-9]+)?") for sign in (r"\.", ","))
 A_CODE = re.compile("[+-]?0[0-9]|[+][0-9]{7}")  # leading zeros, and telephone numbers
@@ -171,20 +172,20 @@ class ColumnFormat:
         rest = values.but(TEXTS)
         signed = values.but(set(TEXTS) - {"-"})  # which is a truth value beside +
         codes = _codes(rest)
-        words = tuple(text for text in rest.texts if text in WORDS)
+        words = tuple(text for text in rest.texts if text.casefold() in WORDS)
         if any(map(self._truths, (values, signed, rest))):
             pass
         elif words and len(words) < len(rest.texts) and not typed and self._is_number_or_date(rest.but(words)):
             self.codes += words
-        elif codes and self._truths(rest.but(codes)):
-            self.codes = codes
+        elif (codes or words) and self._truths(rest.but((*codes, *words))):
+            self.codes = (*codes, *words)
         elif typed and any(LIMIT.fullmatch(text) for text in rest.texts) and self._numbers(rest):
             pass
         elif typed:
             numbers = rest.texts and all(map(_is_number, rest.texts)) and len(codes) < len(rest.texts)
-            self.codes = codes if numbers else ()
-        elif rest.texts:
-            self._is_number_or_date(rest)
+            self.codes = codes if numbers else _among_labels(rest, words, codes)
+        elif rest.texts and not self._is_number_or_date(rest):
+            self.codes = _among_labels(rest, words, codes)
         self._missing()
 
     def _is_number_or_date(self, values: Values) -> bool:
@@ -427,6 +428,17 @@ def _codes(values: Values) -> tuple[str, ...]:
     if any(text.startswith("-") for text in values.but((*codes, *found)).texts):
         codes = ()
     return tuple(dict.fromkeys((*codes, *found)))
+
+
+def _among_labels(values: Values, words: tuple[str, ...], codes: tuple[str, ...]) -> tuple[str, ...]:
+    """Which of these stand for a missing value beside two other texts or more; no number among numbers, and no short word such as ND
+    among other texts as short, which may all be codes."""
+    others = values.but((*words, *codes)).texts
+    if len(others) < 2:
+        return ()
+    lengths = {len(text) for text in others if text.isalpha()}
+    kept = tuple(word for word in words if len(word) > SHORT or not word.isalpha() or len(word) not in lengths)
+    return kept + (() if any(_is_number(text) and not A_CODE.match(text) for text in others) else codes)
 
 
 def _doubtful(values: Values) -> str | None:

@@ -500,7 +500,7 @@ def test_what_a_curve_leads_to_is_refused_before_anything_is_judged(place, capsy
     shutil.copytree("tables", "held_out")
     files = ("synthetic=tables", "data.train=tables", "data.test=held_out", "data.schema=clinic.yaml", "out=page")
     assert run(["evaluate", *files, "evaluate.survival=[person.death,{diagnosis.code: E1}]"]) != 0
-    assert "evaluate.survival: column 'diagnosis.code 1'" in capsys.readouterr().err
+    assert "evaluate.survival: column 'diagnosis.code'" in capsys.readouterr().err
     assert not list((place / "page").glob("*"))
 
 

@@ -77,6 +77,7 @@ def page(result, tmp_path_factory):
     data, html = write(result, tmp_path_factory.mktemp("page") / "new" / "out")
     document = json.loads(data.read_text(encoding="utf-8"))
     assert document.pop("answers")
+    assert document.pop("associations").keys() == {"lost", "invented"}
     assert document == result
     assert sorted(p.name for p in data.parent.iterdir()) == ["evaluation.html", "evaluation.json"]
     return html.read_text(encoding="utf-8")
@@ -350,12 +351,17 @@ def test_whoever_judges_few_synthetic_rows_hears_that_more_cost_nothing(result):
 
 
 def test_a_target_that_is_never_missed_is_told_to_have_been_given_away():
-    def text(real):
-        scores = {"trtr": real, "tstr": 0.99, "independent": 0.5}
-        return answers.useful("ill", {"average": {arm: {"auroc": {"mean": at}} for arm, at in scores.items()}}).text
+    def told(real, made=0.99, by=()):
+        scores = {"trtr": real, "tstr": made, "independent": 0.5}
+        return answers.useful("ill", {"average": {arm: {"auroc": {"mean": at}} for arm, at in scores.items()}}, by=by)
 
-    assert "another column may give this one away" in text(1.0)
-    assert "give this one away" not in text(0.999)
+    assert "another column may give this one away" in told(1.0).text
+    assert "give this one away" not in told(0.999, by=["cause"]).text
+    known = told(1.0, 0.8, by=["cause"])
+    assert known.verdict.words == "Cannot be told by a target that another column gives away"
+    assert "because cause gives this column away: the figures say how well synthetic rows keep" in known.text
+    assert "Synthetic rows keep 60 % of what" in known.text
+    assert known.kept is None, "it is not the worst of several targets"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import base64
 import copy
 import hashlib
+import itertools
 import json
 import re
 from html.parser import HTMLParser
@@ -118,6 +119,21 @@ def test_a_truth_value_is_named_with_a_word_on_what_the_file_has(result, no_plot
     told = "AUPRC and F1 are given for the class <q>True</q>, whatever word the file uses for it."
     assert told in html({**result, "targets": {**result["targets"], name: of_truths}})
     assert told not in html({**result, "targets": {name: {**of_truths, "positive": "ill"}}})
+
+
+def test_names_that_end_in_a_full_stop_bring_it_to_the_end_of_a_sentence(result):
+    """A class of type "Prog." was "the class Prog..", and so were verdicts that end in a name."""
+    name = next(name for name, each in result["targets"].items() if each["positive"] is not None)
+    found = copy.deepcopy(result)
+    found["targets"] = {f"{at} Prog.": {**found["targets"][name], "positive": "Prog."} for at in "abc"}
+    for entry in found["targets"].values():
+        for group in entry.get("subgroups", {}).values():
+            for level in group["levels"]:
+                level["level"] = "Prog."
+    page = Page(html(found))
+    assert "AUPRC and F1 are given for the class Prog. against the other." in page.text
+    assert "The worst of them is a Prog. The figures" in page.text
+    assert not re.search(r"[a-z]\.\.(?!\.)", page.text)
 
 
 def test_each_figure_of_the_json_that_has_a_place_is_shown(result, text):
@@ -407,9 +423,10 @@ def test_an_infinite_epsilon_and_the_relation_are_said_in_words(result, no_plots
 def test_the_json_holds_what_the_first_screen_says(result, no_plots, tmp_path):
     data, _ = write(result, tmp_path)
     document = json.loads(data.read_text(encoding="utf-8"))
-    told = document.pop("answers")
+    told, associations = document.pop("answers"), document.pop("associations")
     assert document == result
     assert told == pages.first_screen(result)
+    assert {*associations} == {"lost", "invented"}
     assert [ask["question"] for ask in told] == ["Can I use it?", "Can I share it?"]
 
 
@@ -423,6 +440,23 @@ def test_with_many_targets_the_worst_is_told(result, most):
     assert first["verdict"] == "Not useful: hardly better than guessing"
     assert pages.first_screen(found)[0]["bad"]
     assert first["target"] == f"t{most - 1}"
+
+
+def test_a_target_that_a_column_gives_away_makes_no_verdict_on_use(result):
+    """ "Partly useful: 27 % of the signal is lost" spoke of one association, that of death and the discharge by death."""
+    found = copy.deepcopy(result)
+    found["targets"] = {"income": found["targets"]["income"]}
+    entry = found["fidelity"]["correlation_difference"]
+    i, other = entry["names"].index("income"), next(name for name in entry["names"] if name != "income")
+    j = entry["names"].index(other)
+    for arm, mean in (("trtr", 1.0), ("tstr", 0.87)):
+        found["targets"]["income"]["average"][arm]["auroc"] = {"mean": mean}
+    assert pages.first_screen(found)[0]["verdict"] == "Partly useful: 26 % of the signal is lost"
+    entry["train"][i][j] = entry["train"][j][i] = 0.9999
+    screen = pages.first_screen(found)[0]
+    assert screen["verdict"] == "Cannot be told by a target that another column gives away"
+    assert f"because {other} gives this column away" in screen["answers"][0]["text"]
+    assert answers.in_a_sentence(found).startswith("Predicting income: cannot be told by a target that another")
 
 
 def test_histories_are_judged_with_their_past_where_it_tells_more(result):
@@ -733,19 +767,38 @@ def test_a_verdict_says_that_a_strong_association_is_lost(result):
     entry["train"][first][0], entry["synthetic"][first][0] = 1.0, -0.04
     answer = faithful(found)
     assert ", loses a strong association, and breaks a declared rule" in answer.verdict.words
-    wide = findings.MOST_LOST + 4
+    wide = pages.MOST_LOST + 4
     arms = {arm: [[value] * wide] * wide for arm, value in (("train", 0.9), ("synthetic", 0.1))}
     told = {**found, "correlation_difference": {"names": [f"x{at}" for at in range(wide)], **arms}}
     assert f", loses {wide * (wide - 1) // 2} strong associations, and" in faithful(told).verdict.words, (
         "not only those listed"
     )
-    assert len(findings.lost_associations(told)) == findings.MOST_LOST
     assert answer.verdict.bad
     assert not answer.verdict.good
     assert (
         f"{entry['names'][0]} and {entry['names'][first]} loses half or more: 1.00 among real rows, -0.04 among"
         in answer.text
     )
+
+
+def test_the_page_says_how_many_associations_its_tables_leave_out_and_evaluation_json_has_all(result, tmp_path):
+    names = [f"x{at}" for at in range(7)]
+    arms = {arm: [[value] * 7] * 7 for arm, value in (("train", 0.9), ("test", 0.9), ("synthetic", 0.1))}
+    entry = result["fidelity"]["correlation_difference"] | {"names": names, **arms, "by_chance": [["x0", "x1"]]}
+    found = {**result, "fidelity": {**result["fidelity"], "correlation_difference": entry}, "histories": None}
+    written, page = pages.write(found, tmp_path)
+    told = json.loads(written.read_text(encoding="utf-8"))["associations"]
+    assert told["invented"] == []
+    assert {"pair": "x0 and x2", "real": 0.9, "synthetic": 0.1} in told["lost"]
+    assert {each["pair"] for each in told["lost"]} == {
+        f"{one} and {other}" for one, other in itertools.combinations(names, 2) if (one, other) != ("x0", "x1")
+    }
+    text = page.read_text(encoding="utf-8")
+    assert (
+        "Associations that were lost, with their sign and strength: the 10 farthest off of 20; evaluation.json has all"
+        in text
+    )
+    assert sum(f'<th scope="row">{each["pair"]}</th>' in text for each in told["lost"]) == pages.MOST_LOST
 
 
 @pytest.mark.parametrize(("made", "heading"), [(0.9, ""), (0.1, ", but loses a strong association")])

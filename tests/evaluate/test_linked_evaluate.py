@@ -387,7 +387,7 @@ def beside_numbers(*sets):
     parts = reading.parts_of(frames[:1], *frames[1:], alone(with_labs()))
     each = zip(frames, parts.three, owners_of(frames, with_labs()).values(), strict=True)
     visits = dict(zip(("synthetic", "train", "test"), map(numbers_by_code.Visits._make, each), strict=True))
-    return {"numbers_by_code": numbers_by_code.related(visits, with_labs(), 10)}
+    return {"numbers_by_code": numbers_by_code.related(visits, with_labs())}
 
 
 def test_numbers_of_a_code_that_no_longer_go_with_the_visit_or_the_person_are_named():

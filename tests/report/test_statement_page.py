@@ -546,6 +546,20 @@ def test_what_was_lost_is_told():
     assert "No category was merged" in Page(render(make_statement(lost=Lost()))).text
 
 
+@pytest.mark.parametrize(("kept", "ruled"), [(["systolic > diastolic"], True), (["age >= 18"], False), ([], False)])
+def test_columns_that_a_rule_relates_are_not_called_unrelated(kept, ruled):
+    """`aim` counted both pressures with the label alone; no record has a diastolic one above the systolic one all the same."""
+    names = ["dead", "systolic", "diastolic", "age", "weight"]
+    columns = [{"name": name, "kind": "integer", "declared": {}, "bought": {}} for name in names]
+    declared = {"by": "me", "units": None, "targets": ["dead"], "name": "", "rules": {"kept": kept, "counted": []}}
+    counted = Counted(noise=9.0, tables=(("systolic", "dead"), ("diastolic", "dead"), ("age", "weight")))
+    made = {"columns": columns, "declared": declared}
+    (told,) = information_loss.sentences(make_statement(**made, counted=(counted,), lost=Lost()))
+    assert told.endswith(f"that follow from this one{', or from a rule that all of them keep' * ruled}.")
+    (told,) = information_loss.sentences(make_statement(**made, lost=Lost(alone=("systolic", "diastolic"))))
+    assert told.endswith(f"but by chance{' or by a rule that all of them keep' * ruled}.")
+
+
 def test_columns_that_were_counted_with_the_label_alone_are_told():
     """A wide table at a small epsilon: the fit asks for pairs of a part of the columns, and a fit says this in a warning only."""
     names = ["dead", "age", "ward", "urea", "sex"]

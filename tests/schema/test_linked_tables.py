@@ -221,6 +221,16 @@ def test_codes_of_a_list_beside_the_schema(tmp_path):
     assert Schema.load(tmp_path / "clinic.yaml").column("diagnosis.code 2").categories == ("E11", "I10")
 
 
+def test_a_list_that_is_not_there_is_told_with_the_table_of_its_column(tmp_path):
+    code = {"kind": "categorical", "categories": {"file": "codes.csv"}}
+    made = declared(tables={"diagnosis": {"columns": {"code": code}}})
+    (tmp_path / "clinic.yaml").write_text(pd.io.json.ujson_dumps(made), encoding="utf-8")
+    with pytest.raises(
+        BadInput, match=r"column 'diagnosis\.code': categories must be a list, learn, or the name of a list"
+    ):
+        Schema.load(tmp_path / "clinic.yaml")
+
+
 CODES = {"code": {"kind": "categorical", "categories": ["E11", "I10"]}}
 VISIT = DECLARED["tables"]["visit"]
 WRONG = {
@@ -363,6 +373,10 @@ WRONG = {
     "a target below visits": (
         {"targets": ["diagnosis.code"]},
         "'diagnosis.code' is a column of a table below visits; name one of the visits or of the people",
+    ),
+    "categories below visits": (
+        {"tables": {"diagnosis": {"columns": {"code": {"kind": "categorical", "categories": ["E11", "E11"]}}}}},
+        "^column 'diagnosis.code': categories listed twice",
     ),
     "an order that is not there": ({"tables": {"visit": {"order": "starts"}}}, "did you mean 'start'"),
     "a key of people that is not the unit": (

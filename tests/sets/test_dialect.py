@@ -654,7 +654,44 @@ def test_a_number_that_may_be_a_code_is_named(tmp_path, most, told):
     assert [each.startswith(said) for each in found.mind] == [True] * told
 
 
-def test_a_word_for_the_unknown_among_words_is_a_category(tmp_path):
-    values = ["unknown" if row % 5 else "Grippe" for row in range(120)]
-    _, schema = drafted(export(tmp_path / "t.csv", Station=values, Notiz=None))
-    assert "unknown" not in dict(schema.reading.columns).get("Station", Coding()).missing
+@pytest.mark.parametrize(
+    ("others", "word", "missing"),
+    [
+        (["Vermelho", "Laranja", "Azul"], "ND", True),
+        (["M", "F"], "ND", True),
+        (["Nunca fumou", "Fumador"], "s/ inf.", True),
+        (["tak, leczony", "tak"], "BRAK", True),
+        (["Station A", "Station B"], "-9", True),
+        (["01", "02", "1A"], "-9", True),
+        (["CA", "NY", "TX"], "ND", False),  # North Dakota
+        (["A+", "B-", "3"], "-9", False),  # a number among numbers
+        (["Grippe"], "unknown", False),  # all that there is beside it
+    ],
+)
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+def test_words_and_codes_for_missing_values_among_labels_are_proposed_as_such(tmp_path, others, word, missing, ending):
+    """They were ordinary categories, which a model predicts and relates to others."""
+    values = [word if row % 5 == 0 else others[row % len(others)] for row in range(120)]
+    if ending == ".csv":
+        path = export(tmp_path / "t.csv", Station=values, Notiz=None)
+    else:
+        path = tmp_path / "t.parquet"
+        pd.DataFrame({"Station": values}).to_parquet(path)
+    found, schema = drafted(path)
+    assert schema.column("Station").kind == "categorical"
+    coded = dict(schema.reading.columns if schema.reading is not None else {}).get("Station", Coding())
+    assert coded.missing == ((word,) if missing else ())
+    assert not found.mind
+
+
+@pytest.mark.parametrize(
+    ("no", "yes"), [("N", "S"), ("n", "s"), ("N", "J"), ("N", "O"), ("N", "T"), ("N", "Y"), ("F", "V"), ("F", "T")]
+)
+@pytest.mark.parametrize("beside", ["", "ND"])
+def test_initials_of_yes_and_no_in_many_languages_are_truths(tmp_path, no, yes, beside):
+    """Sim and N\u00e3o were truths, S and N categories."""
+    values = [beside if row % 7 == 0 else yes if row % 3 else no for row in range(120)]
+    _, schema = drafted(export(tmp_path / "t.csv", Sturz=values, Notiz=None))
+    assert schema.column("Sturz").kind == "boolean"
+    coding = dict(schema.reading.columns)["Sturz"]
+    assert (coding.words, coding.missing) == ((no, yes), (beside,) if beside else ())

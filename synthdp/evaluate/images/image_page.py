@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from synthdp.errors import closed
 from synthdp.evaluate import evaluation_plots, figures
 from synthdp.evaluate.answers import Answer, Ask, shareable
 from synthdp.evaluate.findings import NOT_COMPUTED, UNTOLD, Verdict, graded
@@ -23,7 +24,7 @@ def share_plot(name: str, labels: Sequence[str], real: Sequence[float], made: Se
     shown = slice(MOST_CLASSES)
     with evaluation_plots.plotted((3.6, 0.7 + 0.24 * max(len(labels[shown]), 4)), key) as (figure, element):
         evaluation_plots.bars(figure.add_subplot(), labels[shown], real[shown], made[shown])
-    alt = f"Shares of the classes of {name}. {evaluation_plots.largest_difference(labels, real, made, 'records')}"
+    alt = f"{closed(f'Shares of the classes of {name}')} {evaluation_plots.largest_difference(labels, real, made, 'records')}"
     return element(alt)
 
 
