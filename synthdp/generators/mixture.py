@@ -7,8 +7,9 @@ what a rare label goes with where the tables of three are all noise; then each t
 so that correlations survive: in tables of many cells, shrinkage pulls correlations to 0, and so does the noise of empty cells, since
 a model has no negative cells. From all these tables follows how strongly every two columns are related: of a relation that the noise
 may explain only a part is believed (`marginals/relations.py`). Each column chooses the column that it is most related to, by the
-exponential mechanism, and the tables of these pairs are asked once more: they are few, so there is little noise in each. Ordered
-columns that the broad tables show to be related are asked broadly once more. None of these tables shows what only three columns
+exponential mechanism, or none. The tables of these pairs are asked once more, and so are a few of those that the broad tables show to
+be related: they are few, so there is little noise in each. There ordered columns are counted in a few broad groups, beside columns
+without an order too: in fewer cells, noise hides less. None of these tables shows what only three columns
 together tell, such as a label that is the parity of three flags. If the schema's number of units is large compared with the noise,
 columns in halves are therefore counted six at a time with the label, and the triples that the noise does not explain are fitted as
 well. A mixture of product distributions is fitted to all of this at once (`marginals/product_mixture.py`), and records are drawn from
@@ -51,6 +52,7 @@ from synthdp.generators.marginals.evidence import (
     of_label,
     ordered,
     parts,
+    place_shares,
     placed,
     places,
     relations,
@@ -101,8 +103,7 @@ LABELLED, PAIRED = (
 WIDE, MOST_LABELLED = 5.0, 0.35  # share for each column whose noise is as large as all units, and the most
 MOST_COLUMNS = 20  # beside the targets: 120 tables count every three of them
 CHOOSING = 0.15  # share of what is spent on asking again: for the choices
-BROADLY_AGAIN = 0.34  # and for tables in broad groups
-OFFSET = 0.5  # see `_chosen`; chosen on made-up tables, as were the shares
+OFFSET, NONE = 0.5, 1.2  # see `_chosen`; chosen on made-up tables, as was the share
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,9 +229,7 @@ class Mixture:
         if self.related_share and len(features) > 3:
             again = self.related_share * shares["pairs"]
             shares["pairs"] -= again
-            broadly = BROADLY_AGAIN * again if "broad" in shares else 0.0
-            shares |= {"choices": CHOOSING * again, "related": (1 - CHOOSING) * again - broadly}
-            shares |= {"related broadly": broadly} if broadly else {}
+            shares |= {"choices": CHOOSING * again, "related": (1 - CHOOSING) * again}
         if self._in_threes(schema, noise):
             shares["triples"] = self.triple_share / (1 - self.triple_share)
         whole = sum(shares.values())
@@ -298,11 +297,9 @@ class Mixture:
             tables = self._asked(data, seen, chosen, noises.get("tables"), seen.labels)
         if "related" in noises:
             known = relations(seen, tables, pairs, wide, of)
-            most_related = self._chosen(data, seen, known.pairs, noises)
-            pairs = self._asked_again(data, pairs, most_related, noises["related"], seen.of)
-            if "related broadly" in noises:
-                again, counted = known.worth_asking(noises["related broadly"] * most), placed(seen, of)
-                wide = self._asked_again(data, wide, again, noises["related broadly"], counted)
+            again = self._chosen(data, seen, of, known.pairs, noises)
+            again += known.worth_asking(noises["related"] * most, again)
+            pairs, wide = self._asked_again(data, pairs, wide, again, noises["related"], placed(seen, of))
         found, order = evidence(seen, tables, pairs, labelled, label_deviation, wide, of)
         found = replace(found, triples=self._threes(data, seen, order, noises.get("triples")))
         components = self.components or components_of(seen.total, min(tables.deviation, pairs.deviation))
@@ -346,9 +343,9 @@ class Mixture:
     def _broad(
         self, data: "Sensitive", seen: Look, ranked: list[str], noise: float | None
     ) -> tuple[Answers, dict[str, Places]]:
-        """Noisy tables of every two ordered columns, and the places that they count each column by; none without a noise."""
+        """Noisy tables of every two ordered columns, none without a noise, and the places that each column is counted by."""
         if noise is None:
-            return Answers(), {}
+            return Answers(), places(data, seen, [], 0.0)
         known, most = set(ordered(data.schema)), data.schema.max_records_per_unit if data.schema.unit else 1
         clear = seen.total / (noise * most) if noise > 0 else math.inf
         names = [name for name in ranked if name in known][: _columns(clear, self.pairs, BROADLY)]
@@ -377,37 +374,61 @@ class Mixture:
         question = data.tables([(*pair, *labels) for pair in pairs], noise, seen.of, fine=True)
         return Answers(names=names, tables=data.ask(question), deviation=max(question.deviation, LEAST_NOISE))
 
-    def _chosen(self, data: "Sensitive", seen: Look, pairs: Sequence[Pair], noises: Mapping[str, float]) -> list[Pair]:
+    def _chosen(
+        self,
+        data: "Sensitive",
+        seen: Look,
+        of: Mapping[str, Places],
+        pairs: Sequence[Pair],
+        noises: Mapping[str, float],
+    ) -> list[Pair]:
         """For each column the pair, of those that are left, whose table lies farthest from what the columns say alone: in L1, less `OFFSET`
         of what is just told from noise. Noise hides a relation whose squares add up to less than the root of the cells times its
-        variance, so that each of the cells differs by its deviation over the fourth root of their number.
+        variance, so that each of the cells differs by its deviation over the fourth root of their number. Or none, where a pair that chance
+        makes the best of all stands as far apart: the table of no column is the number of records, which is known.
 
-        As many choices are asked as were planned, whatever the answers say: where no pair is left, one column is all there is to choose."""
+        As many choices are asked as were planned, whatever the answers say."""
         count = _choices(data.declared)
         most = data.schema.max_records_per_unit if data.schema.unit else 1
         left: list[tuple[str, ...]] = [*pairs]
         names = dict.fromkeys(name for pair in pairs for name in pair)
         hidden = OFFSET * math.sqrt(2 / math.pi * len(names)) * noises["related"] * most
+        epsilon = _epsilon(noises["choices"], count)
         total = min(seen.total, MOST_RECORDS / 2)  # a misfit refuses more, which noise may tell of
+        shares = {name: place_shares(seen, of, name) for name in names}
         chosen: list[Pair] = []
         for name in islice(chain(names, repeat("")), count):
-            here = [pair for pair in left if name in pair] or [(next(iter(seen.groups)),)]
-            expected = tuple(total * reduce(np.multiply.outer, map(seen.shares, each)) for each in here)
-            offsets = tuple(min(hidden * table.size**0.75, MOST_OFFSET) for table in expected)
-            score = Misfit(expected=expected, weights=(1.0,) * len(here), offsets=offsets)
-            found = here[data.choose(here, score, _epsilon(noises["choices"], count), seen.of, fine=True)]
+            here = [*(pair for pair in left if name in pair), ()]
+            expected = tuple(
+                np.asarray(reduce(np.multiply.outer, (shares[other] for other in each), np.array(total)))
+                for each in here
+            )
+            offsets = [min(hidden * table.size**0.75, MOST_OFFSET) for table in expected[:-1]]
+            none = min(NONE * math.log(len(here)) * 2 * most / epsilon, MOST_OFFSET)
+            score = Misfit(expected=expected, weights=(1.0,) * len(here), offsets=(*offsets, -none))
+            found = here[data.choose(here, score, epsilon, placed(seen, of), fine=True)]
             if len(found) == 2:
                 chosen.append(found)
                 left.remove(found)
         return chosen
 
     def _asked_again(
-        self, data: "Sensitive", answers: Answers, again: list[Pair], noise: float, of: "Sequence[Grouping | None]"
-    ) -> Answers:
-        """The answers, some of them with the mean of both where they were asked once more: all, if none is worth more than others."""
-        again = again or [*answers.by_pair()]
+        self,
+        data: "Sensitive",
+        pairs: Answers,
+        wide: Answers,
+        again: list[Pair],
+        noise: float,
+        of: "Sequence[Grouping | None]",
+    ) -> tuple[Answers, Answers]:
+        """Both answers with these tables, or with all, if none is worth more than others. Tables in which ordered columns are counted
+        broadly are among the wide ones, those of two other columns among the pairs."""
+        again = again or [*pairs.by_pair()]
         question = data.tables(again, noise, of, fine=True)
-        return answers.again(again, data.ask(question), question.deviation)
+        found, broad = dict(zip(again, data.ask(question), strict=True)), {*ordered(data.schema)}
+        more = {pair: table for pair, table in found.items() if broad & {*pair}}
+        rest = {pair: table for pair, table in found.items() if pair not in more}
+        return pairs.with_more(rest, question.deviation), wide.with_more(more, question.deviation)
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """Groups of every column's codes, and the mixture over groups."""

@@ -14,6 +14,7 @@ from synthdp.generators.marginals.evidence import relations as relations_of
 from synthdp.generators.marginals.grouping import Counts, Groups
 from synthdp.generators.marginals.product_mixture import CLEAR
 from synthdp.generators.marginals.relations import BELIEVED, STRENGTHS, Coordinates, NoisyTable, Relations, relation_of
+from synthdp.generators.mixture import Mixture
 from synthdp.ledger.events import Choice, Gaussian
 
 RECORDS = 10_000
@@ -35,6 +36,9 @@ def relations(rng, strengths, deviation, broadly=False, **shape):
 
     both = {(str(place), ""): (table(each), table(each) if broadly else None) for place, each in enumerate(strengths)}
     return Relations.of(both, RECORDS)
+
+
+OTHERS = [("chosen", str(place)) for place in range(40)]
 
 
 def wholly(found):
@@ -74,19 +78,22 @@ def test_strengths_are_recovered_in_their_shares():
 def test_the_broad_tables_that_are_asked_again_are_those_of_related_columns():
     rng = np.random.default_rng(3)
     found = relations(rng, [0.0] * 300 + [0.4] * 12, 80.0, broadly=True)
-    again = found.worth_asking(10.0)
     related = {pair for pair in found.pairs if int(pair[0]) >= 300}
+    again = found.worth_asking(5.0, OTHERS)
     assert related <= set(again)
-    assert len(again) < 40
+    assert len(again) <= 20, "half as many as are asked besides"
+    assert set(found.worth_asking(5.0, OTHERS[:12])) < related
+    assert related.isdisjoint(found.worth_asking(5.0, [*related, *OTHERS])), "those are asked anyway"
+    assert found.worth_asking(5.0, []) == []
 
 
 def test_of_nothing_and_of_constant_columns_nothing_is_asked_again():
     rng = np.random.default_rng(4)
-    assert relations(rng, [0.0] * 4, 50.0, broadly=True, shape=(1, 5)).worth_asking(10.0) == []
-    assert Relations.of({}, RECORDS).worth_asking(10.0) == []
+    assert relations(rng, [0.0] * 4, 50.0, broadly=True, shape=(1, 5)).worth_asking(10.0, OTHERS) == []
+    assert Relations.of({}, RECORDS).worth_asking(10.0, OTHERS) == []
     assert Relations.of({}, RECORDS).kept() == {}
-    assert relations(rng, [0.3], 50.0).worth_asking(10.0) == []  # without a broad table
-    assert relations(rng, [0.3], 50.0, broadly=True).worth_asking(0.0) == [("0", "")]  # without noise
+    assert relations(rng, [0.3], 50.0).worth_asking(10.0, OTHERS) == []  # without a broad table
+    assert relations(rng, [0.3], 50.0, broadly=True).worth_asking(0.0, OTHERS) == [("0", "")]  # without noise
 
 
 def test_a_broad_table_tells_of_a_relation_that_the_whole_one_does_not_show():
@@ -100,21 +107,25 @@ def test_a_broad_table_tells_of_a_relation_that_the_whole_one_does_not_show():
     whole, broad = np.array([*found.kept().values()])[60:].mean(0)
     assert whole < 0.5 < 0.9 < broad
     related = {pair for pair in found.pairs if int(pair[0]) >= 60}
-    assert related <= set(found.worth_asking(10.0))
-    assert alone.worth_asking(10.0) == []
+    assert related <= set(found.worth_asking(5.0, OTHERS))
+    assert alone.worth_asking(5.0, OTHERS) == []
     assert {broad for _, broad in alone.kept().values()} == {0.0}
 
 
 def test_further_answers_are_weighed_by_their_precision():
     tables = [np.full((2, 2), 1.0), np.full((2, 2), 2.0), np.full((2, 2), 3.0)]
     answers = Answers(names=["a", "b", "c"], tables=tables, deviation=2.0)
-    both = answers.again([("a", "c")], [np.full((2, 2), 7.0)], 1.0).by_pair()
+    more = {("a", "c"): np.full((2, 2), 7.0), ("b", "d"): np.full((2, 3), 4.0)}
+    both = answers.with_more(more, 1.0).by_pair()
     table, deviation = both["a", "c"]
     np.testing.assert_allclose(table, (2 / 4 + 7) / (1 / 4 + 1))
     assert deviation == pytest.approx((1 / 4 + 1) ** -0.5)
     assert both["a", "b"] == (tables[0], 2.0)
+    np.testing.assert_array_equal(both["b", "d"][0], more["b", "d"])
+    assert both["b", "d"][1] == 1.0
+    assert Answers().with_more(more, 1.0).deviation == 1.0
     alone = Answers(names=["a"], tables=tables[:1], deviation=2.0)  # further targets left no column to make a pair with
-    assert alone.again([], [], 1.0).tables == tables[:1]
+    assert alone.with_more({}, 1.0).tables == tables[:1]
 
 
 def test_half_of_a_relation_is_believed_where_it_is_about_as_large_as_is_just_told():
@@ -182,8 +193,8 @@ def test_broad_tables_stand_in_for_what_whole_ones_do_not_show(again):
     tables = Answers(names=["a", "b"], tables=[table[..., None] * [0.75, 0.25]], deviation=300_000.0)
     wide = Answers(names=["a", "b"], tables=[broad], deviation=1_500.0)
     if again:
-        wide = wide.again([("a", "b")], [broad], 750.0)
-        pairs = pairs.again([("a", "b")], [table + 300_000 * noise], 150_000.0)
+        wide = wide.with_more({("a", "b"): broad}, 750.0)
+        pairs = pairs.with_more({("a", "b"): table + 300_000 * noise}, 150_000.0)
     found, _ = evidence(look, tables, pairs, labelled, 1.0, wide, of)
     whole, broadly = relations_of(look, tables, pairs, wide, of).kept()["a", "b"]
     assert whole < 0.01
@@ -212,14 +223,14 @@ def test_what_is_worth_asking_reckons_with_the_noise_that_it_is_asked_with(monke
     rng = np.random.default_rng(13)
     reckoned, asked = [], []
     found = Relations.worth_asking
-    monkeypatch.setattr(Relations, "worth_asking", lambda self, noise: reckoned.append(noise) or found(self, noise))
-    again = Answers.again
+    monkeypatch.setattr(
+        Relations, "worth_asking", lambda self, noise, others: reckoned.append(noise) or found(self, noise, others)
+    )
+    more = Answers.with_more
     monkeypatch.setattr(
         Answers,
-        "again",
-        lambda self, pairs, tables, deviation: (
-            asked.append(deviation / np.sqrt(len(pairs))) or again(self, pairs, tables, deviation)
-        ),
+        "with_more",
+        lambda self, tables, deviation: asked.append((len(tables), deviation)) or more(self, tables, deviation),
     )
     frame = pd.DataFrame({f"v{place}": rng.integers(0, 10, 900) for place in range(4)})
     frame["who"] = np.repeat(np.arange(300), 3)
@@ -236,9 +247,10 @@ def test_what_is_worth_asking_reckons_with_the_noise_that_it_is_asked_with(monke
     made = Synthesizer("mixture", schema=schema, budget=Budget(1.0, 1e-5), components=4, iterations=2, starts=1)
     release = made.fit(frame, seed=0)
     noises = {entry.event.noise for entry in release.statement.events if isinstance(entry.event, Gaussian)}
-    assert len(asked) == 2
-    assert asked[1] == pytest.approx(reckoned[0])
-    assert all(any(each == pytest.approx(3 * noise) for noise in noises) for each in asked)
+    (pairs, deviation), (wide, same) = asked
+    assert (pairs, same) == (0, deviation), "all four columns are ordered"
+    assert deviation == pytest.approx(reckoned[0] * np.sqrt(wide))
+    assert any(reckoned[0] == pytest.approx(3 * noise) for noise in noises)
 
 
 def test_columns_that_are_related_only_given_the_label_keep_their_relation():
@@ -280,10 +292,10 @@ def paired(rows):
 
 @pytest.mark.parametrize("epsilon", [0.5, np.inf])
 def test_columns_choose_those_that_they_are_most_related_to(epsilon, monkeypatch):
-    """Every one of 24 columns has one that goes with it: both are asked together again, and no pair twice."""
-    asked = []
-    again = Answers.again
-    monkeypatch.setattr(Answers, "again", lambda self, pairs, *rest: asked.append(pairs) or again(self, pairs, *rest))
+    """Every one of 24 columns has one that goes with it: both are asked together again, and no pair twice. The second one of two finds
+    their pair taken, and where there is noise mostly chooses none."""
+    asked, found = [], Mixture._chosen
+    monkeypatch.setattr(Mixture, "_chosen", lambda *given: asked.append(found(*given)) or [*asked[0]])
     frame, schema = paired(6_000)
     if epsilon == np.inf:
         frame, schema = frame.head(600), replace(schema, units=600)
@@ -291,9 +303,65 @@ def test_columns_choose_those_that_they_are_most_related_to(epsilon, monkeypatch
     made = Synthesizer("mixture", schema=schema, budget=budget, components=4, iterations=2, starts=1)
     release = made.fit(frame, seed=0)
     chosen = {frozenset(pair) for pair in asked[0]}
-    assert len(chosen) == len(asked[0]) == 24
+    assert len(chosen) == len(asked[0])
+    assert len(chosen) == 24 if epsilon == np.inf else len(chosen) < 24
     assert {frozenset((f"v{place}", f"v{place + 1}")) for place in range(0, 24, 2)} <= chosen
     assert [entry.count for entry in release.statement.events if isinstance(entry.event, Choice)] == [24]
+
+
+def coded(rows):
+    """A code that decides of a number whether it is high; seven numbers, seven codes and a label, which go with nothing."""
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame({f"v{place}": rng.integers(0, 100, rows) for place in range(7)})
+    for place in range(8):
+        frame[f"c{place}"] = rng.choice([*"abcdefgh"], rows)
+    frame["high"] = np.where(frame["c0"].isin([*"abc"]), rng.integers(60, 100, rows), rng.integers(0, 75, rows))
+    frame["ill"] = rng.random(rows) < 0.2
+    columns = {name: {"kind": "integer", "bounds": [0, 99], "bins": 20} for name in frame if name[0] in "vh"}
+    columns |= {name: {"kind": "categorical", "categories": [*"abcdefgh"]} for name in frame if name[0] == "c"}
+    columns["ill"] = {"kind": "boolean"}
+    schema = Schema.from_dict({"declared_by": "a test", "units": rows, "targets": ["ill"], "columns": columns})
+    return frame, schema
+
+
+def test_a_number_beside_a_code_is_counted_broadly(monkeypatch):
+    """In three places of the number, and all codes, because it was chosen."""
+    asked, more = [], Answers.with_more
+    monkeypatch.setattr(Answers, "with_more", lambda self, tables, d: asked.append(tables) or more(self, tables, d))
+    frame, schema = coded(3_000)
+    made = Synthesizer("mixture", schema=schema, budget=Budget(1.0, 1e-5), components=4, iterations=2, starts=1)
+    made.fit(frame, seed=0)
+    pairs, wide = asked
+    assert sorted(wide[next(pair for pair in wide if {*pair} == {"c0", "high"})].shape) == [3, 8]
+    assert all(name[0] == "c" for pair in pairs for name in pair)
+
+
+def test_columns_whose_relations_noise_hides_may_choose_none(monkeypatch):
+    """Of 17 columns two are related. Each asks its choice all the same."""
+    asked, found = [], Mixture._chosen
+    monkeypatch.setattr(Mixture, "_chosen", lambda *given: asked.append(found(*given)) or [*asked[-1]])
+    frame, schema = coded(500)
+    made = Synthesizer("mixture", schema=schema, budget=Budget(0.3, 1e-5), components=4, iterations=2, starts=1)
+    release = made.fit(frame, seed=0)
+    assert len(asked[0]) < 9
+    assert [entry.count for entry in release.statement.events if isinstance(entry.event, Choice)] == [16]
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_of_a_vague_broad_table_of_a_number_and_a_code_a_part_is_believed(ordered):
+    """Those of two ordered columns are fitted as they are."""
+    look, labelled, table, noise = looked(np.random.default_rng(11))
+    of = {"a": np.array([0, 0, 0, 1, 1, 1]), "b": np.arange(6), "ill": np.arange(2)}
+    broad = table.reshape(2, 3, 6).sum(1)
+    pairs = Answers(names=["a", "b"], tables=[table + 300_000 * noise], deviation=300_000.0)
+    both = Answers(names=["a", "b"], tables=[broad], deviation=400.0)
+    wide = both if ordered else Answers().with_more({("a", "b"): broad}, 400.0)
+    found, _ = evidence(look, Answers(), pairs, labelled, 1.0, wide, of)
+    kept = 1.0 if ordered else relations_of(look, Answers(), pairs, wide, of).kept()["a", "b"][1]
+    assert ordered or 0.2 < kept < 0.9
+    margins = np.full(2, 0.5), np.full(6, 1 / 6)
+    held = relation_of(found.broad.held.numpy()[:2, 2:], *margins)
+    np.testing.assert_allclose(held, kept * relation_of(broad, *margins) / RECORDS, atol=1e-6)
 
 
 def test_a_number_of_records_that_only_noise_tells_of_stops_no_choice():
@@ -329,3 +397,19 @@ def test_strong_pairs_of_a_wide_table_are_kept():
         return np.mean([abs(real[place, place + 1] - synthetic[place, place + 1]) for place in range(0, 24, 2)])
 
     assert lost(0.6) < 0.7 * lost(0.0)
+
+
+@pytest.mark.heavy
+def test_what_a_code_tells_of_a_number_is_kept_among_much_that_is_unrelated():
+    frame, schema = coded(3_000)
+    columns = [column.name for column in schema.coded]
+    axes, code, number = axes_of(schema, frame), columns.index("c0"), columns.index("high")
+
+    def strength(each):
+        return abs(associations(table_of(each, axes, "a test"))[code, number])
+
+    found = []
+    for seed in range(3):
+        made = Synthesizer("mixture", schema=schema, budget=Budget(1.0, 1e-5)).fit(frame, seed=seed)
+        found.append(strength(made.sample(3_000, seed=0)))
+    assert np.median(found) > 0.7 * strength(frame)

@@ -204,33 +204,25 @@ def varied(seen: Look, names: Sequence[str]) -> dict[str, float]:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Answers:
-    """Noisy tables of every two of `names`, or of the one that there is, and the deviation of a cell, which is another for the pairs
-    in `deviations`; none without names."""
+    """Noisy tables of every two of `names`, or of the one that there is, and the deviation of a cell; none without names. `again` are
+    tables that were asked once more, or for the first time: the mean, and its deviation."""
 
     names: Sequence[str] = ()
     tables: Sequence[Array] = ()
     deviation: float = math.inf
-    deviations: Mapping[Pair, float] = field(default_factory=dict)
+    again: Mapping[Pair, tuple[Array, float]] = field(default_factory=dict)
 
     def by_pair(self) -> dict[Pair, tuple[Array, float]]:
         """The table of each pair, and the deviation of its cells; not that of a single column."""
-        return {
-            pair: (table, self.deviations.get(pair, self.deviation))
-            for pair, table in zip(combinations(self.names, 2), self.tables, strict=False)
-        }
+        pairs = zip(combinations(self.names, 2), self.tables, strict=False)
+        return {pair: (table, self.deviation) for pair, table in pairs} | dict(self.again)
 
-    def again(self, pairs: Sequence[Pair], tables: Sequence[Array], deviation: float) -> "Answers":
-        """With further tables of some of the pairs: means, weighed by their precision. A single column's table stays as it is."""
-        if not pairs:
-            return self
-        both = self.by_pair()
-        for pair, table in zip(pairs, tables, strict=True):
-            both[pair] = mean_of(both[pair], (table, deviation))
-        return replace(
-            self,
-            tables=[table for table, _ in both.values()],
-            deviations={pair: both[pair][1] for pair in pairs},
-        )
+    def with_more(self, tables: Mapping[Pair, Array], deviation: float) -> "Answers":
+        """With further tables of some pairs: means, weighed by their precision, where there were tables of these pairs."""
+        before = self.by_pair()
+        more = {pair: (table, max(deviation, LEAST_NOISE)) for pair, table in tables.items()}
+        more = {pair: mean_of(before[pair], each) if pair in before else each for pair, each in more.items()}
+        return replace(self, again={**self.again, **more}, deviation=self.deviation if self.names else deviation)
 
     def padded(self) -> "Answers":
         """With constant columns, named "", where there are tables but fewer than two columns to make a pair."""
@@ -253,9 +245,9 @@ class Answers:
         part, ends = max(places, default=-1) + 1, np.cumsum([0, *sizes])
         width, labels = int(ends[part]), len(margins)
         held, measured = np.zeros((labels, width, width), np.float32), np.zeros((width, width), np.float32)
-        for (a, b), table in zip(combinations(places, 2), self.tables, strict=True):
+        for pair, (table, deviation) in self.by_pair().items():
+            a, b = map(order.index, pair)
             first, second = slice(ends[a], ends[a + 1]), slice(ends[b], ends[b + 1])
-            pair = order[a], order[b]
             blocks = table.reshape(sizes[a], sizes[b], labels).transpose(2, 0, 1) / seen.total
             for label, block in enumerate(blocks):
                 margin = margins[label, first], margins[label, second]
@@ -264,9 +256,7 @@ class Answers:
                     lost = 1 - np.broadcast_to(kept, labels)[label]
                     block = block - lost * (relation_of(block, *margin) - margin[0].sum() * rest)
                 held[label, first, second] = block
-            measured[first, second] = 1.0
-            if pair in self.deviations:
-                measured[first, second] = math.sqrt(CLEAR) * self.deviation / self.deviations[pair]
+            measured[first, second] = math.sqrt(CLEAR) * self.deviation / deviation if pair in self.again else 1.0
         return held, measured
 
 
@@ -278,8 +268,7 @@ def mean_of(one: tuple[Array, float], other: tuple[Array, float]) -> tuple[Array
 
 
 def relations(seen: Look, tables: Answers, pairs: Answers, wide: Answers, of: Mapping[str, Places]) -> Relations:
-    """What noisy tables with the label, without it and, of ordered columns, in the places `of` tell of every two columns that were
-    asked without it."""
+    """What noisy tables with the label, without it and in the places `of` tell of every two columns that were asked without it."""
     labelled, broadly = tables.by_pair(), wide.by_pair()
     found: dict[Pair, tuple[NoisyTable, NoisyTable | None]] = {}
     for pair, (table, deviation) in pairs.by_pair().items():
@@ -291,7 +280,7 @@ def relations(seen: Look, tables: Answers, pairs: Answers, wide: Answers, of: Ma
             both = mean_of(both, (each.sum(2), apart * math.sqrt(each.shape[2])))
         whole = NoisyTable(table=both[0], first=first, second=second, variance=max(both[1], LEAST_NOISE) ** 2)
         found[pair] = whole, _broad(seen, pair, broadly, of)
-    return Relations.of(found, seen.total)
+    return Relations.of(found, seen.total, {*pairs.again, *wide.again})
 
 
 def _with_label(
@@ -329,11 +318,13 @@ def _broad(
     if pair not in broadly:
         return None
     table, deviation = broadly[pair]
-    first, second = (
-        np.bincount(of[name], weights=seen.shares(name), minlength=count).astype(np.float64)
-        for name, count in zip(pair, table.shape, strict=True)
-    )
+    first, second = (place_shares(seen, of, name) for name in pair)
     return NoisyTable(table=table, first=first, second=second, variance=max(deviation, LEAST_NOISE) ** 2)
+
+
+def place_shares(seen: Look, of: Mapping[str, Places], name: str) -> Array:
+    """The distribution of a column's places."""
+    return np.bincount(of[name], weights=seen.shares(name)).astype(np.float64)
 
 
 def _expected(
@@ -356,12 +347,15 @@ def _expected(
 
 
 def places(data: "Sensitive", seen: Look, names: Sequence[str], deviation: float) -> dict[str, Places]:
-    """The places of broad tables of these columns, for each group of a column: as many places as leave a cell `BROAD` deviations,
-    from 2 to `MOST_PLACES`, and one more for the missing value."""
+    """The place of each group of a column: of these columns, as many places as leave a cell of a broad table `BROAD` deviations, from 2
+    to `MOST_PLACES`, and one more for the missing value; of the others, each group is one."""
     most = math.sqrt(seen.total / (BROAD * deviation)) if deviation > 0 else math.inf
     count = int(np.clip(most, 2, MOST_PLACES))
     columns = {column.name: column for column in data.schema.coded}
-    return {name: broad(seen.groups[name], seen.shares(name), columns[name], data.fine, count) for name in names}
+    alone = {name: np.arange(groups.count) for name, groups in seen.groups.items()}
+    return alone | {
+        name: broad(seen.groups[name], seen.shares(name), columns[name], data.fine, count) for name in names
+    }
 
 
 def placed(seen: Look, of: Mapping[str, Places]) -> list[Grouping | None]:
@@ -369,23 +363,31 @@ def placed(seen: Look, of: Mapping[str, Places]) -> list[Grouping | None]:
     return [of[name][groups.of] if name in of else groups.of for name, groups in seen.groups.items()]
 
 
-def laid_broadly(answers: Answers, of: Mapping[str, Places], order: Sequence[str], seen: Look) -> Broad | None:
-    """Broad tables in the order of the columns; none without answers."""
+def laid_broadly(
+    answers: Answers, found: Relations, of: Mapping[str, Places], order: Sequence[str], seen: Look
+) -> Broad | None:
+    """Broad tables in the order of the columns; none without answers. Of the relation of an ordered column with another one as much is
+    left as is to be believed; those of two ordered columns stay as they are, since correlations would be pulled to 0."""
     import torch
 
-    if len(answers.names) < 2:
+    tables, kept = answers.by_pair(), found.kept()
+    if not tables:
         return None
-    names = [name for name in order if name in of]
+    asked = {name for pair in tables for name in pair}
+    names = [name for name in order if name in asked]
     counts = {name: int(of[name].max()) + 1 for name in names}
     ends = dict(zip(names, np.cumsum([0, *counts.values()]).tolist(), strict=False))
     whole = sum(counts.values())
     maps = [np.zeros((seen.groups[name].count if name else 1, whole), np.float32) for name in order]
     for name, one in zip(order, maps, strict=True):
-        if name in of:
+        if name in asked:
             one[np.arange(len(one)), ends[name] + of[name]] = 1
     held, measured = np.zeros((whole, whole), np.float32), np.zeros((whole, whole), np.float32)
-    for (a, b), (table, deviation) in answers.by_pair().items():
-        first, second = (slice(ends[name], ends[name] + counts[name]) for name in (a, b))
+    for pair, (table, deviation) in tables.items():
+        first, second = (slice(ends[name], ends[name] + counts[name]) for name in pair)
+        small = None if {*pair} <= {*answers.names} else _broad(seen, pair, tables, of)
+        if small is not None and small.freedom:
+            table = table - (1 - kept[pair][1]) * small.relation
         held[first, second], measured[first, second] = table / seen.total, answers.deviation / deviation
     return Broad(
         of=torch.from_numpy(np.concatenate(maps)),
@@ -472,11 +474,13 @@ def evidence(
     of: Mapping[str, Places],
 ) -> tuple[Evidence, list[str]]:
     """What to fit, and the names of its columns in order: those of the tables with the label, of the pairs without it, the others.
-    `labelled` (groups, labels) are single columns with the label, `wide` the tables of ordered columns in the places `of`."""
+    `labelled` (groups, labels) are single columns with the label, `wide` the tables in which ordered columns are counted in the places
+    `of`."""
     import torch
 
     together = seen.size(seen.labels)
-    expected = _expected(seen, relations(seen, tables, pairs, wide, of), wide, of)
+    found = relations(seen, tables, pairs, wide, of)
+    expected = _expected(seen, found, wide, of)
     with_label = _with_label(expected, seen, tables, labelled)
     tables, pairs = tables.padded(), pairs.padded()
     order = list(dict.fromkeys([*tables.names, *pairs.names, *seen.features]))
@@ -488,7 +492,7 @@ def evidence(
     held, measured = tables.laid(order, seen, np.clip(beside, 0, None), with_label)
     paired, pairs_measured = pairs.laid(order, seen, ones[None], expected)
     label, label_noise = of_label(seen, labelled, label_deviation)
-    found = Evidence(
+    made = Evidence(
         label=torch.from_numpy(label / seen.total).float(),
         label_precision=torch.from_numpy(seen.total / np.maximum(label_noise, LEAST_NOISE)).float(),
         sizes=sizes,
@@ -502,9 +506,9 @@ def evidence(
         ones_precision=torch.from_numpy(seen.total / spread).float(),
         labelled=torch.from_numpy(beside).float(),
         labelled_precision=torch.from_numpy(known).float(),
-        broad=laid_broadly(wide, of, order, seen),
+        broad=laid_broadly(wide, found, of, order, seen),
     )
-    return found, order
+    return made, order
 
 
 def _beside(

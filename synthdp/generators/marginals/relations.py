@@ -11,7 +11,7 @@ Strengths lie on a grid, and their distribution over the pairs of a data set is 
 broad groups: where most pairs are noise, a vague one is taken for noise, and where most are related, it is not.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,7 +23,6 @@ Pair = tuple[str, str]
 STRENGTHS = np.array([0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])  # of 2 x 2 tables at most 1, of 16 x 16 ones 3.9
 BELIEVED = 5.0  # see `Coordinates.kept`; chosen on made-up tables, as was the share of what is asked again
 ROUNDS = 200  # of EM
-TRIED = 100  # numbers of tables, of which the best is taken
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,6 +93,15 @@ class Coordinates:
             freedom=np.array([0.0 if each is None else each.freedom for each in known]),
         )
 
+    def at(self, places: list[int]) -> "Coordinates":
+        """Of these pairs."""
+        return Coordinates(
+            signals=self.signals[places],
+            noise=self.noise[places],
+            chance=self.chance[places],
+            freedom=self.freedom[places],
+        )
+
     def kept(self, chances: Array) -> Array:
         """(pairs,): how much of each relation to believe, in [0, 1]: half where its expected sum of squares is 1 / `BELIEVED` of what is
         just told from noise, whose sum of squares varies by about the root of the freedom."""
@@ -101,22 +109,22 @@ class Coordinates:
         other = (self.noise + self.chance)[:, None] ** 2
         return np.asarray((chances * _share(told, other)).sum(1))
 
-    def worth_asking(self, chances: Array, noise: float) -> NDArray[np.int64]:
-        """The pairs that are to be asked again: as many of those with the largest expected squared errors as lower the sum of errors
-        most, where `noise` is the deviation of a cell if one is asked, and noise grows as the square root of their number. None where no
-        relation is expected."""
+    def worth_asking(self, chances: Array, noise: float, besides: int) -> NDArray[np.int64]:
+        """The pairs that are to be asked again together with `besides` others: as many of those with the largest expected squared errors
+        as lower the sum of errors most, half the number of the others at most; `noise` is the deviation of a cell if one pair is asked,
+        and noise grows as the square root of their number. None where no relation is expected."""
         error = self._errors(chances, self.noise)
         ranked = np.argsort(-error, kind="stable")
-        ranked = ranked[self.freedom[ranked] > 0]
+        ranked = ranked[self.freedom[ranked] > 0][: besides // 2]
         best, most = 0, 0.0
-        for count in np.unique(np.geomspace(1, max(1, len(ranked)), TRIED).astype(int))[: len(ranked)]:
-            second = float(count * noise**2)
+        for count in range(1, len(ranked) + 1):
+            second = float((besides + count) * noise**2)
             left = np.divide(
                 self.noise * second, self.noise + second, out=np.zeros_like(self.noise), where=self.noise + second > 0
             )
             gain = float((error - self._errors(chances, left))[ranked[:count]].sum())
             if gain > most:
-                best, most = int(count), gain
+                best, most = count, gain
         return ranked[:best]
 
     def _errors(self, chances: Array, noise: Array) -> Array:
@@ -141,23 +149,32 @@ class Relations:
     broad: Coordinates
 
     @classmethod
-    def of(cls, seen: Mapping[Pair, tuple[NoisyTable, NoisyTable | None]], records: float) -> "Relations":
-        """From both tables of each pair."""
+    def of(
+        cls, seen: Mapping[Pair, tuple[NoisyTable, NoisyTable | None]], records: float, again: Collection[Pair] = ()
+    ) -> "Relations":
+        """From both tables of each pair. Strengths of the pairs that were asked `again` have a distribution of their own: they were
+        chosen for them."""
         pairs = tuple(pair for pair, (whole, _) in seen.items() if whole.freedom)
         logs = np.zeros((len(pairs), len(STRENGTHS)))
         for place, pair in enumerate(pairs):
             logs[place] = sum(each.logs(records) for each in seen[pair] if each is not None and each.freedom)
         whole, broad = (Coordinates.of([seen[pair][kind] for pair in pairs], records) for kind in (0, 1))
-        return cls(pairs=pairs, chances=_chances(logs), whole=whole, broad=broad)
+        chances = np.empty_like(logs)
+        apart = np.array([pair in again for pair in pairs], np.bool_)
+        for part in (apart, ~apart):
+            chances[part] = _chances(logs[part])
+        return cls(pairs=pairs, chances=chances, whole=whole, broad=broad)
 
     def kept(self) -> dict[Pair, tuple[float, float]]:
         """How much to believe of each relation in the whole table and in the broad one."""
         both = (each.kept(self.chances).tolist() for each in (self.whole, self.broad))
         return dict(zip(self.pairs, zip(*both, strict=True), strict=True))
 
-    def worth_asking(self, noise: float) -> list[Pair]:
-        """The pairs of which broad tables are to be asked again."""
-        return [self.pairs[place] for place in self.broad.worth_asking(self.chances, noise)]
+    def worth_asking(self, noise: float, besides: Collection[Pair]) -> list[Pair]:
+        """The pairs of which broad tables are to be asked again, besides these: see `Coordinates.worth_asking`."""
+        places = [place for place, pair in enumerate(self.pairs) if pair not in besides]
+        asked = self.broad.at(places).worth_asking(self.chances[places], noise, len(besides))
+        return [self.pairs[places[place]] for place in asked]
 
 
 def _chances(logs: Array) -> Array:
