@@ -438,7 +438,8 @@ class HistoryFit:
             cells, weights, others = self._rows(first, cells, below, name, cliques)
         for clique in cliques:
             to = BROAD + name if clique[0].startswith(BROAD) else name
-            asked, scale = next(each for each in self.answers if (*clique, to) in each.tables), 1.0
+            asked, *more_asked = [each for each in self.answers if (*clique, to) in each.tables]
+            deviation, scale = asked.deviation, 1.0
             table = asked.tables[(*clique, to)].reshape(-1, self.sizes[to]).copy()
             if below is None and asked is not first:
                 others = self.weights[self._of_records.index(asked)]
@@ -454,8 +455,15 @@ class HistoryFit:
             ):  # either of two rows comes first equally often
                 table[: below.none, : below.none] += table[: below.none, : below.none].T.copy()
                 table[: below.none, : below.none] /= 2
+            for each in more_asked:
+                those = self.weights[self._of_records.index(each)]
+                more = self._reweighed(each.tables[(*clique, to)], cells, weights, those, clique, to)
+                as_much = max(float(weights.sum()), LEAST_SHARE) / max(float(those.sum()), LEAST_SHARE)
+                precisions = deviation**-2, (as_much * each.deviation) ** -2
+                table = np.average([table, as_much * more], axis=0, weights=precisions)
+                deviation = 1 / math.sqrt(sum(precisions))
             tables.append(table)
-            deviations.append(asked.deviation * scale)
+            deviations.append(deviation * scale)
         if name not in (FIRST, GAP, ALIKE):
             if name in self.shares and below is not None:
                 return self._number(name, below, cells, weights, tables, deviations, start)
