@@ -720,8 +720,9 @@ def _alone(
     """(codes,): logarithms of the shares of a column's codes, as all tables that hold it say. Two codes are never drawn: the one of records
     that have no such column, and the one of missing cells in a column below visits that allows none.
 
-    Codes that stand in order have few peaks, wherever noise explains the rest. Most codes of a gap are empty, so the noise above zero would
-    add up over them: their counts are the non-negative ones with the same sum that are nearest to the noisy ones.
+    Codes that stand in order have few peaks, wherever noise explains the rest. Most codes of a gap are empty, and so are most of a person's
+    date that few have, such as death: the noise above zero would add up over them. So their counts are the non-negative ones with the same
+    sum that are nearest to the noisy ones.
 
     Learned categories are those whose counts stood clear of the noise. `other`, the code of all the rest, must do so too: below `CLEAR`
     deviations it counts as empty. Otherwise noise would fill it even if hardly any record belongs there.
@@ -732,7 +733,8 @@ def _alone(
         counts[other] = 0.0
     codes, widths = in_order
     counts[codes] = number_shapes.smoothed(counts[codes], widths, deviation)
-    if name in (GAP, *view.ending) or (below is not None and name in dict(below.starts)):
+    partly = name in view.unit and codes.start < codes.stop < len(counts)  # some people have no value
+    if name in (GAP, *view.ending) or partly or (below is not None and name in dict(below.starts)):
         counts = nearest_counts(counts, max(float(counts.sum()), deviation))
     counts = np.clip(counts, 1.0, None)
     logs: Array = np.log(counts / counts.sum())
