@@ -1187,8 +1187,8 @@ def test_a_relation_that_only_the_whole_table_shows_is_kept(seed):
         counts = np.bincount(cells["a"])[:, None] * shares
         noisy, alone = counts + rng.normal(0, noise, counts.shape), np.log(counts.sum(0) / rows)
         told = cells, np.ones(rows), [("a",)], {"a": codes, "y": codes}, [noisy], [noise], alone
-        found = fit(*told, spread=0.25, iterations=200)
-        found = fit(*told, spread=0.25, iterations=200, start=found)
+        found = fit(*told, spread=0.25, iterations=200, related=[("a",)])
+        found = fit(*told, spread=0.25, iterations=200, related=[("a",)], start=found)
         chances = found.probabilities({"a": np.arange(codes)}, {"a": codes})
         if share:
             assert np.diag(chances).mean() > 0.6

@@ -224,14 +224,15 @@ def fit(
     of_rows: bool = False,
     by_cause: bool = False,
     together: Whole | None = None,
+    related: Collection[Clique] = (),
 ) -> Conditional:
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
     `alone` (codes,) are logarithms of the column by itself. Tables are held against the rows `cells`, weighted: a table's cell counts as
     much as the rows in it. `spread` is the deviation of parameters that is expected, of all or of each table: a parameter's penalty is
-    (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. A table whose relation
-    stands clear of the noise as a whole, even if its cells do not, has a larger spread (see `_clear_spread`); codes then keep the shares
-    that `alone` says. With `of_rows`,
+    (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. A table of a clique in
+    `related` whose relation stands clear of the noise as a whole, even if its cells do not, has a larger spread (see `_clear_spread`),
+    unless it has a slope; codes then keep the shares that `alone` says. With `of_rows`,
     for rows below records, the drawn rows say how many a cell has where noise hides that, and h is larger where a count stands clear of
     the noise, as for a drug that is rare except with one diagnosis. `offset` (rows, codes) are logarithms of factors on the probabilities,
     `CLOSED` for codes that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
@@ -287,12 +288,12 @@ def fit(
         told = np.maximum(told, np.minimum(target - CLEAR * noise, mass / 4))
     expected = dict(zip(cliques, np.broadcast_to(spread, len(tables)).tolist(), strict=True))
     now = told
-    if spreads is None and previous is not None and not of_rows:  # a relation changes what counts tell
+    if spreads is None and previous is not None and related:  # a relation changes what counts tell
         likely = previous.probabilities(cells, sizes, offset)
         now = np.maximum(told, columns @ (likely * (1 - likely) * weights[:, None]))
     clear: set[Clique] = set()
     for clique, first, length in zip(cliques, np.cumsum([0, *lengths]), lengths, strict=False):
-        if not of_rows and clique != (before,) and clique not in lines.parts and not clique[0].startswith(BROAD):
+        if clique in related and clique not in lines.parts:
             part = slice(first, first + length)
             larger = _clear_spread(noisy[part], mass[part], deviations_of_cells[part], margin)
             if larger > expected[clique]:

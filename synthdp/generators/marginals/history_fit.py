@@ -185,9 +185,10 @@ class HistoryFit:
             self.people[name] = draw_after(self.of_unit[name], view, self.codec, self.people, rng)
 
     def records(self, rng: np.random.Generator) -> "HistoryModel":
-        """Fit the columns of a record in rounds. In the first round each column is fitted before the next one is drawn from it. Later
-        rounds move columns halfway to their new fit. Going the whole way would never settle where a column depends much on its previous
-        value: if too many drawn records follow one value, the fit makes up for that, and then too few follow it."""
+        """Fit the columns of a record in rounds. In the first round each column is fitted before the next one is drawn from it, over
+        previous values that are those of columns drawn by themselves. Rounds after the second move columns halfway to their new fit. Going
+        the whole way would never settle where a column depends much on its previous value: if too many drawn records follow one value, the
+        fit makes up for that, and then too few follow it."""
         view = self.view
         self.alone = {name: self._alone([self._alike(name)], name) for name in view.drawn}
         held = {name: _by_itself(alone) for name, alone in self.alone.items()}
@@ -210,7 +211,7 @@ class HistoryFit:
                 continue
             before = whole.get(name, model.of_record[name])
             found = self._conditional(name, cells, weights, before)
-            whole[name] = halfway(before, found) if turn > 0 and name in view.own else found
+            whole[name] = halfway(before, found) if turn > 1 and name in view.own else found
             model.of_record[name] = self._narrow(whole[name])
             done += self._work(turn, name, drawing)
             self.progress(round(STEPS * done / work), STEPS, {})
@@ -711,7 +712,14 @@ class HistoryFit:
             of_rows=below,
             by_cause=of_code,
             together=self.broad.get(name),
+            related=self._related() if name in self.view.own else (),
         )
+
+    def _related(self) -> set[Clique]:
+        """The columns that may go closely with one of a record: those of the record, and those of its unit that have no trend."""
+        return {
+            (each,) for each in (*self.view.own, *self.view.unit) if each in self.view.own or each not in self.ordered
+        }
 
 
 def _alone(
