@@ -5,6 +5,7 @@ import runpy
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -27,7 +28,7 @@ from synthdp.generators.marginals.conditional_fit import (
     indicators,
     softmax,
 )
-from synthdp.generators.marginals.history_fit import HistoryFit, NoisyTables, _counts
+from synthdp.generators.marginals.history_fit import HistoryFit, NoisyTables, _alone, _counts
 from synthdp.generators.marginals.history_times import adjust_shares
 from synthdp.generators.marginals.trends import Along, _polynomials
 from synthdp.planning import planned
@@ -1174,6 +1175,17 @@ def test_columns_without_order_whose_relation_noise_hides_are_named():
     assert hidden <= {frozenset(pair) for pair in planned(synthesizer).apart}
     clear = Synthesizer(synthesizer.generator, schema=wards(6000, 0)[1], budget=Budget(0.2, 1e-6))
     assert not hidden & {frozenset(pair) for pair in planned(clear).apart}
+
+
+def test_noise_does_not_add_up_over_the_bins_of_a_date_that_few_people_have():
+    """Of 2,000 people 160 died, on average over noises that are larger than the count of any bin."""
+    rng, counts = np.random.default_rng(0), np.array([23.0] * 7 + [1839.0])
+    view = SimpleNamespace(of_row=lambda _: None, ending=(), unit=("death",), sizes={"death": 8})
+    died = []
+    for _ in range(400):
+        answer = NoisyTables({("death",): counts + rng.normal(0, 55, 8)}, 55.0)
+        died.append(1 - math.exp(_alone([answer], "death", view, (slice(0, 7), np.ones(7)))[-1]))
+    assert np.mean(died) == pytest.approx(0.08, abs=0.015)
 
 
 @pytest.mark.parametrize("seed", range(3))
