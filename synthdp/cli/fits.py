@@ -229,7 +229,7 @@ def apart(pairs: "Sequence[tuple[str, str]]") -> list[str]:
         return []
     return [
         f"apart      noise would hide any relation of {listed([' and '.join(pair) for pair in pairs])}: no table is asked of the two "
-        "together. Declare fewer bins, leave out columns that nobody needs, or raise epsilon"
+        "together. Declare fewer bins or categories, leave out columns that nobody needs, or raise epsilon"
     ]
 
 

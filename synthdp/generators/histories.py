@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, check_tensors, silent
 from synthdp.generators.marginals import mixed_model_fit, number_shapes
-from synthdp.generators.marginals.conditional_fit import Conditional, Whole
+from synthdp.generators.marginals.conditional_fit import Conditional, Whole, clearness
 from synthdp.generators.marginals.history_fit import STEPS, HistoryFit, NoisyTables
 from synthdp.generators.marginals.history_model import MOST_BY, HistoryModel
 from synthdp.generators.parts.setting_checks import changed
@@ -38,7 +38,7 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, number, option, positive, whole
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import LEARN, Categorical, Continuous, Datetime, Integer, Ordinal
+from synthdp.schema.columns import LEARN, Boolean, Categorical, Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.history_view import ALIKE, BROAD, GAP, MANY, WEEK, WEEKDAY, View
 from synthdp.schema.linked_tables import Table, modelled
 from synthdp.schema.number_levels import LEVEL, LEVELS, ascend, starts_of
@@ -60,6 +60,12 @@ MOST_BROAD = 0.1
 # Tables of two such columns are left out if the units are fewer than so many deviations of the noise of a cell, of broad tables, or times
 # the root of their cells, of others: there noise alone would look like a rank correlation of 0.25 in nine cells, or of 0.5.
 HIDDEN_BROADLY, HIDDEN_IN_ORDER = 12.0, 2.0
+# Of pairs of columns without an order, the tables of at most `MOST_RELATED`, in which the relation stands out most from the noise, are
+# asked once more.
+RELATED, RELATED_SHARE, MOST_RELATED = "related", 0.02, 4  # each costs this share of what is spent on tables of records
+LEAST_CLEAR = (
+    2.0  # deviations of a sum of squares that the strongest possible relation of two columns must stand above the noise
+)
 NUMBERS_SHARE, LEVELS_SHARE = 0.2, 0.35  # of what is spent on a table below visits, where it has numbers
 
 
@@ -127,13 +133,21 @@ class HistoriesSettings:
             )
 
     def plan(self, schema: Schema, noise: float) -> Plan:
-        """A Gaussian each for the tables of units, of records, of the target, of the target by the number of records, of the target with
-        two or three columns, and of the rows of each table below visits; where these have numbers, one more for numbers by code and one for
-        their levels."""
+        """A Gaussian each for the tables of units, of records, of related columns of these once more, of the target, of the target by the
+        number of records, of the target with two or three columns, and of the rows of each table below visits; where these have numbers,
+        one more for numbers by code and one for their levels; and for broad tables."""
         return merged(Entry(Gaussian(each)) for each in self.noises(schema, noise).values())
 
     def noises(self, schema: Schema, noise: float) -> dict[str, float]:
         """Noises of what is asked; their precisions, 1 / noise^2, add up to that of `noise`."""
+        shares, related = self._shares(schema, noise), self._related(schema, noise)
+        if related:
+            part = RELATED_SHARE * min(len(related), MOST_RELATED) * shares["records"]
+            shares |= {RELATED: part, "records": shares["records"] - part}
+        return {name: noise / math.sqrt(share) for name, share in shares.items()}
+
+    def _shares(self, schema: Schema, noise: float) -> dict[str, float]:
+        """The share of the precision that each question has, before some tables of records are asked once more."""
         shares = {"units": self.unit_share, "records": 0.0}
         if _has_target(schema):
             shares |= {"target": self.target_share} | ({"pairs": self.pair_share} if self.pairs else {})
@@ -155,7 +169,15 @@ class HistoriesSettings:
             deviation = noise / math.sqrt(part) * self._most(schema) * math.sqrt(pairs)
             if not isinstance(schema.units, int) or schema.units >= HIDDEN_BROADLY * deviation:
                 shares |= {BROAD: part, "records": shares["records"] - part}
-        return {name: noise / math.sqrt(share) for name, share in shares.items()}
+        return shares
+
+    def _related(self, schema: Schema, noise: float) -> list[Clique]:
+        """The pairs of columns of a record without an order whose relation could stand out of the noise in a table that is asked once more,
+        by public facts alone."""
+        sizes = _unordered(schema)
+        deviation = noise / math.sqrt(RELATED_SHARE * self._shares(schema, noise)["records"]) * self._most(schema)
+        pairs = combinations(sizes, 2)
+        return [pair for pair in pairs if not _drowns(sizes[pair[0]], sizes[pair[1]], deviation, schema.units)]
 
     def _most(self, schema: Schema) -> float:
         """The largest weight of a unit's records in a table of records."""
@@ -186,8 +208,20 @@ class HistoriesSettings:
                 if (one, other) in asked and data.declared.units < HIDDEN_IN_ORDER * deviation * math.sqrt(cells):
                     asked.remove((one, other))
                     cliques[other].remove((one,))
+        clear, related = [*map(set, self._related(data.declared, noise))], list[Clique]()
+        unordered = _unordered(data.declared)
+        for one, other in combinations([name for name in view.own if name in unordered], 2):
+            if {one, other} in clear:
+                related.append((one, other))
+            else:
+                asked.remove((one, other))
+                cliques[other].remove((one,))
         records = NoisyTables.of(data, HistoryTables(view, tuple(asked), noises["records"], clip))
         answers = [records]
+        if related:
+            related.sort(key=lambda pair: -clearness(records.tables[pair], records.deviation))
+            question = HistoryTables(view, tuple(related[:MOST_RELATED]), noises[RELATED], clip)
+            answers.append(NoisyTables.of(data, question))
         if view.target is not None:
             beside: list[Clique] = [(view.target,), *((each, view.target) for each in view.before(view.target))]
             target = NoisyTables.of(data, HistoryTables(view, tuple(beside), noises["target"], clip))
@@ -267,6 +301,32 @@ def _ordered(schema: Schema) -> list[str]:
         *(name for name in found if not name.startswith(below)),
         *(table.name + ROWS for table in schema.tables[2:]),
     ]
+
+
+def _unordered(schema: Schema) -> dict[str, int | None]:
+    """The columns of a record without an order, but for its first target, of which more is asked, and how many codes each has; None where
+    that is not known before the fit."""
+    target = next((name for name in schema.targets if name not in (*schema.per_unit, schema.order)), None)
+    below = tuple(f"{table.name}." for table in schema.tables[2:])
+    found: dict[str, int | None] = {}
+    for column in schema.modelled:
+        if column.name in (*schema.per_unit, schema.order, target) or column.name.startswith(below):
+            continue
+        if isinstance(column, Boolean):
+            found[column.name] = 2 + column.missing
+        elif isinstance(column, Categorical):
+            known = column.categories != LEARN and column.tree is None
+            found[column.name] = len(column.categories) + column.missing if known else None
+    return {name: size for name, size in found.items() if size != 1}
+
+
+def _drowns(one: int | None, other: int | None, deviation: float, units: int | str | None) -> bool:
+    """Whether noise of this deviation would hide even the strongest relation of two columns with so many codes: each code of one goes with
+    a code of the other, and as many units have each. Squared differences from no relation then add up to units^2 (k - 1) / k^2."""
+    if not isinstance(units, int) or one is None or other is None:
+        return False
+    fewer, freedom = min(one, other), (one - 1) * (other - 1)
+    return units**2 * (fewer - 1) / fewer**2 < LEAST_CLEAR * math.sqrt(2 * freedom) * deviation**2
 
 
 def _has_target(schema: Schema) -> bool:

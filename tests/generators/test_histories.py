@@ -5,6 +5,7 @@ import runpy
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from sweeps import heavy, sweep
 from synthdp import Budget, Schema, Synthesizer, testing
 from synthdp.cli.fits import apart
 from synthdp.errors import BadInput
-from synthdp.generators.histories import GENERATOR, HistoriesSettings, _pairs
+from synthdp.generators.histories import GENERATOR, MOST_RELATED, HistoriesSettings, _pairs
 from synthdp.generators.marginals import causes, conditional_fit, history_fit, mixed_model_fit
 from synthdp.generators.marginals.conditional_fit import (
     FIRST_SLOPE,
@@ -27,7 +28,7 @@ from synthdp.generators.marginals.conditional_fit import (
     indicators,
     softmax,
 )
-from synthdp.generators.marginals.history_fit import HistoryFit, NoisyTables, _counts
+from synthdp.generators.marginals.history_fit import HistoryFit, NoisyTables, _alone, _counts
 from synthdp.generators.marginals.history_times import adjust_shares
 from synthdp.generators.marginals.trends import Along, _polynomials
 from synthdp.planning import planned
@@ -1113,6 +1114,99 @@ def test_pairs_that_noise_hides_are_in_no_table_and_are_named():
     (line,) = apart(foretold)
     assert "length and cost" in line or "cost and length" in line
     assert "no table relates" in " ".join(sentences(made.statement))
+
+
+def wards(people, seed, others=0):
+    """`stays` whose ward follows from a diagnosis that mostly stays, and columns that go with nothing; with their schema."""
+    rng, frame, declared = np.random.default_rng(seed), stays(people, seed), of_stays(people).to_dict()
+    usual = rng.integers(0, 5, people)[frame["patient"].str[1:].astype(int)]
+    diagnosis = np.where(rng.random(len(frame)) < 0.6, usual, rng.integers(0, 5, len(frame)))
+    ward = np.where(rng.random(len(frame)) < 0.92, diagnosis, rng.integers(0, 5, len(frame)))
+    found = {"ward": ward, "diagnosis": diagnosis}
+    found |= {f"other {place}": rng.integers(0, 5, len(frame)) for place in range(others)}
+    for name, codes in found.items():
+        frame[name] = np.array(["a", "b", "c", "d", "e"])[codes]
+        declared["columns"][name] = {"kind": "categorical", "categories": ["a", "b", "c", "d", "e"]}
+    return frame, Schema.from_dict(declared)
+
+
+def cramer(frame, one, other):
+    counts = pd.crosstab(frame[one], frame[other]).to_numpy().astype(float)
+    expected = np.outer(counts.sum(1), counts.sum(0)) / counts.sum()
+    return math.sqrt(((counts - expected) ** 2 / expected).sum() / counts.sum() / (min(counts.shape) - 1))
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("seed", [0, 1])
+def test_two_columns_without_order_that_go_together_do_so_at_a_small_budget(seed):
+    real, declared = wards(2500, seed, others=2)
+    made = Synthesizer("histories", schema=declared, budget=Budget(1.0, 1e-6)).fit(real, seed=seed)
+    sample = made.sample(len(real), seed=seed)
+    assert cramer(real, "ward", "diagnosis") > 0.85, "there is something to keep"
+    assert cramer(sample, "ward", "diagnosis") > 0.6
+    assert cramer(sample, "other 0", "other 1") < 0.15
+
+
+def test_the_tables_of_related_columns_are_asked_once_more_as_planned(monkeypatch):
+    asked, of = [], NoisyTables.of.__func__
+    monkeypatch.setattr(
+        NoisyTables, "of", classmethod(lambda cls, data, question: asked.append(question) or of(cls, data, question))
+    )
+    (real, declared), settings = wards(300, 0, others=3), HistoriesSettings(rounds=1, iterations=2)
+    made = Synthesizer(settings, schema=declared, budget=Budget(30.0, 1e-6)).fit(real, seed=0)
+    records = next(each for each in asked if ("gap", "ward") in each.cliques)
+    pairs = {frozenset(pair) for pair in combinations(["ward", "diagnosis", *(f"other {i}" for i in range(3))], 2)}
+    assert pairs <= {frozenset(clique) for clique in records.cliques}
+    (again,) = (each for each in asked if each is not records and frozenset(each.cliques[0]) in pairs)
+    assert len(set(again.cliques)) == MOST_RELATED
+    assert set(again.cliques) <= set(records.cliques)
+    assert set(again.cliques[0]) == {"ward", "diagnosis"}, "the clearest relation comes first"
+    planned = [entry.event.noise for entry in made.statement.events for _ in range(entry.count)]
+    assert sorted(planned) == pytest.approx(sorted(question.noise for question in asked))
+    assert sum(1 / noise**2 for noise in settings.noises(declared, 0.1).values()) == pytest.approx(100)
+
+
+def test_columns_without_order_whose_relation_noise_hides_are_named():
+    real, declared = wards(60, 0)
+    synthesizer = Synthesizer(HistoriesSettings(rounds=1, iterations=5), schema=declared, budget=Budget(0.2, 1e-6))
+    made = synthesizer.fit(real, seed=0)
+    hidden = {frozenset(("ward", "diagnosis"))}
+    assert hidden <= {frozenset((each.column, each.other)) for each in made.statement.lost.apart}
+    assert hidden <= {frozenset(pair) for pair in planned(synthesizer).apart}
+    clear = Synthesizer(synthesizer.generator, schema=wards(6000, 0)[1], budget=Budget(0.2, 1e-6))
+    assert not hidden & {frozenset(pair) for pair in planned(clear).apart}
+
+
+def test_noise_does_not_add_up_over_the_bins_of_a_date_that_few_people_have():
+    """Of 2,000 people 160 died, on average over noises that are larger than the count of any bin."""
+    rng, counts = np.random.default_rng(0), np.array([23.0] * 7 + [1839.0])
+    view = SimpleNamespace(of_row=lambda _: None, ending=(), unit=("death",), sizes={"death": 8})
+    died = []
+    for _ in range(400):
+        answer = NoisyTables({("death",): counts + rng.normal(0, 55, 8)}, 55.0)
+        died.append(1 - math.exp(_alone([answer], "death", view, (slice(0, 7), np.ones(7)))[-1]))
+    assert np.mean(died) == pytest.approx(0.08, abs=0.015)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_relation_that_only_the_whole_table_shows_is_kept(seed):
+    """The noise of a cell is as large as most counts. What a table of unrelated columns shows is shrunk as before, and codes stay as
+    common as they are."""
+    rng, codes, rows, noise = np.random.default_rng(seed), 6, 4000, 100.0
+    cells = {"a": rng.integers(0, codes, rows)}
+    for share in (0.9, 0.0):
+        shares = share * np.eye(codes) + (1 - share) / codes
+        counts = np.bincount(cells["a"])[:, None] * shares
+        noisy, alone = counts + rng.normal(0, noise, counts.shape), np.log(counts.sum(0) / rows)
+        told = cells, np.ones(rows), [("a",)], {"a": codes, "y": codes}, [noisy], [noise], alone
+        found = fit(*told, spread=0.25, iterations=200, related=[("a",)])
+        found = fit(*told, spread=0.25, iterations=200, related=[("a",)], start=found)
+        chances = found.probabilities({"a": np.arange(codes)}, {"a": codes})
+        if share:
+            assert np.diag(chances).mean() > 0.6
+        else:
+            assert np.abs(chances - np.exp(alone)).max() < 0.1
+        np.testing.assert_allclose(np.bincount(cells["a"]) / rows @ chances, np.exp(alone), atol=0.01)
 
 
 @pytest.mark.parametrize("squares", [False, True])

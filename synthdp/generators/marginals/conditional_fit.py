@@ -48,6 +48,8 @@ CLOSED = -1e6  # the logarithm of a chance that is none
 ALIKE = 2.0**30  # of a code's place: means that differ by less than a part of so many are alike
 FIRST_SLOPE, LEAST_SLOPE, MOST_SLOPE = 0.25, 0.02, 1.0  # what is expected of one: at first, and as the tables say
 LEAST_SPREAD, MOST_SPREAD = 0.01, 2.0  # of a table's parameters, where it is estimated
+LEAST = 1e-300  # of a share, before its logarithm
+SURE = 2.0  # deviations of noise that a table's relation must stand above, where it may be large
 ASSUMED = 15.0  # parameters of the expected spread, which count beside those that a table tells
 SAMPLED = 0.1  # of the variance of sampling, which all tables share: what is left of it as a cell's error
 CLEAR = 2.0  # deviations of noise: the part of a count beyond them says how much its cell can tell
@@ -222,12 +224,15 @@ def fit(
     of_rows: bool = False,
     by_cause: bool = False,
     together: Whole | None = None,
+    related: Collection[Clique] = (),
 ) -> Conditional:
     """The conditional that has, in every cell of a clique, the shares of the codes that the noisy `tables` (cells, codes) have there.
 
     `alone` (codes,) are logarithms of the column by itself. Tables are held against the rows `cells`, weighted: a table's cell counts as
     much as the rows in it. `spread` is the deviation of parameters that is expected, of all or of each table: a parameter's penalty is
-    (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. With `of_rows`,
+    (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. A table of a clique in
+    `related` whose relation stands clear of the noise as a whole, even if its cells do not, has a larger spread (see `_clear_spread`),
+    unless it has a slope; codes then keep the shares that `alone` says. With `of_rows`,
     for rows below records, the drawn rows say how many a cell has where noise hides that, and h is larger where a count stands clear of
     the noise, as for a drug that is rare except with one diagnosis. `offset` (rows, codes) are logarithms of factors on the probabilities,
     `CLOSED` for codes that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
@@ -282,6 +287,20 @@ def fit(
     if of_rows:
         told = np.maximum(told, np.minimum(target - CLEAR * noise, mass / 4))
     expected = dict(zip(cliques, np.broadcast_to(spread, len(tables)).tolist(), strict=True))
+    now = told
+    if spreads is None and previous is not None and related:  # a relation changes what counts tell
+        likely = previous.probabilities(cells, sizes, offset)
+        now = np.maximum(told, columns @ (likely * (1 - likely) * weights[:, None]))
+    clear: set[Clique] = set()
+    for clique, first, length in zip(cliques, np.cumsum([0, *lengths]), lengths, strict=False):
+        if clique in related and clique not in lines.parts:
+            part = slice(first, first + length)
+            larger = _clear_spread(noisy[part], mass[part], deviations_of_cells[part], margin)
+            if larger > expected[clique]:
+                clear.add(clique)
+                expected[clique], told[part] = larger, now[part]
+                excess = target[part].sum(0) - mass[part].sum() * margin
+                target[part] -= mass[part] / mass[part].sum() * excess
     each = np.repeat([(spreads or {}).get(*pair) for pair in expected.items()], lengths)[:, None]
     penalty = (1 + noise**2 / np.maximum(told, LEAST_TOLD)) / each**2
     free = weights if offset is None else weights * ((offset > CLOSED).sum(1) > 1)  # of rows that have a choice
@@ -388,8 +407,20 @@ def fit(
         sums, sure = (trend**2).sum(1), (trends.told / (trends.told + trends.penalty)).sum(1)
         estimated = np.sqrt((sums + ASSUMED * along.spread**2) / (sure + ASSUMED))
         along.found.update(zip(trends.keys, np.clip(estimated, LEAST_SPREAD, MOST_SPREAD).tolist(), strict=True))
-    gained = {**stay.of_parameter(found[end:last] * stay.scale), **(gains or {})}
+    same = found[end:last] * stay.scale
+    if clear:  # large parameters are drawn towards 0 more in some codes than in others
+        logits, _ = changed(theta, same)
+        base = matched(base, logits - base, weights, margin)
+    gained = {**stay.of_parameter(same), **(gains or {})}
     return Conditional(base, tuple(cliques), theta, gained, by_cause)
+
+
+def matched(margin: Array, changes: Array, weights: Array, wanted: Array) -> Array:
+    """The margin with which the codes have the `wanted` shares of all rows."""
+    for _ in range(20):
+        shares = weights @ softmax(margin + changes) / weights.sum()
+        margin = np.where(wanted > 0, margin + np.log(np.maximum(wanted, LEAST) / np.maximum(shares, LEAST)), margin)
+    return margin
 
 
 def _agreeing(tables: Sequence[Array], margin: Array) -> Array:
@@ -397,6 +428,26 @@ def _agreeing(tables: Sequence[Array], margin: Array) -> Array:
     (Hay et al. 2010, section 4)."""
     excess = [(table.sum(0) - table.sum() * margin) / len(table) for table in tables]
     return np.concatenate([table - each for table, each in zip(tables, excess, strict=True)])
+
+
+def clearness(table: Array, deviation: float) -> float:
+    """By how many deviations of its noise the relation in a noisy table (codes, codes) stands out: a sum of squares."""
+    total = max(float(table.sum()), deviation * math.sqrt(table.size))  # no fewer than the noise hides
+    relation = table - np.outer(table.sum(1), table.sum(0)) / total
+    freedom = max(1, (table.shape[0] - 1) * (table.shape[1] - 1))
+    return float(((relation / deviation) ** 2).sum() - freedom) / math.sqrt(2 * freedom)
+
+
+def _clear_spread(table: Array, mass: Array, noise: Array, margin: Array) -> float:
+    """How large the parameters of a noisy table (cells, codes) are, from its sum of squared differences from no relation, as far as it is
+    more than noise explains. A parameter t moves the count of a cell by about told * t; `spoilt` is what noise adds to each square."""
+    codes, cells, share = len(margin), len(mass), mass / max(float(mass.sum()), LEAST_CHANCE)
+    relation = table - table.sum(1, keepdims=True) * margin
+    relation = relation - share * relation.sum(0)
+    told = mass * margin * (1 - margin)
+    spoilt = noise**2 * ((1 - margin) ** 2 + margin**2 * (codes - 1)) * ((1 - share) ** 2 + share**2 * (cells - 1))
+    excess = (told * (relation**2 - spoilt)).sum() - SURE * math.sqrt(2 * ((told * spoilt) ** 2).sum())
+    return min(math.sqrt(max(0.0, float(excess)) / max(float((told**3).sum()), LEAST_CHANCE)), MOST_SPREAD)
 
 
 def _numbers(mass: Array, total: Array, variance: Array) -> Array:

@@ -185,9 +185,10 @@ class HistoryFit:
             self.people[name] = draw_after(self.of_unit[name], view, self.codec, self.people, rng)
 
     def records(self, rng: np.random.Generator) -> "HistoryModel":
-        """Fit the columns of a record in rounds. In the first round each column is fitted before the next one is drawn from it. Later
-        rounds move columns halfway to their new fit. Going the whole way would never settle where a column depends much on its previous
-        value: if too many drawn records follow one value, the fit makes up for that, and then too few follow it."""
+        """Fit the columns of a record in rounds. In the first round each column is fitted before the next one is drawn from it, over
+        previous values that are those of columns drawn by themselves. Rounds after the second move columns halfway to their new fit. Going
+        the whole way would never settle where a column depends much on its previous value: if too many drawn records follow one value, the
+        fit makes up for that, and then too few follow it."""
         view = self.view
         self.alone = {name: self._alone([self._alike(name)], name) for name in view.drawn}
         held = {name: _by_itself(alone) for name, alone in self.alone.items()}
@@ -210,7 +211,7 @@ class HistoryFit:
                 continue
             before = whole.get(name, model.of_record[name])
             found = self._conditional(name, cells, weights, before)
-            whole[name] = halfway(before, found) if turn > 0 and name in view.own else found
+            whole[name] = halfway(before, found) if turn > 1 and name in view.own else found
             model.of_record[name] = self._narrow(whole[name])
             done += self._work(turn, name, drawing)
             self.progress(round(STEPS * done / work), STEPS, {})
@@ -438,7 +439,8 @@ class HistoryFit:
             cells, weights, others = self._rows(first, cells, below, name, cliques)
         for clique in cliques:
             to = BROAD + name if clique[0].startswith(BROAD) else name
-            asked, scale = next(each for each in self.answers if (*clique, to) in each.tables), 1.0
+            asked, *more_asked = [each for each in self.answers if (*clique, to) in each.tables]
+            deviation, scale = asked.deviation, 1.0
             table = asked.tables[(*clique, to)].reshape(-1, self.sizes[to]).copy()
             if below is None and asked is not first:
                 others = self.weights[self._of_records.index(asked)]
@@ -454,8 +456,15 @@ class HistoryFit:
             ):  # either of two rows comes first equally often
                 table[: below.none, : below.none] += table[: below.none, : below.none].T.copy()
                 table[: below.none, : below.none] /= 2
+            for each in more_asked:
+                those = self.weights[self._of_records.index(each)]
+                more = self._reweighed(each.tables[(*clique, to)], cells, weights, those, clique, to)
+                as_much = max(float(weights.sum()), LEAST_SHARE) / max(float(those.sum()), LEAST_SHARE)
+                precisions = deviation**-2, (as_much * each.deviation) ** -2
+                table = np.average([table, as_much * more], axis=0, weights=precisions)
+                deviation = 1 / math.sqrt(sum(precisions))
             tables.append(table)
-            deviations.append(asked.deviation * scale)
+            deviations.append(deviation * scale)
         if name not in (FIRST, GAP, ALIKE):
             if name in self.shares and below is not None:
                 return self._number(name, below, cells, weights, tables, deviations, start)
@@ -703,7 +712,14 @@ class HistoryFit:
             of_rows=below,
             by_cause=of_code,
             together=self.broad.get(name),
+            related=self._related() if name in self.view.own else (),
         )
+
+    def _related(self) -> set[Clique]:
+        """The columns that may go closely with one of a record: those of the record, and those of its unit that have no trend."""
+        return {
+            (each,) for each in (*self.view.own, *self.view.unit) if each in self.view.own or each not in self.ordered
+        }
 
 
 def _alone(
@@ -712,8 +728,9 @@ def _alone(
     """(codes,): logarithms of the shares of a column's codes, as all tables that hold it say. Two codes are never drawn: the one of records
     that have no such column, and the one of missing cells in a column below visits that allows none.
 
-    Codes that stand in order have few peaks, wherever noise explains the rest. Most codes of a gap are empty, so the noise above zero would
-    add up over them: their counts are the non-negative ones with the same sum that are nearest to the noisy ones.
+    Codes that stand in order have few peaks, wherever noise explains the rest. Most codes of a gap are empty, and so are most of a person's
+    date that few have, such as death: the noise above zero would add up over them. So their counts are the non-negative ones with the same
+    sum that are nearest to the noisy ones.
 
     Learned categories are those whose counts stood clear of the noise. `other`, the code of all the rest, must do so too: below `CLEAR`
     deviations it counts as empty. Otherwise noise would fill it even if hardly any record belongs there.
@@ -724,7 +741,8 @@ def _alone(
         counts[other] = 0.0
     codes, widths = in_order
     counts[codes] = number_shapes.smoothed(counts[codes], widths, deviation)
-    if name in (GAP, *view.ending) or (below is not None and name in dict(below.starts)):
+    partly = name in view.unit and codes.start < codes.stop < len(counts)  # some people have no value
+    if name in (GAP, *view.ending) or partly or (below is not None and name in dict(below.starts)):
         counts = nearest_counts(counts, max(float(counts.sum()), deviation))
     counts = np.clip(counts, 1.0, None)
     logs: Array = np.log(counts / counts.sum())

@@ -24,6 +24,7 @@ from synthdp.generators.marginals.conditional_fit import (
     Conditional,
     Whole,
     indicators,
+    matched,
     softmax,
 )
 from synthdp.generators.marginals.staying import Stay
@@ -34,7 +35,6 @@ MOST_CELLS = 2500  # of all tables together: work grows as codes times the third
 PASSES, FIRST_STEPS, STEPS = 8, 15, 3  # over all codes; of the variances, in the first pass and in later ones
 FARTHEST, NEAR = 2.0, 0.05  # change of a row's logarithm in one pass; below which nothing changes any more
 LEAST_VARIANCE, MOST_VARIANCE = 1e-8, 9.0
-LEAST = 1e-300  # of a share, before its logarithm
 MOST_ATTAINED = 0.99  # of the rows that can have a code: noise may ask for more rows than there are
 LEAST_VARIED = 0.02  # a chance times that of all other codes: certain rows make no step too long
 ROUNDING = 1e-8  # of the largest variance: cells of one table add up to another's, so that some differences are zero
@@ -134,7 +134,7 @@ def fit(
             more = stay.step(softmax(margin + rows @ theta + closed), weights, same)
             stay.add(closed, more)
             same = same + more
-            margin = _matched(margin, rows @ theta + closed, weights, wanted)
+            margin = matched(margin, rows @ theta + closed, weights, wanted)
             farthest = abs(float(more[0]))
         for code in moved:
             chances = softmax(margin + rows @ theta + closed)[:, code]
@@ -150,7 +150,7 @@ def fit(
             changed = found - theta[:, code]
             far = float(np.abs(rows @ changed).max())
             theta[:, code] += changed * min(1.0, FARTHEST / max(far, NEAR))
-            margin = _matched(margin, rows @ theta + closed, weights, wanted)
+            margin = matched(margin, rows @ theta + closed, weights, wanted)
             farthest = max(farthest, far)
         if farthest < NEAR:
             break
@@ -212,11 +212,3 @@ def _likeliest(seen: Array, told: Array, rest: Array, parts: Sequence[_Part], va
                 better = variances[place] * (math.sqrt(gained / expected) if expected > 0 else 0.0)
                 variances[place] = min(better, MOST_VARIANCE)
     return found
-
-
-def _matched(margin: Array, changes: Array, weights: Array, wanted: Array) -> Array:
-    """The margin with which the codes have the `wanted` shares of all rows."""
-    for _ in range(20):
-        shares = weights @ softmax(margin + changes) / weights.sum()
-        margin = np.where(wanted > 0, margin + np.log(np.maximum(wanted, LEAST) / np.maximum(shares, LEAST)), margin)
-    return margin
