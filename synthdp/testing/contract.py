@@ -450,8 +450,8 @@ def strange_records_change_no_shape(subject: Subject) -> None:
     """Law 21: schema, codec, statement and the model's arrays (names, shapes, types) do not depend on the records.
 
     Where the model's shape is itself a charged answer (`chooses`: which columns hang together), the second fit is given the first
-    one's answers: the shape is a function of these. So is every question, with all its public numbers. Which categories the noise hides
-    follows from noisy answers, so it may differ.
+    one's answers: the shape is a function of these. So is every question, with all its public numbers. Which categories the noise hides,
+    and which tables are chosen, follows from noisy answers, so it may differ between statements.
     """
     schema, found, recorder = subject.schema(), [], None
     for frame in (subject.frame(150), _strange(subject)):
@@ -465,6 +465,8 @@ def strange_records_change_no_shape(subject: Subject) -> None:
         arrays = {name: (array.shape, str(array.dtype)) for name, array in model.tensors().items()}
         said = release.statement.to_json()
         (said["lost"] or {}).pop("hidden", None)
+        for each in said["counted"] or () if subject.generator.traits.chooses else ():
+            each.pop("tables", None)
         described = release.schema.to_dict(), said, Codec(release.schema).sizes, arrays
         found.append(json.dumps(described, sort_keys=True, default=str))
     require(
