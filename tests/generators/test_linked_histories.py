@@ -33,6 +33,7 @@ from synthdp.generators import histories
 from synthdp.generators.histories import GENERATOR, HistoriesSettings
 from synthdp.generators.marginals import history_fit, history_model
 from synthdp.generators.marginals.conditional_fit import Conditional
+from synthdp.generators.marginals.staying import repeats
 from synthdp.ledger.events import merged
 from synthdp.ledger.ledger import Ledger
 from synthdp.planning import planned
@@ -1232,3 +1233,12 @@ def test_whether_rows_owe_their_codes_to_one_cause_is_told_in_one_way_alone(rele
     for changed in (one, *({owed[0]: np.array(value)} for value in ([0.0], [2.0], [np.nan], [1.0, 1.0]))):
         with pytest.raises(BadInput, match="altered"):
             histories.restored(declared, {**tensors, **changed})
+
+
+@pytest.mark.parametrize(
+    ("share", "deviation", "least", "most"),
+    [(0.0, 60.0, 0, 1e-5), (0.0, 1e6, 0, 1e-5), (1.0, 5.0, 0.95, 1.0), (0.3, 5.0, 0.25, 0.35), (0.1, 60.0, 0, 1e-5)],
+)
+def test_a_visit_gets_a_code_twice_only_where_that_stands_clear_of_the_noise(share, deviation, least, most):
+    often = np.array([400.0, 300.0, 200.0])
+    assert least <= repeats(often, share * often, deviation) <= most
