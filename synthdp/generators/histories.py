@@ -242,7 +242,7 @@ class HistoriesSettings:
             for_levels = tuple(clique for clique in told if of_levels & set(clique))
             for_numbers = tuple(clique for clique in told if clique[-1] in numbers)
             plain = tuple(clique for clique in told if clique not in {*for_levels, *for_numbers})
-            plain += _again(view, below)
+            plain += ((below.table + AGAIN, below.code),)
             most = min(self.clip, float(schema.max_records_per_unit * below.places))
             deviation = noises[below.table + ROWS] * most * math.sqrt(len(plain))
             hidden = _hidden(view, below, plain, deviation, schema.units)
@@ -331,12 +331,6 @@ def _drowns(one: int | None, other: int | None, deviation: float, units: int | s
 
 def _has_target(schema: Schema) -> bool:
     return any(name not in (*schema.per_unit, schema.order) for name in schema.targets)
-
-
-def _again(view: View, below: Below) -> tuple[Clique, ...]:
-    """The table of codes by whether a unit had them before; none for a column with so few codes that the mixed model predicts it."""
-    few = mixed_model_fit.suits(view.cliques(below.code), view.sizes, view.sizes[below.code])
-    return () if few else ((below.table + AGAIN, below.code),)
 
 
 def _hidden(

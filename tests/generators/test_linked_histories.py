@@ -1242,3 +1242,46 @@ def test_whether_rows_owe_their_codes_to_one_cause_is_told_in_one_way_alone(rele
 def test_a_visit_gets_a_code_twice_only_where_that_stands_clear_of_the_noise(share, deviation, least, most):
     often = np.array([400.0, 300.0, 200.0])
     assert least <= repeats(often, share * often, deviation) <= most
+
+
+def test_a_visit_with_few_codes_has_none_of_them_twice():
+    """Every visit has one to three of three tests, each once."""
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"person_id": range(400), "old": rng.random(400) < 0.5})
+    visits = pd.DataFrame(
+        {"visit_id": range(800), "person_id": np.repeat(range(400), 2), "urgent": rng.random(800) < 0.3}
+    )
+    visits["start"] = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, 800), unit="D")
+    rows = [
+        (visit, name) for visit in range(800) for name in rng.permutation(["crp", "hb", "na"])[: rng.integers(1, 4)]
+    ]
+    tests = pd.DataFrame(rows, columns=["visit_id", "test"])
+    schema = Schema.from_dict(
+        {
+            "declared_by": "a test",
+            "unit": "person_id",
+            "units": 400,
+            "tables": {
+                "person": {"key": "person_id", "columns": {"old": {"kind": "boolean"}}},
+                "visit": {
+                    "parent": "person",
+                    "key": "visit_id",
+                    "order": "start",
+                    "max_rows": 2,
+                    "columns": {
+                        "start": {"kind": "datetime", "bounds": ["2020-01-01", "2022-12-31"], "bins": 4},
+                        "urgent": {"kind": "boolean"},
+                    },
+                },
+                "test": {
+                    "parent": "visit",
+                    "max_rows": 3,
+                    "columns": {"test": {"kind": "categorical", "categories": ["crp", "hb", "na"]}},
+                },
+            },
+        }
+    )
+    made = Synthesizer("histories", schema=schema, budget=Budget(2.0, 1e-5))
+    drawn = made.fit({"person": people, "visit": visits, "test": tests}, seed=0).sample_tables(400, seed=0)["test"]
+    assert len(drawn) > 800
+    assert drawn.duplicated().sum() < 0.02 * len(drawn)

@@ -234,9 +234,15 @@ class HistoryFit:
         drawn = DRAW * (rows + FEW) * len(self.view.drawn) if drawing else 0.0
         if turn == self.rounds:
             return drawn
-        if mixed_model_fit.suits(cliques, sizes, sizes[name]):
+        if self._few(name, cliques):
             return drawn + mixed_model_fit.work(rows, cliques, sizes, sizes[name], again=turn > 0)
         return drawn + self._iterations(name) * rows * len(cliques) * sizes[name]
+
+    def _few(self, name: str, cliques: Sequence[Clique]) -> bool:
+        """Whether the mixed model predicts a column: not codes of rows, since it knows nothing of codes that recur."""
+        return not any(name == each.code for each in self.view.below) and mixed_model_fit.suits(
+            cliques, self.sizes, self.sizes[name]
+        )
 
     def _iterations(self, name: str) -> int:
         """Steps of a fit: half as many for codes of rows in groups, which have by far the most parameters and gain nothing from more."""
@@ -524,10 +530,8 @@ class HistoryFit:
         return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)
 
     def _again(self, asked: NoisyTables, below: Below, name: str) -> tuple[tuple[str, ...], Array, float] | None:
-        """What shows how often codes of rows recur: the columns that say what a unit had, their table and its deviation. None where
-        the mixed model predicts the codes."""
-        few = mixed_model_fit.suits(self.cliques[name], self.view.sizes, self.view.sizes[name])
-        table = None if few else asked.tables.get((below.table + AGAIN, name))
+        """What shows how often codes of rows recur: the columns that say what a unit had, their table and its deviation."""
+        table = asked.tables.get((below.table + AGAIN, name))
         return None if table is None else ((below.table + HAD_LAST, below.table + HAD), table, asked.deviation)
 
     def _had(self, cells: Mapping[str, Whole], below: Below) -> Whole:
@@ -657,7 +661,7 @@ class HistoryFit:
         closed = self.zeros.closed(name, cells, len(weights))
         zeros: Array | None = None if closed is None else np.where(closed, CLOSED, 0.0)
         before = "" if name in (FIRST, GAP, ALIKE, *self.view.alike) else PREVIOUS + name
-        if offset is None and mixed_model_fit.suits(cliques, self.sizes, len(alone)):
+        if offset is None and self._few(name, cliques):
             return mixed_model_fit.fit(
                 cells,
                 weights,

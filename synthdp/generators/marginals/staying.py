@@ -228,9 +228,9 @@ def shrunk(found: Array, deviations: Array) -> tuple[Array, Callable[[Array], Ar
 
 def repeats(often: Array, repeated: Array, deviation: float) -> float:
     """The factor by which codes that a visit already has are rarer. `repeated` (codes,) are noisy numbers of rows that have the code of the
-    row before, with this `deviation`; `often` (codes,) is how many would have it by chance. Least squares over all codes, then the posterior
-    median: a priori the factor is 0 with probability 1/2, and otherwise uniform from 0 to 1. So it is 0 unless repetition stands clear: among
-    few codes, a small factor lets many visits have one twice."""
+    row before, with this `deviation`; `often` (codes,) is how many would have it by chance. Least squares over all codes, then the
+    posterior median: a priori the factor is 0 with probability 1/2, and otherwise uniform from 0 to 1. So it is 0 unless repetition stands
+    clear: among few codes, a small factor lets many visits have one twice."""
     clear = math.sqrt(max(float(often @ often), LEAST_CHANCE))
     error = min(deviation / clear, UNSURE)
     found = min(max(float(often @ repeated) / clear**2, -MOST_ERRORS * error), 1 + MOST_ERRORS * error)
