@@ -1209,7 +1209,7 @@ def test_gains_that_no_fit_gives_are_refused(release):
     gains, and only codes of rows for what a person had long ago."""
     declared, tensors = release.schema, release.model.tensors()
     drawn = View.of(Codec(declared)).drawn
-    (repeats,) = [name for name in tensors if name.endswith(".repeat")]
+    repeats = next(name for name in tensors if name.endswith(".repeat"))
     stays = f"record.{drawn.index('visit.no_show')}.stay"
     like = np.ones_like(tensors[stays.replace("stay", "alone")])
     histories.restored(declared, {**tensors, stays: like})

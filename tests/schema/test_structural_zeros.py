@@ -427,7 +427,7 @@ def test_a_rule_on_a_rare_code_leaves_alone_how_often_a_column_stays_as_it_was()
     ward = {"visit": {"columns": {**VISIT["columns"], "ward": {"kind": "categorical", "categories": wards}}}}
     rules = [*DATES, {"never": {"person.sex": "M", "visit.ward": "w9"}}]
     declared = schema(rules=rules, tables=ward, targets=[], units=3000)
-    _, tables = drawn(declared, frames, epsilon=3, people=8000)
+    _, tables = drawn(declared, frames, epsilon=20, people=8000)
     visits = tables["visit"].merge(tables["person"], on="person_id").sort_values(["person_id", "start"])
     before = visits.groupby("person_id")["ward"].shift()
     stays = (visits["ward"] == before)[before.notna()].groupby(visits["sex"]).mean()

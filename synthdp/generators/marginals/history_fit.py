@@ -185,10 +185,9 @@ class HistoryFit:
             self.people[name] = draw_after(self.of_unit[name], view, self.codec, self.people, rng)
 
     def records(self, rng: np.random.Generator) -> "HistoryModel":
-        """Fit the columns of a record in rounds. In the first round each column is fitted before the next one is drawn from it, over
-        previous values that are those of columns drawn by themselves. Rounds after the second move columns halfway to their new fit. Going
-        the whole way would never settle where a column depends much on its previous value: if too many drawn records follow one value, the
-        fit makes up for that, and then too few follow it."""
+        """Fit the columns of a record in rounds. In the first round each column is fitted before the next one is drawn from it. Later
+        rounds move columns halfway to their new fit. Going the whole way would never settle where a column depends much on its previous
+        value: if too many drawn records follow one value, the fit makes up for that, and then too few follow it."""
         view = self.view
         self.alone = {name: self._alone([self._alike(name)], name) for name in view.drawn}
         held = {name: _by_itself(alone) for name, alone in self.alone.items()}
@@ -211,7 +210,7 @@ class HistoryFit:
                 continue
             before = whole.get(name, model.of_record[name])
             found = self._conditional(name, cells, weights, before)
-            whole[name] = halfway(before, found) if turn > 1 and name in view.own else found
+            whole[name] = halfway(before, found) if turn > 0 and name in view.own else found
             model.of_record[name] = self._narrow(whole[name])
             done += self._work(turn, name, drawing)
             self.progress(round(STEPS * done / work), STEPS, {})
