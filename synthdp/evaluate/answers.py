@@ -151,6 +151,8 @@ def _usable(result: Entry) -> Ask:
         lead = Verdict(f"No: {_lower(beside.words)}")
     elif uses and lead.good and beside.bad:
         lead = Verdict(f"{lead.words}, but {[beside.words.lower(), *_faults(found)][-1]}")
+    elif uses and lead.bad and (faults := _faults(found)):
+        lead = lead._replace(words=f"{lead.words}, and the table {faults[0]}")
     bad = any(answer.verdict.bad for answer in answers)
     return Ask("Can I use it?", lead, bad, lead.good and not bad, answers)
 

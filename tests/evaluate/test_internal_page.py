@@ -451,12 +451,32 @@ def test_a_target_that_a_column_gives_away_makes_no_verdict_on_use(result):
     j = entry["names"].index(other)
     for arm, mean in (("trtr", 1.0), ("tstr", 0.87)):
         found["targets"]["income"]["average"][arm]["auroc"] = {"mean": mean}
-    assert pages.first_screen(found)[0]["verdict"] == "Partly useful: 26 % of the signal is lost"
+    breaks = ", and the table breaks a declared rule"
+    assert pages.first_screen(found)[0]["verdict"] == f"Partly useful: 26 % of the signal is lost{breaks}"
     entry["train"][i][j] = entry["train"][j][i] = 0.9999
     screen = pages.first_screen(found)[0]
     assert screen["verdict"] == "Cannot be told by a target that another column gives away"
     assert f"because {other} gives this column away" in screen["answers"][0]["text"]
     assert answers.in_a_sentence(found).startswith("Predicting income: cannot be told by a target that another")
+
+
+def test_a_table_that_is_partly_useful_also_says_what_it_loses(result):
+    """Only verdicts on useful tables named it."""
+    found = copy.deepcopy(result)
+    found["targets"] = {"income": found["targets"]["income"]}
+    found["fidelity"].pop("rules", None)
+    for arm, mean in (("trtr", 0.95), ("tstr", 0.8)):
+        found["targets"]["income"]["average"][arm]["auroc"] = {"mean": mean}
+    plain = pages.first_screen(found)[0]
+    assert plain["verdict"] == "Partly useful: 33 % of the signal is lost"
+    entry = found["fidelity"]["correlation_difference"]
+    (i, j), (k, m) = [(i, j) for i in range(3) for j in range(i)][:2]
+    for one, other in ((i, j), (k, m)):
+        for part, value in (("train", 0.8), ("synthetic", 0.05)):
+            entry[part][one][other] = entry[part][other][one] = value
+    screen = pages.first_screen(found)[0]
+    assert screen["verdict"].startswith(f"{plain['verdict']}, and the table loses ")
+    assert screen["bad"]
 
 
 def test_histories_are_judged_with_their_past_where_it_tells_more(result):
