@@ -169,7 +169,7 @@ def _walk(value: Any, change: "Callable[[torch.Tensor], torch.Tensor]") -> Any:
     if isinstance(value, torch.Tensor):
         return change(value)
     if isinstance(value, np.ndarray):
-        return change(torch.from_numpy(np.ascontiguousarray(value))).numpy()
+        return change(torch.from_numpy(np.asarray(value, order="C"))).numpy()
     if isinstance(value, bytes):
         return change(torch.frombuffer(bytearray(value), dtype=torch.uint8)).numpy().tobytes()
     if isinstance(value, int | float):

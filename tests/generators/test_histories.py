@@ -1084,6 +1084,29 @@ def test_broad_tables_are_asked_as_planned_in_places_for_their_noise(monkeypatch
     assert sum(1 / noise**2 for noise in settings.noises(declared, 0.1).values()) == pytest.approx(100)
 
 
+def test_a_column_whose_values_are_all_atoms_has_no_places_in_order():
+    columns = {
+        "day": {"kind": "integer", "bounds": [0, 9]},
+        "grade": {"kind": "integer", "bounds": [0, 1], "atoms": [0, 1]},
+        "cost": {"kind": "integer", "bounds": [0, 99], "bins": 5},
+        "patient": {"kind": "identifier"},
+    }
+    facts = {"declared_by": "us", "unit": "patient", "order": "day", "max_records_per_unit": 2, "units": 1000}
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"day": rng.integers(0, 10, 1000), "grade": rng.integers(0, 2, 1000), "patient": np.arange(1000) // 2}
+    )
+    frame["cost"] = rng.integers(0, 50, 1000) + 50 * frame["grade"]
+    made = Synthesizer(
+        HistoriesSettings(rounds=1, iterations=5),
+        schema=Schema.from_dict(facts | {"columns": columns}),
+        budget=Budget(50.0, 1e-5),
+    )
+    sample = made.fit(frame, seed=0).sample(1000, seed=1)
+    assert set(sample["grade"]) == {0, 1}
+    assert sample.groupby("grade")["cost"].mean().diff()[1] > 35
+
+
 def test_a_fit_s_model_needs_no_broad_columns_to_say_what_they_told(monkeypatch):
     rng, narrow, told = np.random.default_rng(0), HistoryFit._narrow, []
 

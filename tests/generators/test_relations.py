@@ -9,7 +9,7 @@ import pytest
 from synthdp import Budget, Schema, Synthesizer
 from synthdp.evaluate.association import associations
 from synthdp.evaluate.tables import axes_of, table_of
-from synthdp.generators.marginals.evidence import Answers, Look, evidence
+from synthdp.generators.marginals.evidence import LEAST_NOISE, Answers, Look, evidence
 from synthdp.generators.marginals.evidence import relations as relations_of
 from synthdp.generators.marginals.grouping import Counts, Groups
 from synthdp.generators.marginals.product_mixture import CLEAR
@@ -124,6 +124,8 @@ def test_further_answers_are_weighed_by_their_precision():
     np.testing.assert_array_equal(both["b", "d"][0], more["b", "d"])
     assert both["b", "d"][1] == 1.0
     assert Answers().with_more(more, 1.0).deviation == 1.0
+    exact = Answers().with_more(more, 0.0)  # without noise the tables weigh as much as any others
+    assert exact.deviation == exact.by_pair()["b", "d"][1] == LEAST_NOISE
     alone = Answers(names=["a"], tables=tables[:1], deviation=2.0)  # further targets left no column to make a pair with
     assert alone.with_more({}, 1.0).tables == tables[:1]
 

@@ -16,7 +16,7 @@ from synthdp import BadInput, Budget, Synthesizer, load
 from synthdp.budgets import AccountFile
 from synthdp.ledger.events import Choice
 from synthdp.ledger.ledger import Ledger
-from synthdp.seal.processes import ALONE, Ranks, check_shared, joined
+from synthdp.seal.processes import ALONE, Ranks, _walk, check_shared, joined
 from synthdp.seal.records import seal, shard
 
 BUDGET = Budget(2.0, 1e-5)
@@ -216,6 +216,12 @@ def test_what_is_learned_by_sums_is_learned_together(tmp_path):
     made.fit(make_frame(600), ranks=Pair(), ledger=tmp_path / "ledger.jsonl")
     counts = [entry.count for entry in Ledger.read(tmp_path / "ledger.jsonl").entries()]
     assert sum(counts) == 5  # units, two grids of the bounds, the nodes of a public tree, the tables
+
+
+def test_a_sum_over_processes_has_the_shape_of_its_parts():
+    """Of no columns a table is one number."""
+    found = _walk([np.array(3.0), np.zeros((2, 0)), np.ones((2, 3))], lambda leaf: leaf)
+    assert [each.shape for each in found] == [(), (2, 0), (2, 3)]
 
 
 def test_what_is_no_sum_is_refused_by_name():

@@ -219,8 +219,8 @@ class Answers:
 
     def with_more(self, tables: Mapping[Pair, Array], deviation: float) -> "Answers":
         """With further tables of some pairs: means, weighed by their precision, where there were tables of these pairs."""
-        before = self.by_pair()
-        more = {pair: (table, max(deviation, LEAST_NOISE)) for pair, table in tables.items()}
+        before, deviation = self.by_pair(), max(deviation, LEAST_NOISE)
+        more = {pair: (table, deviation) for pair, table in tables.items()}
         more = {pair: mean_of(before[pair], each) if pair in before else each for pair, each in more.items()}
         return replace(self, again={**self.again, **more}, deviation=self.deviation if self.names else deviation)
 

@@ -336,7 +336,7 @@ class HistoryFit:
         found = {}
         for name, places in self.broad.items():
             _, end = self.ordered[name]
-            found[BROAD + name] = (0, int(places[:end].max()) + 1)
+            found[BROAD + name] = (0, int(places[:end].max(initial=-1)) + 1)
         return found
 
     def _thinned(self, name: str) -> float:
@@ -379,6 +379,7 @@ class HistoryFit:
         found = {}
         for name in names:
             (first, end), shares = self.ordered[name], np.exp(self._alone([self._asked(name)], name))
+            end = end if end > first else len(self.codec.atoms(name))  # values that are all atoms ascend, too
             upto = np.cumsum(shares[first:end])
             middle = (upto - shares[first:end] / 2) / upto[-1]
             places = np.full(len(shares), count)
