@@ -214,9 +214,9 @@ def drowned(tables: "Sequence[Table]") -> list[str]:
             worst = sorted(hidden, key=lambda table: (table.expected or 0.0) / table.noise)[:DROWNED]
             shown = "; ".join(f"{' x '.join(table.columns)} ({table.cells} cells)" for table in worst)
             more = f" and {len(hidden) - DROWNED} more" if len(hidden) > DROWNED else ""
-            distinct = len({table.columns for table in these})
+            distinct, have = len({table.columns for table in these}), "has" if len(hidden) == 1 else "have"
             lines.append(
-                f"drowned    {len(hidden)} of {distinct} {name} have cells that hold, on average, fewer records than two standard "
+                f"drowned    {len(hidden)} of {distinct} {name} {have} cells that hold, on average, fewer records than two standard "
                 f"deviations of the noise: {shown}{more}. Declare fewer categories or wider bins, leave out columns that nobody needs, "
                 "or raise epsilon"
             )
@@ -276,8 +276,8 @@ def tied(schema: Schema) -> list[str]:
         others = [place for place in found.honoured if place not in places]
         lines.append(
             f"tied       {listed(made.names)}: learned as one column of {len(made.combinations):,} combinations, so that no synthetic "
-            f"record breaks {rules}. In more cells, noise more easily hides how each of them goes with other columns; where a few broken "
-            f"records do no harm, write honoured: {others} in the schema, and evaluate only counts them"
+            f"record breaks {rules}. In more cells, noise more easily hides how each of them goes with other columns. With "
+            f"honoured: {others} in the schema they are learned apart, and evaluate counts the records that break a rule, which may be many"
         )
     return lines
 

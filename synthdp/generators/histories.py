@@ -63,9 +63,8 @@ HIDDEN_BROADLY, HIDDEN_IN_ORDER = 12.0, 2.0
 # Of pairs of columns without an order, the tables of at most `MOST_RELATED`, in which the relation stands out most from the noise, are
 # asked once more.
 RELATED, RELATED_SHARE, MOST_RELATED = "related", 0.02, 4  # each costs this share of what is spent on tables of records
-LEAST_CLEAR = (
-    2.0  # deviations of a sum of squares that the strongest possible relation of two columns must stand above the noise
-)
+# Deviations of a sum of squares that the strongest possible relation of two columns must stand above the noise.
+LEAST_CLEAR = 2.0
 NUMBERS_SHARE, LEVELS_SHARE = 0.2, 0.35  # of what is spent on a table below visits, where it has numbers
 
 

@@ -385,7 +385,7 @@ class Mixture:
         """For each column the pair, of those that are left, whose table lies farthest from what the columns say alone: in L1, less `OFFSET`
         of what is just told from noise. Noise hides a relation whose squares add up to less than the root of the cells times its
         variance, so that each of the cells differs by its deviation over the fourth root of their number. Or none, where a pair that chance
-        makes the best of all stands as far apart: the table of no column is the number of records, which is known.
+        makes the best of all stands as far apart: the table of no column is the number of records, which noisy answers have told.
 
         As many choices are asked as were planned, whatever the answers say."""
         count = _choices(data.declared)
@@ -395,7 +395,7 @@ class Mixture:
         hidden = OFFSET * math.sqrt(2 / math.pi * len(names)) * noises["related"] * most
         epsilon = _epsilon(noises["choices"], count)
         total = min(seen.total, MOST_RECORDS / 2)  # a misfit refuses more, which noise may tell of
-        shares = {name: place_shares(seen, of, name) for name in names}
+        shares, counted = {name: place_shares(seen, of, name) for name in names}, placed(seen, of)
         chosen: list[Pair] = []
         for name in islice(chain(names, repeat("")), count):
             here = [*(pair for pair in left if name in pair), ()]
@@ -406,7 +406,7 @@ class Mixture:
             offsets = [min(hidden * table.size**0.75, MOST_OFFSET) for table in expected[:-1]]
             none = min(NONE * math.log(len(here)) * 2 * most / epsilon, MOST_OFFSET)
             score = Misfit(expected=expected, weights=(1.0,) * len(here), offsets=(*offsets, -none))
-            found = here[data.choose(here, score, epsilon, placed(seen, of), fine=True)]
+            found = here[data.choose(here, score, epsilon, counted, fine=True)]
             if len(found) == 2:
                 chosen.append(found)
                 left.remove(found)

@@ -790,8 +790,8 @@ def test_columns_that_a_rule_makes_one_are_told_before_a_fit(place, capsys):
     usual = ("generator=independent", "budget.epsilon=9", "budget.delta=1e-5", "account=none", "out=o")
     told = (
         f"tied       sex, ward: learned as one column of {3 * len(others) + 2} combinations, so that no synthetic record breaks "
-        f"'never sex = {sex} and ward = c'. In more cells, noise more easily hides how each of them goes with other columns; where a few "
-        "broken records do no harm, write honoured: [0] in the schema, and evaluate only counts them"
+        f"'never sex = {sex} and ward = c'. In more cells, noise more easily hides how each of them goes with other columns. With "
+        "honoured: [0] in the schema they are learned apart, and evaluate counts the records that break a rule, which may be many"
     )
     for words in (("plan", *DATA, *usual), ("fit", *DATA, *usual)):
         assert run(words) == 0
