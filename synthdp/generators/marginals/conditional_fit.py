@@ -173,8 +173,8 @@ class Slopes:
 
     def variance(self, name: str, clique: Clique) -> float:
         """That of slopes, as is expected: one for all of a kind, since a single slope says too little of how large it should be. Kinds are
-        those of levels with their previous ones, of levels with all else, and all others."""
-        held = [each for of, each in self.found.items() if _kind(*of) == _kind(name, clique)]
+        those of levels with their previous ones, of levels with all else, of broad columns, of codes without an order, and all others."""
+        held = [each for of, each in self.found.items() if self._kind(*of) == self._kind(name, clique)]
         told = sum(float(share.sum()) for _, share in held)
         squares = sum(float(slope @ slope) for slope, _ in held)
         if clique[0].startswith(BROAD):  # they are few, and each clear of the noise: weak ones say little of the next
@@ -182,6 +182,10 @@ class Slopes:
         if told <= 0:
             return FIRST_SLOPE**2
         return float(min(max(squares / told, LEAST_SLOPE**2), MOST_SLOPE**2))
+
+    def _kind(self, name: str, clique: Clique) -> tuple[bool, bool, bool, bool]:
+        of_level, unordered = name.startswith(LEVEL), len(clique) == 1 and clique[0] not in self.ordered
+        return of_level, of_level and clique[-1].startswith(PREVIOUS), clique[0].startswith(BROAD), unordered
 
     def ranks(self, name: str, weights: Array) -> Array | None:
         """(codes,) ranks of the codes that stand in order, from -sqrt(3) to sqrt(3) at most: of mean 0 by these weights, and of variance 1
@@ -194,11 +198,6 @@ class Slopes:
         found = np.zeros(len(weights))
         found[first:end] = math.sqrt(3) * (2 * (np.cumsum(held) - held / 2) / total - 1)
         return found
-
-
-def _kind(name: str, clique: Clique) -> tuple[bool, bool, bool]:
-    of_level = name.startswith(LEVEL)
-    return of_level, of_level and clique[-1].startswith(PREVIOUS), clique[0].startswith(BROAD)
 
 
 def fit(
@@ -236,7 +235,8 @@ def fit(
     for rows below records, the drawn rows say how many a cell has where noise hides that, and h is larger where a count stands clear of
     the noise, as for a drug that is rare except with one diagnosis. `offset` (rows, codes) are logarithms of factors on the probabilities,
     `CLOSED` for codes that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
-    With `slopes`, each clique of one column that stands in order has one, if this column, `name`, does as well. The clique of `before`
+    With `slopes`, each clique of one column that stands in order has one, if this column, `name`, does as well, and of a `related` column
+    without an order each code has. The clique of `before`
     alone tells the parameter for being as before, which is 0 or more. `gains` are given ones of other columns. With `by_cause`, a row that
     lies in several cells of a table owes its code to one of them: see `causes`.
 
@@ -259,7 +259,7 @@ def fit(
     noisy = np.concatenate(tables)
     lengths = [len(table) for table in tables]
     noise = np.repeat(np.asarray(deviations, np.float64), lengths)[:, None]
-    lines = _Lines.of(slopes, name, cliques, sizes, mass[:, 0], margin)
+    lines = _Lines.of(slopes, name, cliques, sizes, mass[:, 0], margin, related)
     total = noisy.sum(1, keepdims=True)
     if of_rows:  # noise adds equally to the counts of all codes, except those that a cell cannot have
         possible = (noisy != 0) & (alone > CLOSED)
@@ -531,7 +531,8 @@ class Squares:
 class _Lines:
     """The cliques that have slopes, and which of all these are theirs; ranks `u` of all cells end to end, which slope each of them has,
     and ranks `v` of the codes. A clique of one column has one slope. One of two has a slope for each code of the first; where the second
-    does not stand in order, each cell has its own."""
+    does not stand in order, each cell has its own, and so has each of a single `related` column without an order, such as a diagnosis that
+    longer stays go with."""
 
     parts: dict[Clique, slice]
     count: int
@@ -548,6 +549,7 @@ class _Lines:
         sizes: Mapping[str, int],
         mass: Array,
         margin: Array,
+        related: Collection[Clique] = (),
     ) -> "_Lines":
         v = None if slopes is None else slopes.ranks(name, margin)
         place, u, parts, count = np.zeros(len(mass), np.int64), np.zeros(len(mass)), dict[Clique, slice](), 0
@@ -564,7 +566,7 @@ class _Lines:
             ]
             if ranks:
                 u[first:end], made = np.concatenate(ranks), np.repeat(np.arange(shape[0]), shape[1])
-            elif len(clique) == 2:
+            elif len(clique) == 2 or clique in related:
                 u[first:end], made = 1.0, np.arange(end - first)
             else:
                 continue

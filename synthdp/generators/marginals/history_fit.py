@@ -283,8 +283,8 @@ class HistoryFit:
             adjust_shares(share, lacking / precision, here / precision, 1 / math.sqrt(precision))
 
     def _along(self, name: str) -> Along:
-        """The columns of the unit along which the codes of this column have trends."""
-        columns = {each: self.ordered[each] for each in self.view.unit if each in self.ordered}
+        """The columns of the unit and the record along which the codes of this column have trends."""
+        columns = {each: self.ordered[each] for each in (*self.view.unit, *self.view.own) if each in self.ordered}
         return self.trends.setdefault(name, Along(columns, self.spread))
 
     def _adjust_codes(self, cells: Mapping[str, Whole]) -> None:
