@@ -20,7 +20,7 @@ A unit's records weigh at most `clip` in a table if they are alike, however many
 import functools
 import math
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, check_tensors, silent
 from synthdp.generators.marginals import mixed_model_fit, number_shapes
-from synthdp.generators.marginals.conditional_fit import Conditional, Whole, clearness
+from synthdp.generators.marginals.conditional_fit import LEAST_ORDERED, Conditional, Whole
 from synthdp.generators.marginals.history_fit import STEPS, HistoryFit, NoisyTables
 from synthdp.generators.marginals.history_model import MOST_BY, HistoryModel
 from synthdp.generators.parts.setting_checks import changed
@@ -60,8 +60,8 @@ MOST_BROAD = 0.1
 # Tables of two such columns are left out if the units are fewer than so many deviations of the noise of a cell, of broad tables, or times
 # the root of their cells, of others: there noise alone would look like a rank correlation of 0.25 in nine cells, or of 0.5.
 HIDDEN_BROADLY, HIDDEN_IN_ORDER = 12.0, 2.0
-# Of pairs of columns without an order, the tables of at most `MOST_RELATED`, in which the relation stands out most from the noise, are
-# asked once more.
+# Of pairs of columns of which at most one stands in order, the tables of at most `MOST_RELATED`, in which the relation stands out most from
+# the noise, are asked once more, those of a column in order in few broad places of it.
 RELATED, RELATED_SHARE, MOST_RELATED = "related", 0.02, 4  # each costs this share of what is spent on tables of records
 # Deviations of a sum of squares that the strongest possible relation of two columns must stand above the noise.
 LEAST_CLEAR = 2.0
@@ -171,11 +171,12 @@ class HistoriesSettings:
         return shares
 
     def _related(self, schema: Schema, noise: float) -> list[Clique]:
-        """The pairs of columns of a record without an order whose relation could stand out of the noise in a table that is asked once more,
-        by public facts alone."""
+        """The pairs of columns of a record, one of them at least without an order, whose relation could stand out of the noise in a table
+        that is asked once more, by public facts alone."""
         sizes = _unordered(schema)
         deviation = noise / math.sqrt(RELATED_SHARE * self._shares(schema, noise)["records"]) * self._most(schema)
-        pairs = combinations(sizes, 2)
+        pairs = [*combinations(sizes, 2), *product(sizes, _ordered(schema))]
+        sizes |= dict.fromkeys(_ordered(schema), LEAST_ORDERED)  # places of it, at least
         return [pair for pair in pairs if not _drowns(sizes[pair[0]], sizes[pair[1]], deviation, schema.units)]
 
     def _most(self, schema: Schema) -> float:
@@ -207,20 +208,14 @@ class HistoriesSettings:
                 if (one, other) in asked and data.declared.units < HIDDEN_IN_ORDER * deviation * math.sqrt(cells):
                     asked.remove((one, other))
                     cliques[other].remove((one,))
-        clear, related = [*map(set, self._related(data.declared, noise))], list[Clique]()
-        unordered = _unordered(data.declared)
+        clear, unordered = [*map(set, self._related(data.declared, noise))], _unordered(data.declared)
+        related = [pair for pair in combinations(view.own, 2) if {*pair} in clear]
         for one, other in combinations([name for name in view.own if name in unordered], 2):
-            if {one, other} in clear:
-                related.append((one, other))
-            else:
+            if (one, other) not in related:
                 asked.remove((one, other))
                 cliques[other].remove((one,))
         records = NoisyTables.of(data, HistoryTables(view, tuple(asked), noises["records"], clip))
         answers = [records]
-        if related:
-            related.sort(key=lambda pair: -clearness(records.tables[pair], records.deviation))
-            question = HistoryTables(view, tuple(related[:MOST_RELATED]), noises[RELATED], clip)
-            answers.append(NoisyTables.of(data, question))
         if view.target is not None:
             beside: list[Clique] = [(view.target,), *((each, view.target) for each in view.before(view.target))]
             target = NoisyTables.of(data, HistoryTables(view, tuple(beside), noises["target"], clip))
@@ -271,10 +266,21 @@ class HistoriesSettings:
             iterations=self.iterations,
             progress=progress,
         )
+        in_order = [name for name in view.own if name in _ordered(data.declared)]
+        if in_order and (BROAD in noises or related):
+            deviation = (
+                noises[BROAD] * math.sqrt(len(pairs_in_order))
+                if BROAD in noises
+                else noises[RELATED] * math.sqrt(min(len(related), MOST_RELATED))
+            )
+            fitting.broad = fitting.places(in_order, deviation * clip)
+        broad = tuple((name, tuple(each.tolist())) for name, each in fitting.broad.items())
+        if related:
+            by_clearness = sorted(related, key=lambda pair: -fitting.clearness(pair, records))[:MOST_RELATED]
+            again = tuple(tuple(BROAD + name if name in in_order else name for name in pair) for pair in by_clearness)
+            held = tuple(each for each in broad if any(BROAD + each[0] in pair for pair in again))
+            answers.append(NoisyTables.of(data, HistoryTables(view, again, noises[RELATED], clip, broad=held)))
         if BROAD in noises:
-            names = [name for name in view.own if name in _ordered(data.declared)]
-            fitting.broad = fitting.places(names, noises[BROAD] * clip * math.sqrt(len(pairs_in_order)))
-            broad = tuple((name, tuple(each.tolist())) for name, each in fitting.broad.items())
             asked = [(BROAD + one, BROAD + other) for one, other in pairs_in_order]
             answers.append(NoisyTables.of(data, HistoryTables(view, tuple(asked), noises[BROAD], clip, broad=broad)))
         fitting.units(units, rng)

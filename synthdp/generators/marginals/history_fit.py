@@ -21,6 +21,7 @@ from synthdp.generators.marginals.conditional_fit import (
     Conditional,
     Slopes,
     Whole,
+    clearness,
     fit,
     halfway,
     softmax,
@@ -346,10 +347,8 @@ class HistoryFit:
     def _cliques(self, name: str) -> list[Clique]:
         """What predicts a drawn column, the broad columns before it last."""
         found = list(self.cliques[name])
-        if name in self.broad:
-            own = self.view.own[: self.view.own.index(name)]
-            found += [(BROAD + each,) for each in own if each in self.broad]
-        return found
+        pairs = {clique for each in self.answers for clique in each.tables}
+        return found + [(BROAD + each,) for each in self.view.own if (BROAD + each, BROAD + name) in pairs]
 
     def _narrow(self, found: Conditional) -> Conditional:
         """The same conditional without broad columns: what a place changes, each of its codes does."""
@@ -386,6 +385,35 @@ class HistoryFit:
             places[first:end] = np.minimum(middle * count, count - 1).astype(np.int64)
             found[name] = np.unique(places, return_inverse=True)[1].astype(np.int64)
         return found
+
+    def clearness(self, pair: Clique, asked: NoisyTables) -> float:
+        """By how many deviations of its noise the relation of two columns stands out, of a column with places in these."""
+        table, thinned = asked.tables[pair], 1.0
+        for axis, name in enumerate(pair):
+            if name in self.broad:
+                table, thinned = _in_places(table, self.broad[name], axis), thinned * self._thinned(name)
+        return clearness(table, asked.deviation * thinned)
+
+    def _broadly(
+        self, clique: Clique, name: str, table: Array, deviation: float, cells: Mapping[str, Whole], weights: Array
+    ) -> tuple[Array, float]:
+        """A noisy table of a column in order and one without, and its deviation; if it was asked again in places of the former, what both
+        answers say of each place, spread over its codes by their shares."""
+        for axis, pair in enumerate(((BROAD + clique[0], name), (clique[0], BROAD + name))):
+            for asked, those in zip(self._of_records, self.weights, strict=True):
+                if len(clique) > 1 or pair not in asked.tables:
+                    continue
+                held = name if axis else clique[0]
+                places, shares = self.broad[held], np.exp(self.alone[held])
+                again = self._reweighed(asked.tables[pair], cells, weights, those, pair[:1], pair[1])
+                as_much = max(float(weights.sum()), LEAST_SHARE) / max(float(those.sum()), LEAST_SHARE)
+                one, other = np.bincount(places) * deviation**2, (as_much * asked.deviation) ** 2
+                part = (one / (one + other)).reshape((1, -1) if axis else (-1, 1))
+                both = (1 - part) * _in_places(table, places, axis) + part * as_much * again
+                share = shares / np.bincount(places, weights=shares)[places]
+                spread = both.take(places, axis) * (share if axis else share[:, None])
+                return spread, math.sqrt(float(np.mean(one * other / (one + other)))) / self._thinned(held)
+        return table, deviation
 
     @property
     def _of_records(self) -> list[NoisyTables]:
@@ -469,6 +497,8 @@ class HistoryFit:
                 precisions = deviation**-2, (as_much * each.deviation) ** -2
                 table = np.average([table, as_much * more], axis=0, weights=precisions)
                 deviation = 1 / math.sqrt(sum(precisions))
+            if below is None:
+                table, deviation = self._broadly(clique, name, table, deviation, cells, weights)
             tables.append(table)
             deviations.append(deviation * scale)
         if name not in (FIRST, GAP, ALIKE):
@@ -756,6 +786,13 @@ def _alone(
         if name == held or view.sizes[held] - dict(below.leveled)[held] == 1:  # nothing stands apart but missing cells
             logs[-1] = CLOSED
     return logs
+
+
+def _in_places(table: Array, places: Whole, axis: int) -> Array:
+    """Sums of a table over the codes of each place, along an axis."""
+    sums = np.zeros((places.max() + 1, table.shape[1 - axis]))
+    np.add.at(sums, places, table.T if axis else table)
+    return sums.T if axis else sums
 
 
 def _counts(answers: Sequence[NoisyTables], name: str) -> tuple[Array, float]:
