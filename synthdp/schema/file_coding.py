@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-from synthdp.errors import BadInput, check_keys
+from synthdp.errors import BadInput, about, check_keys
 from synthdp.schema.columns import (
     MICROSECONDS,
     OTHER,
@@ -170,10 +170,8 @@ class Reading:
         for key in ("strip", "review"):
             if not isinstance(getattr(self, key), bool):
                 raise BadInput(f"reading: {key} must be true or false")
-        try:
+        with about("reading"):
             object.__setattr__(self, "missing", _codes(self.missing))
-        except BadInput as error:
-            raise BadInput(f"reading: {error}") from None
 
     def coding(self, name: str) -> Coding:
         """How a column is written."""
@@ -205,20 +203,16 @@ class Reading:
         made = []
         for name, given in columns.items():
             _check_keys(f"reading: column {name!r}", given, Coding)
-            try:
+            with about(f"reading: column {name!r}"):
                 made.append((name, Coding(**{key: _tuple(value) for key, value in given.items() if value is not None})))
-            except BadInput as error:
-                raise BadInput(f"reading: column {name!r}: {error}") from None
         rest = {key: _tuple(value) for key, value in values.items() if key != "columns" and value is not None}
         return cls(columns=tuple(made), **rest)
 
     def check(self, columns: tuple[Column, ...], *, values: bool = False) -> None:
         """Raises `BadInput` where it does not fit the kinds of its schema's columns, or (`values`) what is declared of them."""
         for column in columns:
-            try:
+            with about(f"reading: column {column.name!r}"):
                 self.of(column).check_values() if values else self.of(column).check()
-            except BadInput as error:
-                raise BadInput(f"reading: column {column.name!r}: {error}") from None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from synthdp.errors import BadInput, check_keys, nearest
+from synthdp.errors import BadInput, about, check_keys, nearest
 from synthdp.schema.columns import TODO, Column, Datetime, Identifier, Ignored
 from synthdp.schema.rules import Order, Rule, rule_places
 
@@ -170,19 +170,13 @@ def _read(name: Any, entry: Any, given: Mapping[Any, Any], unit: str) -> Table:
             )
     from synthdp.schema.file_coding import Reading
 
-    reading = None
-    if entry.get("reading") is not None:
-        try:
-            reading = Reading.from_dict(entry["reading"])
-        except BadInput as error:
-            raise BadInput(f"table {name!r}: {error}") from None
+    links: dict[str, Any] = {key: entry.get(key) for key in LINKS}
+    with about(f"table {name!r}"):
+        reading = None if entry.get("reading") is None else Reading.from_dict(entry["reading"])
     return Table(
         name=name,
         reading=reading,
-        key=entry.get("key"),
-        parent=entry.get("parent"),
-        order=entry.get("order"),
-        max_rows=entry.get("max_rows"),
+        **links,
         with_unit=unit in entry["columns"] and unit not in keys.values(),
         names=tuple(map(str, entry["columns"])) if any(key in entry["columns"] for key in keys.values()) else (),
     )
@@ -359,22 +353,18 @@ def check(schema: "Schema") -> None:
             "schema: a schema has tables or columns, not both: make a schema of linked tables with Schema.from_dict or Schema.load"
         )
     for table in schema.tables:
-        numbered = table.reading is not None and table.key is not None and table.reading.coding(table.key).pattern
-        if numbered and (table.max_rows or 0) > MOST_NUMBERED:
-            raise BadInput(
-                f"table {table.name!r}: keys can follow a pattern only if max_rows is at most {MOST_NUMBERED:,}: leave the "
-                "pattern out, or lower max_rows"
-            )
-        known = {*keys_of(schema, table), *(name for name, _ in held(schema, table))}
-        for name, _ in () if table.reading is None else table.reading.columns:
-            if name not in known:
+        with about(f"table {table.name!r}"):
+            numbered = table.reading is not None and table.key is not None and table.reading.coding(table.key).pattern
+            if numbered and (table.max_rows or 0) > MOST_NUMBERED:
                 raise BadInput(
-                    f"table {table.name!r}: reading: column {name!r} is not one of its columns or keys{nearest(str(name), known)}"
+                    f"keys can follow a pattern only if max_rows is at most {MOST_NUMBERED:,}: leave the pattern out, or lower max_rows"
                 )
-        try:
+            known = {*keys_of(schema, table), *(name for name, _ in held(schema, table))}
+            for name, _ in () if table.reading is None else table.reading.columns:
+                if name not in known:
+                    meant = nearest(str(name), known)
+                    raise BadInput(f"reading: column {name!r} is not one of its columns or keys{meant}")
             of_table(schema, table)
-        except BadInput as error:
-            raise BadInput(f"table {table.name!r}: {error}") from None
 
 
 def parsed(schema: "Schema", table: Table) -> Table:

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.errors import BadInput, check_keys, listed, nearest
+from synthdp.errors import BadInput, about, check_keys, listed, nearest
 from synthdp.files.limits import check_width
 from synthdp.schema import linked_tables
 from synthdp.schema.columns import (
@@ -269,12 +269,8 @@ class Schema:
         if self.reading is not None:
             self.reading.check(self.columns, values=True)
         for table in self.tables:
-            each = linked_tables.of_table(self, table)
-            try:
-                if each.reading is not None:
-                    each.reading.check(each.columns, values=True)
-            except BadInput as error:
-                raise BadInput(f"table {table.name!r}: {error}") from None
+            with about(f"table {table.name!r}"):
+                linked_tables.of_table(self, table).check_reading()
 
     def with_targets(self, *targets: str) -> "Schema":
         """The same schema with other targets."""
@@ -528,10 +524,8 @@ def _column(name: Any, values: Any) -> Column | Ignored:
         )
     items = {k: _item(name, k, v) for k, v in values.items() if k != "kind" and v is not None}
     if "tree" in items:
-        try:
+        with about(f"column {name!r}"):
             items["tree"] = Tree.from_dict(items["tree"])
-        except BadInput as error:
-            raise BadInput(f"column {name!r}: {error}") from None
     return made(name=name, **items)
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, about
 from synthdp.schema import cells
 from synthdp.schema.bins import Bins, bins_of
 from synthdp.schema.codec import Codec
@@ -212,12 +212,10 @@ def check_linked(schema: Schema, tables: "Mapping[str, ibis.Table]") -> None:
         raise BadInput(f"the schema links the tables {', '.join(each.name for each in schema.tables)}: give these")
     for each in schema.tables:
         table = tables[each.name]
-        try:
+        with about(f"table {each.name!r}"):
             check(of_table(schema, each), table, text=False)
             for key in keys_of(schema, each):
                 _check_type(Identifier(name=key), table[key].type(), text=False)
-        except BadInput as error:
-            raise BadInput(f"table {each.name!r}: {error}") from None
 
 
 def check_codes(codec: Codec) -> None:
