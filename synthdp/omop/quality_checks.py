@@ -282,9 +282,8 @@ class _Checking:
 
     def _rows(self, table: str) -> Iterator[Check]:
         """What a row tells by itself, its person's life and its visit: all in one pass."""
-        asked: list[
-            tuple[str, str, str, str, float]
-        ] = []  # check, field, which rows it applies to, which break it, threshold
+        # Check, field, which rows it applies to, which break it, threshold.
+        asked: list[tuple[str, str, str, str, float]] = []
         joins, lacking = [], []
         for name, source, key in (
             ("birth", "born", "person_id"),

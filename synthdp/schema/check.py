@@ -37,9 +37,8 @@ NO_NUMBERS, NOT_WHOLE, OFF_STEP = "not numbers", "not whole", "not multiples of 
 AS_TEXT = "numbers that are stored as text"
 NO_INSTANTS = "not dates or times such as 2020-01-31 or 2020-01-31T08:00:00+01:00"
 MISSING = "missing, which the schema does not allow (missing: true would allow it)"
-NO_ROW = (
-    "missing, though the column says what a row is (leave such rows out)"  # of the first column of a table below visits
-)
+# Of the first column of a table below visits.
+NO_ROW = "missing, though the column says what a row is (leave such rows out)"
 NO_ORDER = "missing, though the column says what follows what (leave such records out)"  # of the order column
 NOBODY = "missing in the unit column, so nobody knows whose records these are"
 ONE_FILE = "synthdp.read(path, schema) reads a file"

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 
 NUMBER, INSTANT = rf"^{cells.NUMBER}$", rf"^{cells.INSTANT}$"
 HOUR, SECOND = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]", r"[0-5][0-9](?:\.[0-9]{1,6})?Z?"
-PLAIN = (
-    rf"^{cells.YEAR}-[0-9]{{2}}-[0-9]{{2}}(?:[T ]{HOUR}(?::{SECOND})?)?$"  # instants that the engine reads as they are
-)
+# Instants that the engine reads as they are.
+PLAIN = rf"^{cells.YEAR}-[0-9]{{2}}-[0-9]{{2}}(?:[T ]{HOUR}(?::{SECOND})?)?$"
 PARTS = (
     r"^([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?:.([0-9:]+(?:\.[0-9]{1,6})?)[0-9]*(?:Z|([+-])([0-9]{2}):?([0-9]{2})?)?)?$"
 )

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 SCHEMES = ("postgresql", "postgres", "duckdb")
 FORM = "postgresql://user@host/name or duckdb:///file.db"
-DECIMAL = (
-    b"decimal"  # what is said of a field whose texts are numbers: its digits and decimals, where these are limited
-)
+# What is said of a field whose texts are numbers: its digits and decimals, where these are limited.
+DECIMAL = b"decimal"
 MOST_LETTERS = 1 << 20  # of a query
 LONGEST = 63  # bytes of a name in PostgreSQL
 # What a URL may say to the driver of PostgreSQL; none of it is a secret.

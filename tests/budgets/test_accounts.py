@@ -322,9 +322,9 @@ def test_a_fingerprint_is_of_the_content(tmp_path):
         len({of, fingerprint.of_frame(frame)(b"l" * 32), *(fingerprint.of_frame(other)(key) for other in others)}) == 7
     )
     frame.to_csv(tmp_path / "t.csv")
-    assert fingerprint.of_file(tmp_path / "t.csv")(key) == fingerprint.of_file(tmp_path / "t.csv")(key)
+    assert fingerprint.of(tmp_path / "t.csv")(key) == fingerprint.of(tmp_path / "t.csv")(key)
     with pytest.raises(BadInput, match="cannot be read"):
-        fingerprint.of_file(tmp_path)(key)
+        fingerprint.of(tmp_path)(key)
 
 
 def test_equal_tables_have_different_fingerprints_in_two_accounts(tmp_path):
