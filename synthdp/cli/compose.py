@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import re
+import typing
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -156,15 +157,19 @@ def _check_groups(command: str, words: Sequence[str]) -> None:
 
 
 def _quoted(word: str, command: str) -> str:
+    """Text in quotes, since Hydra's grammar must not read it: file names may hold commas and brackets."""
     key, _, value = word.partition("=")
-    # The runs= of audit is a number, that of compare a folder.
-    number = isinstance(option_values.defaults(settings.OPTIONS[command]).get(key), int)
-    name = key.removeprefix("data.").removeprefix("account.")
-    if number or name not in settings.TEXT or value in ("", "null") or value[0] in "'\"":
+    if not _is_text(command, key) or value in ("", "null") or value[0] in "'\"":
         return word
     escaped = re.sub(r"(\\*)'", lambda match: match[1] * 2 + "\\'", value)
     escaped = re.sub(r"(\\+)$", lambda match: match[1] * 2, escaped).replace("${", "\\${")
     return f"{key}='{escaped}'"
+
+
+def _is_text(command: str, key: str) -> bool:
+    group, _, name = key.rpartition(".")
+    kind = settings.KINDS[group] if group in ("data", "account") else None if group else settings.OPTIONS[command]
+    return typing.get_type_hints(kind).get(name) in (str, str | None) and key != "accountant" if kind else False
 
 
 def _escaped(word: str) -> str:

@@ -7,7 +7,7 @@ person has `birth_datetime` (of year, month and day where it is empty) and `deat
 """
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.resources import files
@@ -179,9 +179,14 @@ def _check_table(schema: Schema, table: Table) -> None:
             raise BadInput(f"column {name!r} is required in the CDM, and cannot have missing: true")
 
 
-def below(ancestors: Sequence[int]) -> str:
-    """The part of an SQL query after SELECT that gives the concepts below these, from the view of `concept_ancestor`."""
-    return (
-        "CAST(descendant_concept_id AS BIGINT) FROM v_concept_ancestor WHERE CAST(ancestor_concept_id AS BIGINT) IN "
-        f"({', '.join(map(str, ancestors))})"
-    )
+def gendered(connection: Any) -> dict[tuple[str, str], set[int]]:
+    """By table and gender, the concepts that only people of that gender have: those of `GENDERED`, and those below them by the view of
+    `concept_ancestor`."""
+    found = {}
+    for table, gender, ancestors in GENDERED:
+        rows = connection.execute(
+            "SELECT DISTINCT CAST(descendant_concept_id AS BIGINT) FROM v_concept_ancestor WHERE CAST(ancestor_concept_id AS BIGINT) IN "
+            f"({', '.join(map(str, ancestors))})"
+        ).fetchall()
+        found[table, gender] = {row[0] for row in rows} | set(ancestors)
+    return found
