@@ -62,7 +62,7 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
         )
     if not isinstance(frame, pd.DataFrame):
         raise BadInput(f"expected a pandas DataFrame, got {type(frame).__name__}; {ONE_FILE} as one")
-    problems = list(_structure(schema, frame)) or list(unit(schema, frame))
+    problems = list(structure(schema, frame.columns)) or list(unit(schema, frame))
     if problems:
         raise BadInput(f"{UNFIT}: {'; '.join(problems)}")
     if invalid == "error":
@@ -176,8 +176,9 @@ def refuse(broken: Iterable[tuple[str, str]]) -> None:
     raise BadInput(". ".join(said))
 
 
-def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
-    held = list(frame.columns)
+def structure(schema: Schema, columns: Iterable[str]) -> Iterator[str]:
+    """What is wrong with the columns of a table."""
+    held = list(columns)
     if not set(held) & set(schema.names):
         # Without a header row the names would be a record's values: do not repeat them.
         yield "it has none of the schema's columns (is the header row missing?)"

@@ -441,13 +441,8 @@ def _spellings(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
             places = np.array([place for place in places if texts[place] not in column.categories], np.int64)
         if len(places):
             counted = "a category of its own" if column.categories == LEARN else repr(column.other)
-            yield Finding(
-                column=column.name,
-                what=odd_cells.RESPELLED,
-                remedy=f"write them alike in the file; as they are, each counts as {counted}",
-                count=len(places),
-                rows=tuple(int(place) + 1 for place in places[:ROWS]),
-            )
+            remedy = f"write them alike in the file; as they are, each counts as {counted}"
+            yield _of_rows(column.name, odd_cells.RESPELLED, remedy, np.isin(np.arange(len(frame)), places))
 
 
 def _total(written: pd.DataFrame, which: str) -> Iterator[Finding]:
@@ -513,13 +508,12 @@ def _names(column: str, frame: pd.DataFrame, unit: str) -> Iterator[Finding]:
     """Units that seem to be written in two ways: each of them is bounded and protected by itself."""
     places = odd_cells.renamed(frame[unit])
     if len(places):
-        yield Finding(
-            column=column,
-            what=odd_cells.RENAMED,
-            remedy="if they do, write them alike: each spelling counts as a patient of its own, so the guarantee protects such a patient "
+        yield _of_rows(
+            column,
+            odd_cells.RENAMED,
+            "if they do, write them alike: each spelling counts as a patient of its own, so the guarantee protects such a patient "
             "less than it says",
-            count=len(places),
-            rows=tuple(int(place) + 1 for place in places[:ROWS]),
+            np.isin(np.arange(len(frame)), places),
         )
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput, about
 from synthdp.schema import cells
 from synthdp.schema.bins import Bins, bins_of
+from synthdp.schema.check import UNFIT, structure
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import (
     EXACT,
@@ -60,11 +61,6 @@ class Steps:
     starts: Numbers
     codes: NDArray[np.int64]  # one more than starts
     scale: float
-
-    def of(self, values: Numbers) -> NDArray[np.int64]:
-        """The codes of values, here and not in a database."""
-        scaled = values if self.scale == 1.0 else values * self.scale
-        return self.codes[np.searchsorted(self.starts, scaled, side="right")]
 
 
 def steps_of(bins: Bins, *, dates: bool = False) -> Steps:
@@ -160,16 +156,12 @@ def narrow(code: "Value", size: int) -> "Value":
 
 def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
     """Refuse what is not in the table, and what is not stored as it can be read. Public facts only."""
-    held = list(table.columns)
-    if not set(held) & set(schema.names):
-        raise BadInput("the table does not fit the schema: none of the schema's columns is in it")
-    problems = [f"column {name!r} is missing" for name in schema.names if name not in held]
-    known = {*schema.names, *(column.name for column in schema.ignored)}
-    problems += [f"column {name!r} is not in the schema" for name in held if name not in known]
-    folded = [name.lower() for name in held]
-    problems += [f"column {name!r} is there twice but for case" for name in held if folded.count(name.lower()) > 1]
+    problems, folded = list(structure(schema, table.columns)), [name.lower() for name in table.columns]
+    problems += [
+        f"column {name!r} is there twice but for case" for name in table.columns if folded.count(name.lower()) > 1
+    ]
     if problems:
-        raise BadInput("the table does not fit the schema: " + "; ".join(problems))
+        raise BadInput(f"{UNFIT}: {'; '.join(problems)}")
     check_declared(schema)
     check_codes(Codec(schema))
     if not text and schema.reading is not None:
