@@ -76,7 +76,7 @@ def output_of(capsys):
     from synthdp.cli import run
 
     def output_of(*words, status=0):
-        assert run(words) == status
+        assert run([*words]) == status
         return capsys.readouterr()
 
     return output_of

@@ -103,7 +103,8 @@ class Book:
             raise _lost(self._path)
         self.added.append((table, row))
         if self._rows is not None:
-            self._rows = replace(self._rows, **{table: (*getattr(self._rows, table), row)})
+            longer: dict[str, Any] = {table: (*getattr(self._rows, table), row)}
+            self._rows = replace(self._rows, **longer)
         return row
 
     def _read(self) -> Rows:

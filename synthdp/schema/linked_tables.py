@@ -144,30 +144,10 @@ def _read(name: Any, entry: Any, given: Mapping[Any, Any], unit: str) -> Table:
     check_keys(f"table {name!r}", entry if isinstance(entry, Mapping) else (), KNOWN)
     if not isinstance(entry, Mapping) or not isinstance(entry.get("columns"), Mapping) or not entry["columns"]:
         raise BadInput(f"table {name!r}: needs a mapping with columns, which maps each column's name to its kind")
-    for key in ("parent", "key", "order"):
-        if entry.get(key) is not None and not isinstance(entry[key], str):
-            raise BadInput(f"table {name!r}: {key} must be text; put quotes around it")
-    most = entry.get("max_rows")
-    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
-        raise BadInput(f"table {name!r}: max_rows must be a whole number of at least 1")
-    if entry.get("parent") is not None and entry["parent"] not in given:
-        meant = nearest(entry["parent"], given) or f": {', '.join(map(str, given))}"
-        raise BadInput(f"table {name!r}: parent {entry['parent']!r} is not one of the tables{meant}")
     above = given.get(entry.get("parent"))
     keys = {"its key": entry.get("key"), "its parent's key": above.get("key") if isinstance(above, Mapping) else None}
-    for column, facts in entry["columns"].items():
-        kind = facts.get("kind") if isinstance(facts, Mapping) else None
-        if kind == "image":
-            raise BadInput(f"table {name!r}: column {column!r} is an image; linked tables have none")
-        if kind == "identifier" and column not in keys.values() and (column != unit or above is None):
-            raise BadInput(
-                f"table {name!r}: column {column!r} is an identifier: say key for the one that names its rows, and kind: ignore for others"
-            )
-        for which in (which for which, key in keys.items() if key == column and kind != "identifier"):
-            raise BadInput(
-                f"table {name!r}: {column!r} is {which}, and a fit learns nothing from keys: leave it out of columns, or declare it "
-                "as kind: identifier to keep its place in synthetic files"
-            )
+    for fault in _faults(entry, given, unit, keys):
+        raise BadInput(f"table {name!r}: {fault}")
     from synthdp.schema.file_coding import Reading
 
     links: dict[str, Any] = {key: entry.get(key) for key in LINKS}
@@ -180,6 +160,32 @@ def _read(name: Any, entry: Any, given: Mapping[Any, Any], unit: str) -> Table:
         with_unit=unit in entry["columns"] and unit not in keys.values(),
         names=tuple(map(str, entry["columns"])) if any(key in entry["columns"] for key in keys.values()) else (),
     )
+
+
+def _faults(
+    entry: Mapping[str, Any], given: Mapping[Any, Any], unit: str, keys: Mapping[str, str | None]
+) -> Iterator[str]:
+    """How what a table declares contradicts itself, or the other tables."""
+    for key in ("parent", "key", "order"):
+        if entry.get(key) is not None and not isinstance(entry[key], str):
+            yield f"{key} must be text; put quotes around it"
+    most = entry.get("max_rows")
+    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
+        yield "max_rows must be a whole number of at least 1"
+    if entry.get("parent") is not None and entry["parent"] not in given:
+        meant = nearest(entry["parent"], given) or f": {', '.join(map(str, given))}"
+        yield f"parent {entry['parent']!r} is not one of the tables{meant}"
+    for column, facts in entry["columns"].items():
+        kind = facts.get("kind") if isinstance(facts, Mapping) else None
+        if kind == "image":
+            yield f"column {column!r} is an image; linked tables have none"
+        if kind == "identifier" and column not in keys.values() and (column != unit or entry.get("parent") is None):
+            yield f"column {column!r} is an identifier: say key for the one that names its rows, and kind: ignore for others"
+        for which in (which for which, key in keys.items() if key == column and kind != "identifier"):
+            yield (
+                f"{column!r} is {which}, and a fit learns nothing from keys: leave it out of columns, or declare it as kind: identifier "
+                "to keep its place in synthetic files"
+            )
 
 
 def _in_order(tables: Mapping[str, Table], unit: str) -> list[Table]:

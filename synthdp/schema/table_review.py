@@ -285,10 +285,18 @@ def _rows_breaking(
 ) -> Iterator[Finding]:
     """`held` (rows,) says which rows of the table these are; one may belong to several people."""
     wrong = np.bincount(held[breaking(rule, rows, of)])
+    yield from _breaking(rule, schema, of, wrong, "rows", f" of {table.name}")
+
+
+def _breaking(
+    rule: Rule, schema: Schema, of: Schema, wrong: Any, rows: str = "records", where: str = ""
+) -> Iterator[Finding]:
+    """Rows that break a rule: most rules a fit makes synthetic records keep all the same."""
     if wrong.any():
         then = "are made to keep" if rule in schema.rules_apart()[0] else "may break as well"
-        what = f"some rows of {table.name} break the rule {rule.text!r}, which synthetic rows {then}"
-        yield _of_rows("", what, _either_way(rule, of), wrong)
+        what = f"some {rows}{where} break the rule {rule.text!r}, which synthetic {rows} {then}"
+        dates = any(isinstance(of.column(name), Datetime) for name in rule.columns)
+        yield _of_rows("", what, AT_MIDNIGHT if dates else EITHER_WAY, wrong)
 
 
 def _windows(schema: Schema, whole: Joined) -> Iterator[Finding]:
@@ -488,20 +496,8 @@ def _look(declared: bool) -> str:
 
 
 def _rules(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
-    """Rules that records break: most of them a fit makes synthetic records keep all the same."""
-    kept, _ = schema.rules_apart()
     for rule in schema.rules:
-        wrong = breaking(rule, frame, schema)
-        if wrong.any():
-            then = "are made to keep" if rule in kept else "may break as well"
-            what = f"some records break the rule {rule.text!r}, which synthetic records {then}"
-            yield _of_rows("", what, _either_way(rule, schema), wrong)
-
-
-def _either_way(rule: Rule, schema: Schema) -> str:
-    """What to do about records that break the rule."""
-    dates = any(isinstance(schema.column(name), Datetime) for name in rule.columns)
-    return AT_MIDNIGHT if dates else EITHER_WAY
+        yield from _breaking(rule, schema, schema, breaking(rule, frame, schema))
 
 
 def _names(column: str, frame: pd.DataFrame, unit: str) -> Iterator[Finding]:

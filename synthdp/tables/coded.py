@@ -31,7 +31,6 @@ from synthdp.schema.columns import (
     Identifier,
     Image,
     Integer,
-    Numeric,
     Ordinal,
     microseconds,
 )
@@ -419,32 +418,30 @@ def _tree(cell: "Value", starts: list[Any], codes: list[int]) -> "Value":
 
 
 def _check_type(column: Column, kind: Any, *, text: bool) -> None:
-    where = f"column {column.name!r} is declared {column.kind} and stored as {kind}"
+    for fault in _faults_of_type(column, kind, text=text):
+        raise BadInput(f"column {column.name!r}{fault}")
+
+
+def _faults_of_type(column: Column, kind: Any, *, text: bool) -> Iterator[str]:
+    where = f" is declared {column.kind} and stored as {kind}"
     if isinstance(column, Image):
-        raise BadInput(f"column {column.name!r}: pictures are not read from a database; load them into memory")
-    if isinstance(column, Numeric) and isinstance(column, Datetime):
+        yield ": pictures are not read from a database; load them into memory"
+    if isinstance(column, Datetime):
         if not text and not (kind.is_date() or kind.is_timestamp()):
-            raise BadInput(f"{where}: cast it to a date or timestamp in the database, for example in a view")
-        if (
-            column.bounds != LEARN
-            and max(abs(microseconds(end)) for end in column.bounds) > EXACT
-            and column.resolution == "microsecond"
-        ):
-            raise BadInput(
-                f"column {column.name!r}: microseconds that far from 1970 are not exact; declare resolution: second"
-            )
+            yield f"{where}: cast it to a date or timestamp in the database, for example in a view"
+        far = column.bounds != LEARN and max(abs(microseconds(end)) for end in column.bounds) > EXACT
+        if far and column.resolution == "microsecond":
+            yield ": microseconds that far from 1970 are not exact; declare resolution: second"
     elif isinstance(column, Integer | Continuous):
         if not text and not (kind.is_integer() or kind.is_floating() or kind.is_boolean() or kind.is_decimal()):
-            raise BadInput(f"{where}: cast it to a number in the database, for example in a view")
+            yield f"{where}: cast it to a number in the database, for example in a view"
     elif isinstance(column, Identifier):
         if not (kind.is_string() or kind.is_integer() or kind.is_uuid()):
-            raise BadInput(
-                f"{where}: units must be text or whole numbers; cast the column in the database, for example in a view"
-            )
+            yield f"{where}: units must be text or whole numbers; cast the column in the database, for example in a view"
     elif not (kind.is_string() or kind.is_integer() or kind.is_floating() or kind.is_boolean()):
-        raise BadInput(f"{where}: cast it to text in the database, for example in a view")
+        yield f"{where}: cast it to text in the database, for example in a view"
     if kind.is_floating() and kind.is_float16():
-        raise BadInput(f"{where}: cast it to a wider number in the database, for example in a view")
+        yield f"{where}: cast it to a wider number in the database, for example in a view"
 
 
 def _is_whole(key: str) -> bool:
