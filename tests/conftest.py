@@ -76,8 +76,9 @@ def output_of(capsys):
     from synthdp.cli import run
 
     def output_of(*words, status=0):
-        assert run([*words]) == status
-        return capsys.readouterr()
+        ended, said = run([*words]), capsys.readouterr()
+        assert ended == status, said.err + said.out
+        return said
 
     return output_of
 
