@@ -144,10 +144,9 @@ def _read(name: Any, entry: Any, given: Mapping[Any, Any], unit: str) -> Table:
     check_keys(f"table {name!r}", entry if isinstance(entry, Mapping) else (), KNOWN)
     if not isinstance(entry, Mapping) or not isinstance(entry.get("columns"), Mapping) or not entry["columns"]:
         raise BadInput(f"table {name!r}: needs a mapping with columns, which maps each column's name to its kind")
-    above = given.get(entry.get("parent"))
-    keys = {"its key": entry.get("key"), "its parent's key": above.get("key") if isinstance(above, Mapping) else None}
-    for fault in _faults(entry, given, unit, keys):
+    for fault in _faults(entry, given, unit):
         raise BadInput(f"table {name!r}: {fault}")
+    keys = _linking(entry, given)
     from synthdp.schema.file_coding import Reading
 
     links: dict[str, Any] = {key: entry.get(key) for key in LINKS}
@@ -162,9 +161,12 @@ def _read(name: Any, entry: Any, given: Mapping[Any, Any], unit: str) -> Table:
     )
 
 
-def _faults(
-    entry: Mapping[str, Any], given: Mapping[Any, Any], unit: str, keys: Mapping[str, str | None]
-) -> Iterator[str]:
+def _linking(entry: Mapping[str, Any], given: Mapping[Any, Any]) -> dict[str, str | None]:
+    above = given.get(entry.get("parent"))
+    return {"its key": entry.get("key"), "its parent's key": above.get("key") if isinstance(above, Mapping) else None}
+
+
+def _faults(entry: Mapping[str, Any], given: Mapping[Any, Any], unit: str) -> Iterator[str]:
     """How what a table declares contradicts itself, or the other tables."""
     for key in ("parent", "key", "order"):
         if entry.get(key) is not None and not isinstance(entry[key], str):
@@ -175,6 +177,7 @@ def _faults(
     if entry.get("parent") is not None and entry["parent"] not in given:
         meant = nearest(entry["parent"], given) or f": {', '.join(map(str, given))}"
         yield f"parent {entry['parent']!r} is not one of the tables{meant}"
+    keys = _linking(entry, given)
     for column, facts in entry["columns"].items():
         kind = facts.get("kind") if isinstance(facts, Mapping) else None
         if kind == "image":
