@@ -36,7 +36,7 @@ from synthdp.schema.columns import (
 )
 from synthdp.schema.linked_tables import keys_of, of_table
 from synthdp.schema.schema import Schema
-from synthdp.tables import csv_cells
+from synthdp.tables import csv_cells, csvfile
 
 if TYPE_CHECKING:
     import ibis
@@ -332,7 +332,7 @@ def spelled_of(column: Categorical | Ordinal | Boolean, kind: Any, *, text: bool
     else:
         spellings = csv_cells.spellings(keys) if text and not isinstance(column, Boolean) else keys
     labelled = text and not isinstance(column, Boolean)
-    meant = [csv_cells.restored(each, column.categories) if labelled else each for each in spellings]  # type: ignore[union-attr]
+    meant = [csvfile.meant(each, column.categories) if labelled else each for each in spellings]  # type: ignore[union-attr]
     codec = Codec(Schema(columns=(column,)))
     asked = pd.Series([*meant, cells.UNREADABLE, None], dtype=object)
     codes = [int(code) for code in codec.encode(pd.DataFrame({column.name: asked}))[:, 0]]
