@@ -323,7 +323,7 @@ def test_a_fingerprint_is_of_the_content(tmp_path):
     frame.to_csv(tmp_path / "t.csv")
     assert fingerprint.of(tmp_path / "t.csv")(key) == fingerprint.of(tmp_path / "t.csv")(key)
     with pytest.raises(BadInput, match="cannot be read"):
-        fingerprint.of(tmp_path)(key)
+        fingerprint.of(tmp_path / "gone.csv")(key)
 
 
 def test_equal_tables_have_different_fingerprints_in_two_accounts(tmp_path):
