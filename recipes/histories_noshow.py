@@ -268,7 +268,7 @@ def report(rows: list[dict[str, Any]], few_patients: dict[str, float], provenanc
         chosen = [row["larger"] for row in chosen] if larger else chosen
         return {name: record.spread([row[name] for row in chosen]) for name in FIGURES} if chosen else {}
 
-    lines = [line("real records", real), line("real records, told without their past", without)]
+    lines = [line("real records", real), line("real records, predicted without their past", without)]
     named_rows = [
         (f"`{generator}`, epsilon {each:g}", of(generator, each)) for generator in GENERATORS for each in EPSILONS
     ]

@@ -24,6 +24,15 @@ class BadInput(ValueError):
         super().__init__(*(without_passwords(word) if isinstance(word, str) else word for word in words))
 
 
+@contextlib.contextmanager
+def about(what: str) -> Iterator[None]:
+    """Errors within the block say first what they are about, such as "column 'age'"."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(f"{what}: {error}") from None
+
+
 def without_passwords(text: str) -> str:
     """The text with `***` in place of every password of a URL or of a database's connection string."""
     return IN_WORDS.sub(r"\1\2***", IN_URL.sub(r"\1:***@", text))

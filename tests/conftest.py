@@ -70,6 +70,20 @@ def server():
 
 
 @pytest.fixture
+def output_of(capsys):
+    """`output_of("plan", ..., status=2).err`: runs a command, which must end with that status, and gives what was written since the last
+    look."""
+    from synthdp.cli import run
+
+    def output_of(*words, status=0):
+        ended, said = run([*words]), capsys.readouterr()
+        assert ended == status, said.err + said.out
+        return said
+
+    return output_of
+
+
+@pytest.fixture
 def no_umask():
     before = os.umask(0)
     yield

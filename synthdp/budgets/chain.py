@@ -60,12 +60,6 @@ class Rows:
     charges: tuple[Row, ...]
     states: tuple[Row, ...]
 
-    def with_one_more(self, table: Table, row: Row) -> "Rows":
-        """The same with a row at the end of a chain."""
-        if table == "charges":
-            return replace(self, charges=(*self.charges, row))
-        return replace(self, states=(*self.states, row))
-
     def damaged(self, what: str) -> BadInput:
         """The error that says so."""
         return damaged(self.path, what)
@@ -109,7 +103,8 @@ class Book:
             raise _lost(self._path)
         self.added.append((table, row))
         if self._rows is not None:
-            self._rows = self._rows.with_one_more(table, row)
+            longer: dict[str, Any] = {table: (*getattr(self._rows, table), row)}
+            self._rows = replace(self._rows, **longer)
         return row
 
     def _read(self) -> Rows:
@@ -241,8 +236,7 @@ def _check_kept(path: Path, book: Book) -> None:
     if not book.added:
         return
     rows = read(path)
-    held = {"charges": rows.charges, "states": rows.states} if rows is not None else {"charges": (), "states": ()}
-    if not all(row in held[table][row.number - 1 : row.number] for table, row in book.added):
+    if rows is None or not all(row in getattr(rows, table)[row.number - 1 : row.number] for table, row in book.added):
         raise _lost(path)
 
 

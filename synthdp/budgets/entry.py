@@ -22,7 +22,7 @@ from synthdp.ledger.ledger import Ledger
 from synthdp.tables import source
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from synthdp.budgets.fingerprint import Records
 
 
 class Entry:
@@ -31,7 +31,7 @@ class Entry:
     def __init__(
         self,
         account: AccountFile | None,
-        frame: "pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source",
+        frame: "Records",
         budget: Budget,
         unit: str,
         *,
@@ -50,10 +50,8 @@ class Entry:
         self._process = os.getpid()
         if account is not None:
             self._number = account.check(budget, unit, resumed=ledger.path if resume else None)
-            self._prints = [
-                lru_cache(maxsize=None)(fingerprint.of(_named(table)))
-                for table in _forms(account, frame, planted=planted)
-            ]
+            forms = _forms(account, frame, planted=planted)
+            self._prints = [lru_cache(maxsize=None)(fingerprint.of(_named(table))) for table in forms]
         self._stopped = self._number is not None
 
     def check_table(self) -> None:
@@ -139,7 +137,7 @@ class Entry:
 @contextmanager
 def entered(
     account: AccountFile | Path | str | None,
-    frame: "pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source",
+    frame: "Records",
     budget: Budget,
     unit: str,
     *,
@@ -196,18 +194,14 @@ def warn_of_others() -> None:
         )
 
 
-def _forms(
-    account: AccountFile, frame: "pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source", *, planted: bool
-) -> "list[Path | pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source]":
+def _forms(account: AccountFile, frame: "Records", *, planted: bool) -> "list[Records]":
     """The table in the form in which the account knows it, and as the frame that it was read into, by which others may."""
     if account.source is None or account.source is frame:
         return [frame]
     return [account.source] if planted or isinstance(frame, source.Source) else [account.source, frame]
 
 
-def _named(
-    table: "Path | pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source",
-) -> "Path | pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source":
+def _named(table: "Records") -> "Records":
     if isinstance(table, source.Query) and table.name is None:
         raise BadInput(
             "an account identifies a database table by its public name; give one, as in tables.table(expression, name='visits of "

@@ -23,7 +23,7 @@ from synthdp.ledger.ledger import GENESIS, Ledger
 from synthdp.tables import source as tables
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from synthdp.budgets.fingerprint import Records
 
 NEW = "account.add_version=true (in Python account=AccountFile(path=..., add_version=True), from synthdp.budgets)"
 FILE, FRAME = "file", "frame"  # what a fingerprint is of
@@ -48,7 +48,7 @@ class AccountFile:
     by: str | None = None
     add_version: bool = False
     change_cap: bool = False
-    source: "Path | tables.Source | pd.DataFrame | Mapping[str, pd.DataFrame] | None" = None
+    source: "Records | None" = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", Path(self.path))

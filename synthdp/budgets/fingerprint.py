@@ -19,6 +19,8 @@ from synthdp.tables import source
 if TYPE_CHECKING:
     import pandas as pd
 
+    Records = Path | pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source
+
 Array = np.ndarray
 Fingerprint = Callable[[bytes], str]  # key -> fingerprint as hexadecimal digits
 CHUNK = 50_000  # records at a time
@@ -26,60 +28,28 @@ WIDTH = 16  # bytes per cell
 MOST_WHOLE = 2**53  # up to which every whole number is a double of its own
 
 
-def of_file(path: Path) -> Fingerprint:
-    """Of the bytes of a file, which is read when the fingerprint is asked for."""
-    return lambda key: _of_bytes(path, key).hex()
+def of(given: "Records") -> Fingerprint:
+    """Of records, whatever holds them, which are read when the fingerprint is asked for. Of files the bytes count, and the names where they
+    are several; of a folder of pictures those of its pictures and of their list, and no others; of linked tables their names, and each
+    one's content. A table of a database is known by its public name: the steward's word that it is the same people's."""
+    return lambda key: _of(given, key)
 
 
-def of_folder(path: Path) -> Fingerprint:
-    """Of a folder of pictures: the names within it, and the bytes, of its pictures and of their list. Other files do not count."""
-
-    def fingerprint(key: bytes) -> str:
+def _of(given: "Records", key: bytes) -> str:
+    if isinstance(given, Path) and given.is_dir():
         from synthdp.images import picture_folder
 
-        return _of_several(((name, _of_bytes(path / name, key)) for name in picture_folder.files(path)), key)
-
-    return fingerprint
-
-
-def of_source(path: Path) -> Fingerprint:
-    """Of the file or the folder that records come from."""
-    return of_folder(path) if path.is_dir() else of_file(path)
-
-
-def of(given: "Path | pd.DataFrame | Mapping[str, pd.DataFrame] | source.Source") -> Fingerprint:
-    """The fingerprint of records, whatever holds them. A table of a database is known by the public name that the steward gave it."""
-    if isinstance(given, Path):
-        return of_source(given)
-    if isinstance(given, source.Files):
-        return of_files(given)
-    if isinstance(given, source.Query):
-        return of_name(given.name)
-    if isinstance(given, Mapping):
-        return of_frames(given)
-    return of_frame(given)
-
-
-def of_frames(frames: "Mapping[str, pd.DataFrame]") -> Fingerprint:
-    """Of linked tables: their names, and each one's content."""
-    return lambda key: _of_several(((name, bytes.fromhex(of_frame(frames[name])(key))) for name in sorted(frames)), key)
-
-
-def of_files(files: source.Files) -> Fingerprint:
-    """Of the bytes of files, and their names where they are several."""
-
-    def fingerprint(key: bytes) -> str:
-        paths = files.found()
+        return _of_several(((name, _of_bytes(given / name, key)) for name in picture_folder.files(given)), key)
+    if isinstance(given, Path | source.Files):
+        paths = [given] if isinstance(given, Path) else given.found()
         if len(paths) == 1:
-            return of_file(paths[0])(key)
+            return _of_bytes(paths[0], key).hex()
         return _of_several(((path.name, _of_bytes(path, key)) for path in paths), key)
-
-    return fingerprint
-
-
-def of_name(name: str | None) -> Fingerprint:
-    """Of a table's public name: the steward's word that it is the same people's."""
-    return lambda key: hmac.digest(key, b"table " + str(name).encode(errors="surrogateescape"), "sha256").hex()
+    if isinstance(given, source.Query):
+        return hmac.digest(key, b"table " + str(given.name).encode(errors="surrogateescape"), "sha256").hex()
+    if isinstance(given, Mapping):
+        return _of_several(((name, bytes.fromhex(of_frame(given[name])(key))) for name in sorted(given)), key)
+    return of_frame(given)(key)
 
 
 def of_frame(frame: "pd.DataFrame", *, ordered: bool = False) -> Fingerprint:

@@ -229,7 +229,7 @@ def _more(finding: "Finding") -> str:
 
 def plan(config: Config) -> None:
     """What a fit with these arguments would ask, and how much noise its answers would hold. No record is read."""
-    from synthdp.api import Synthesizer, warn_of_counted_rules
+    from synthdp.api import warn_of_counted_rules
     from synthdp.generators import warn_of_large_delta, warn_of_shared_bins
     from synthdp.planning import planned
 
@@ -238,15 +238,14 @@ def plan(config: Config) -> None:
         raise BadInput("plan shows one generator: leave select= and candidates= out, and plan each candidate")
     schema = real_records.declared(config["data"])
     real_records.check_declared(config["data"], schema)
-    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=options.trust)
-    synthesizer.afford(options.fitness, answers=options.answers)
+    fits.check_settings(config, schema)
     account = account_of(config["account"], config["data"])
     fits.check_account(account, config, schema, Path(options.out), resume=options.resume)
     fits.warn_of_large(config["budget"])
     warn_of_large_delta(config["budget"], schema)
     warn_of_shared_bins(schema)
     warn_of_counted_rules(schema)
-    found = planned(synthesizer, time=options.time)
+    found = planned(fits.synthesizer(config, schema), time=options.time)
     if options.format == "json":
         print(json.dumps(found.to_json(), allow_nan=False))
         return

@@ -21,7 +21,7 @@ from synthdp.schema import yamlfile
 from synthdp.schema.code_lists import MOST_CODES
 from synthdp.schema.schema import Schema
 from synthdp.sets import named
-from synthdp.tables import database_url
+from synthdp.tables import database_url, source
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -74,14 +74,19 @@ def sample(config: Config) -> None:
 def _lead_to_evaluation(options: settings.Sample, synthetic: Path | str) -> None:
     """Print the command that evaluates the records, where the fit's folder says which real ones it used; those split off are held out.
     Records of a condition are judged against none."""
-    from synthdp.cli.compare import judged_by, told_of_data
+    from synthdp.cli.compare import judged_by
 
-    if options.where is not None:
-        return
-    home = Path(options.release).parent
-    made, real = {"synthetic": synthetic, "release": options.release}, judged_by(told_of_data(home / "internal") or {})
+    real = {} if options.where is not None else judged_by(_fitted(options))
     if real:
-        print(output_paths.then("evaluate", **made, **real, out=home / "evaluation"))
+        made = {"synthetic": synthetic, "release": options.release}
+        print(output_paths.then("evaluate", **made, **real, out=Path(options.release).parent / "evaluation"))
+
+
+def _fitted(options: settings.Sample) -> Mapping[str, Any]:
+    """What the fit of the release was told of its data, where the fit's folder says it."""
+    from synthdp.cli.compare import told_of_data
+
+    return told_of_data(Path(options.release).parent / "internal") or {}
 
 
 def _tables(release: "Release", options: settings.Sample) -> None:
@@ -89,8 +94,7 @@ def _tables(release: "Release", options: settings.Sample) -> None:
     from synthdp.sets import record_files
 
     out = Path(options.out)
-    ending = out.name[1:] if out.name.startswith("*.") else ".csv"
-    folder = out.parent if out.name.startswith("*.") else out
+    folder, ending = source.folder_of(out)
     address = database_url.address(options.out) if database_url.is_url(options.out) else None
     if address is None:
         if options.out == STANDARD_OUTPUT or (folder is out and out.suffix):
@@ -138,7 +142,7 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
     elif path.suffix.lower() in cdm_store.DUCKDB:
         output_paths.file(options.out, force=options.force)
     else:
-        output_paths.folder(str(path.parent if path.name.startswith("*.") else path), force=options.force)
+        output_paths.folder(str(source.folder_of(path)[0]), force=options.force)
     said = release.statement
     told = cdm_files.Told(
         name=release.schema.name or "CDM",
@@ -160,7 +164,7 @@ def _cdm(release: "Release", options: settings.Sample) -> None:
         )
     if said.rehearsal:
         output_paths.warn(REHEARSAL)
-    place = options.out if cdm_files.is_server(options.out) else path.parent if path.name.startswith("*.") else path
+    place = options.out if cdm_files.is_server(options.out) else source.folder_of(path)[0]
     print(output_paths.then("check", data__format="omop", data__path=place, data__vocabulary=options.vocabulary))
 
 
@@ -178,9 +182,7 @@ def _into_database(release: "Release", options: settings.Sample) -> None:
 
 def _check_apart(address: database_url.Address, options: settings.Sample) -> None:
     """Refuse to replace the records that were fitted, as the fit's folder names them: a DuckDB file keeps cells of tables that are gone."""
-    from synthdp.cli.compare import told_of_data
-
-    told = told_of_data(Path(options.release).parent / "internal") or {}
+    told = _fitted(options)
     real, _, named = str(told.get("path") or told.get("train")).partition("#")
     named = named or str(told.get("table") or address.table)  # a query may read any table
     same = named.rpartition(".")[2].casefold() == str(address.table).rpartition(".")[2].casefold()
@@ -198,9 +200,7 @@ def _check_apart(address: database_url.Address, options: settings.Sample) -> Non
 
 def _check_no_records(out: Path, options: settings.Sample) -> None:
     """The same for files and folders: no records that the fit was given, by name, in a folder or by a pattern, are replaced."""
-    from synthdp.cli.compare import told_of_data
-
-    told = told_of_data(Path(options.release).parent / "internal") or {}
+    told = _fitted(options)
     given = [str(told[name]) for name in ("path", "train", "test") if told.get(name)]
     real = [name for each in given for name in (each, *glob.glob(each), *glob.glob(f"{glob.escape(each)}/*"))]
     if options.force and out.exists() and any(os.path.exists(each) and os.path.samefile(out, each) for each in real):

@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -220,14 +220,6 @@ Config = Mapping[str, Any]
 EVALUATIONS, KEPT = "evaluations", "kept.json"  # in out: the evaluation of each release, and what it was made of
 
 
-@dataclass(kw_only=True)
-class Sweep:
-    """What was judged so far, and what was not compared."""
-
-    judged: "list[Run]" = field(default_factory=list)
-    lacking: list[dict[str, str]] = field(default_factory=list)
-
-
 def compare(config: Config) -> None:
     """Judge the releases under a folder, write the comparison, and say what all of the fits cost together."""
     options: settings.Compare = config["options"]
@@ -246,41 +238,41 @@ def compare(config: Config) -> None:
         [plan for run in runs for plan in run.others],
         sum(run.unreadable for run in runs),
     )
-    done, complete = Sweep(), False
+    done, lacking, complete = list[Run](), list[dict[str, str]](), False
     try:
-        judge(runs, (schema, train, test), config["evaluate"], out, done)
-        if not done.judged:
-            raise BadInput(f"runs={folder}: none could be compared; {_first(done.lacking, runs)}")
+        judge(runs, (schema, train, test), config["evaluate"], out, done, lacking)
+        if not done:
+            raise BadInput(f"runs={folder}: none could be compared; {_first(lacking, runs)}")
         complete = True
     finally:  # what was done stays, whatever ended the work
-        if done.judged:
+        if done:
             from synthdp.evaluate.figures import lacked
 
-            result = sweep.comparison(done.judged, done.lacking, charged=charged, stopped=not complete)
+            result = sweep.comparison(done, lacking, charged=charged, stopped=not complete)
             for row in result["runs"]:
                 row["not_computed"] = [{**each, "words": lacked(each["metric"])} for each in row["not_computed"]]
             sweep_page.write(result, out)
             output_paths.say(headline(result))
             print(f"page       {out / 'compare.html'} (internal: do not release)")
             if not complete:
-                print(
-                    f"stopped    {len(done.judged)} of {len(runs)} compared; the same command with force=true continues"
-                )
+                print(f"stopped    {len(done)} of {len(runs)} compared; the same command with force=true continues")
 
 
-def judge(runs: list[Found], real: "Real", how: settings.Judge, out: Path, done: Sweep) -> None:
-    """Judge one run after another into `done`; a run that cannot be judged is listed there, with the reason."""
+def judge(
+    runs: list[Found], real: "Real", how: settings.Judge, out: Path, done: list[Run], lacking: list[dict[str, str]]
+) -> None:
+    """Judge one run after another into `done`; a run that cannot be judged goes into `lacking`, with the reason."""
     origin = _digest_of(real, how)
     for number, run in enumerate(runs, 1):
         if run.release is None:
-            done.lacking.append({"run": run.name, "reason": run.reason})
+            lacking.append({"run": run.name, "reason": run.reason})
             continue
         try:
             keep = out / EVALUATIONS / re.sub(r"[^\w.,=+-]", "_", run.name)
             label = f"{number}/{len(runs)} {run.name}"
             _judge(run, run.release, real, how, keep, origin, label, done)
         except BadInput as error:
-            done.lacking.append({"run": run.name, "reason": in_one_line(error)})
+            lacking.append({"run": run.name, "reason": in_one_line(error)})
 
 
 def _first(lacking: list[dict[str, str]], runs: list[Found]) -> str:
@@ -307,7 +299,14 @@ def headline(result: Mapping[str, Any]) -> list[str]:
 
 
 def _judge(
-    run: Found, release: "Release", real: "Real", how: settings.Judge, keep: Path, origin: str, label: str, done: Sweep
+    run: Found,
+    release: "Release",
+    real: "Real",
+    how: settings.Judge,
+    keep: Path,
+    origin: str,
+    label: str,
+    done: list[Run],
 ) -> None:
     """Judge a release into `done`, or take the evaluation that is kept where nothing that it was made of has changed. A new one is in
     `done` before it is kept, so that whatever is kept when the work is stopped is compared too."""
@@ -317,7 +316,7 @@ def _judge(
     made_of = hashlib.sha256(" ".join([origin, *parts]).encode()).hexdigest()
     known = _kept(keep, made_of)
     if known is not None:
-        done.judged.append(Run(name=run.name, statement=release.statement, result=known))
+        done.append(Run(name=run.name, statement=release.statement, result=known))
         return
     (keep / KEPT).unlink(missing_ok=True)
     schema, train, test = real
@@ -325,7 +324,7 @@ def _judge(
         samples = [release.sample(len(train), seed=seed) for seed in range(how.samples)]
         result = evaluations.judged(samples, train, test, schema, how, evaluations.claim_of(release.statement), step)
     write(result, keep)
-    done.judged.append(Run(name=run.name, statement=release.statement, result=result))
+    done.append(Run(name=run.name, statement=release.statement, result=result))
     (keep / KEPT).write_text(json.dumps({"made_of": made_of}) + "\n", encoding="utf-8")
 
 

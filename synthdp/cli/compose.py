@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import re
+import typing
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -55,8 +56,7 @@ def compose(command: str, words: Sequence[str]) -> list[Config]:
         words = [ACCOUNT + word.removeprefix("account") if word.startswith("account=") else word for word in words]
     if command in FLAT:
         words = [word.removeprefix("data.") for word in words]
-    _check_experiment(words, folders)
-    _check_groups(command, words)
+    _check_names(command, words, folders)
     overrides = [_readable(_quoted(_escaped(word), command)) for word in words]
     if command in settings.GROUPS and "data" in settings.GROUPS[command]:
         keys = {word.split("=", 1)[0] for word in words}
@@ -138,33 +138,32 @@ def _flags(words: Sequence[str]) -> tuple[list[str], list[str], bool]:
     return plain, folders, multirun
 
 
-def _check_experiment(words: Sequence[str], folders: Sequence[str]) -> None:
-    """An optional group is skipped by Hydra where its name is wrong; a steward who named one wants that one."""
+def _check_names(command: str, words: Sequence[str], folders: Sequence[str]) -> None:
+    """Refuse names that Hydra takes for no choice: that of an optional group if it is wrong, and null of any other."""
     theirs = [file.stem for folder in folders for file in sorted(Path(folder, "experiment").glob("*.yaml"))]
     known = [*choices("experiment"), *theirs]
     for word in words:
         key, _, name = word.partition("=")
         if key == "experiment" and name not in ("null", *known):
             raise BadInput(f"no experiment named {name!r}; known: {', '.join(known)}")
-
-
-def _check_groups(command: str, words: Sequence[str]) -> None:
-    for word in words:
-        key, _, name = word.partition("=")
         if key in settings.GROUPS.get(command, {}) and name.lower() in ("null", "none"):
             raise BadInput(f"{key}={name} chooses nothing: give one of {', '.join(choices(key))}, or leave {key}= out")
 
 
 def _quoted(word: str, command: str) -> str:
+    """Text in quotes, since Hydra's grammar must not read it: file names may hold commas and brackets."""
     key, _, value = word.partition("=")
-    # The runs= of audit is a number, that of compare a folder.
-    number = isinstance(option_values.defaults(settings.OPTIONS[command]).get(key), int)
-    name = key.removeprefix("data.").removeprefix("account.")
-    if number or name not in settings.TEXT or value in ("", "null") or value[0] in "'\"":
+    if not _is_text(command, key) or value in ("", "null") or value[0] in "'\"":
         return word
     escaped = re.sub(r"(\\*)'", lambda match: match[1] * 2 + "\\'", value)
     escaped = re.sub(r"(\\+)$", lambda match: match[1] * 2, escaped).replace("${", "\\${")
     return f"{key}='{escaped}'"
+
+
+def _is_text(command: str, key: str) -> bool:
+    group, _, name = key.rpartition(".")
+    kind = settings.KINDS[group] if group in ("data", "account") else None if group else settings.OPTIONS[command]
+    return typing.get_type_hints(kind).get(name) in (str, str | None) and key != "accountant" if kind else False
 
 
 def _escaped(word: str) -> str:

@@ -37,7 +37,7 @@ from synthdp.tables.source import Files, Query, Source
 if TYPE_CHECKING:
     import pandas as pd
 
-    from synthdp.api import Release
+    from synthdp.api import Release, Synthesizer
     from synthdp.planning import Table
     from synthdp.seal.processes import Ranks
 
@@ -70,13 +70,17 @@ def check_fit(config: Config) -> None:
         check_settings(config, schema)
 
 
-def check_settings(config: Config, schema: Schema) -> None:
-    """Refuse settings of a generator that do not fit the schema, or cost more than the budget."""
+def synthesizer(config: Config, schema: Schema) -> "Synthesizer":
+    """What fits the generator of these options. Raises `BadInput` where its settings do not fit the schema."""
     from synthdp.api import Synthesizer
 
+    return Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=config["options"].trust)
+
+
+def check_settings(config: Config, schema: Schema) -> None:
+    """Refuse settings of a generator that do not fit the schema, or cost more than the budget."""
     options: settings.Fit = config["options"]
-    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=options.trust)
-    synthesizer.afford(options.fitness, answers=options.answers)
+    synthesizer(config, schema).afford(options.fitness, answers=options.answers)
 
 
 def fit(config: Config) -> None:
@@ -235,14 +239,11 @@ def apart(pairs: "Sequence[tuple[str, str]]") -> list[str]:
 
 def _drowned_histories(config: Config, schema: Schema) -> list[str]:
     """The same for a fit of histories, as `plan` says it: the end of a fit judges tables of type `Marginals` alone."""
-    from synthdp.api import Synthesizer
     from synthdp.planning import planned
 
-    generator = config["generator"]
-    if generators.HISTORIES not in generator.traits.kinds or not isinstance(schema.units, int | float):
+    if generators.HISTORIES not in config["generator"].traits.kinds or not isinstance(schema.units, int | float):
         return []
-    made = Synthesizer(generator, schema=schema, budget=config["budget"], trust=config["options"].trust)
-    found = planned(made)
+    found = planned(synthesizer(config, schema))
     return [*drowned(found.tables), *apart(found.apart)]
 
 
@@ -318,12 +319,9 @@ def contradicted(schema: Schema) -> list[str]:
 
 def _follow(config: Config, ranks: "Ranks") -> None:
     """The part of a process that torchrun started beside the first one: it lends its shard, and writes and prints nothing."""
-    from synthdp.api import Synthesizer
-
     options: settings.Fit = config["options"]
     schema, frame = real_records.training(config["data"], config["generator"], lambda _: None)
-    synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=options.trust)
-    synthesizer.fit(
+    synthesizer(config, schema).fit(
         frame, seed=options.seed, invalid=options.invalid, ranks=ranks, fitness=options.fitness, answers=options.answers
     )
 
@@ -354,7 +352,6 @@ def fitted(
     ranks: "Ranks | None" = None,
 ) -> "Release":
     """A fit with its ledger, its checkpoint and its canaries in out/internal, saved as out/release."""
-    from synthdp.api import Synthesizer
     from synthdp.report.folder import check_replaced
     from synthdp.seal.processes import ALONE
 
@@ -370,9 +367,7 @@ def fitted(
     else:
         audits.forget(internal)  # of an earlier fit
         frame = dataclasses.replace(frame, folder=internal) if isinstance(frame, Files) else frame
-    synthesizer = None
-    if not select:
-        synthesizer = Synthesizer(config["generator"], schema=schema, budget=config["budget"], trust=options.trust)
+    made = None if select else synthesizer(config, schema)
     start = time.monotonic()
     with output_paths.progress("select" if select else f"fit {config['generator'].name}") as step, warnings_shown():
 
@@ -382,10 +377,10 @@ def fitted(
             step(done, steps, figures)
 
         try:
-            if synthesizer is None:
+            if made is None:
                 release = best_of(config, schema, cast("pd.DataFrame", frame), ledger, account)
             else:
-                release = synthesizer.fit(
+                release = made.fit(
                     frame,
                     seed=options.seed,
                     invalid=options.invalid,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp.cli import fits, output_paths, real_records, settings
 from synthdp.cli.budgets import account_of, brief
-from synthdp.errors import BadInput, warnings_shown
+from synthdp.errors import BadInput, about, warnings_shown
 from synthdp.schema.schema import CLAMPED, Schema
 
 if TYPE_CHECKING:
@@ -130,12 +130,10 @@ def _rows_of(schema: Schema, columns: "tuple[Column, ...]") -> Schema:
 
 def _valid(wanted: Schema, public: "pd.DataFrame", options: settings.PateOf) -> "pd.DataFrame":
     """The public records as teachers are asked about them; an error names their file."""
-    try:
+    with about(f"public={options.public}"):
         return wanted.validate(
             public.drop(columns=[each.name for each in wanted.ignored], errors="ignore"), options.invalid
         )
-    except BadInput as error:
-        raise BadInput(f"public={options.public}: {error}") from None
 
 
 def _fitted(

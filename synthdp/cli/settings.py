@@ -484,28 +484,3 @@ GROUPS: dict[str, dict[str, str]] = {
     "demo": {"generator": "default", "budget": "demo", "account": "default"},
 }
 KINDS: dict[str, Any] = {"data": Data, "budget": Budget, "evaluate": Judge, "account": DataAccount, "audit": Plant}
-# Options that are text, which Hydra's grammar must not read, also in the groups data and account: file names may hold commas and brackets.
-TEXT = (
-    "out",
-    "runs",
-    "release",
-    "public",
-    "key",
-    "canaries",
-    "synthetic",
-    "path",
-    "schema",
-    "sheet",
-    "dictionary",
-    "table",
-    "query_file",
-    "vocabulary",
-    "ledger",
-    "votes",
-    "plot",
-    "train",
-    "test",
-    "target",
-    "head",
-    "by",
-)

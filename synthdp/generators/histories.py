@@ -89,19 +89,19 @@ class HistoriesSettings:
     pairs: int = option(12, "number of columns that predict the target together with its previous value", whole(0))
     number_share: float = option(
         0.1,
-        "share of the precision spent on the table of the target with the class of the number of records, before all others; applies if "
-        "there is a target",
+        "share of the precision spent on the table of the target with the class of the number of records, taken before other shares; "
+        "applies if there is a target",
         fraction(),
     )
     row_share: float = option(
         0.4,
-        "share of the precision spent on tables of rows below visits, before all others; applies if there are any",
+        "share of the precision spent on tables of rows below visits, taken before other shares; applies if there are any",
         fraction(),
     )
     clip: float = option(
         1.5,
-        "largest weight of a unit whose records are alike, in records; a unit with more, or different ones, weighs as much in all tables "
-        "together",
+        "bound on what a unit adds to the tables, in records: if a unit's records are all alike, together they weigh at most as much as "
+        "this many, however many there are",
         number("[0.001, 1000]"),
     )
     spread: float = option(

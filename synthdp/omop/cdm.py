@@ -7,15 +7,15 @@ person has `birth_datetime` (of year, month and day where it is empty) and `deat
 """
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, about
 from synthdp.schema.columns import LEARN, Categorical
-from synthdp.schema.linked_tables import held, learned_of
+from synthdp.schema.linked_tables import Table, held, learned_of
 from synthdp.schema.schema import Schema
 
 PERSON, VISIT, DEATH, PERIOD = "person", "visit_occurrence", "death", "observation_period"
@@ -135,49 +135,8 @@ def check(schema: Schema) -> None:
             f"{', '.join(BELOW)}; synthdp schema data.format=omop drafts one"
         )
     for table in schema.tables:
-        made = {PERSON: (DEATH_DATE,), VISIT: (DAYS,)}.get(table.name, ())
-        known = [each.name for each in tables()[table.name]]
-        columns = learned_of(schema, table)
-        if table.reading is not None:
-            raise BadInput(f"table {table.name!r}: a CDM is read and written as OMOP prescribes: leave reading out")
-        if table.key not in (None, key(table.name)):
-            raise BadInput(f"table {table.name!r}: its key in the CDM is {key(table.name)!r}")
-        for name in columns:
-            if name not in (*known, *made):
-                raise BadInput(f"table {table.name!r}: column {name!r} is no field of OMOP CDM 5.4; leave it out")
-        if table.order not in (None, START[VISIT]):
-            raise BadInput(f"table {table.name!r}: order must be {START[VISIT]!r}, from which other dates are made")
-        needed = {PERSON: ("gender_concept_id", BIRTH), VISIT: ("visit_concept_id", DAYS)}.get(table.name) or (
-            CONCEPT[table.name],
-        )
-        if lacking := [name for name in needed if name not in columns]:
-            raise BadInput(
-                f"table {table.name!r}: needs the column {lacking[0]!r}, without which no CDM can be written"
-            )
-        for name, column in held(schema, table):
-            hides = isinstance(column, Categorical) and column.categories == LEARN and name.endswith("_concept_id")
-            if hides and not (getattr(column, "other", None) or "").isdecimal():
-                raise BadInput(
-                    f"table {table.name!r}: column {name!r}: what noise hides becomes the text 'other', which is not a concept: say "
-                    "other: 0"
-                )
-            told = field(table.name, name)
-            if table.below and told is not None and column.kind != "ignore":
-                if told.type == "datetime":
-                    raise BadInput(
-                        f"table {table.name!r}: column {name!r} is derived from {name.replace('_datetime', '_date')!r}: list that"
-                    )
-                if told.type == "date" and getattr(column, "resolution", None) != "day":
-                    raise BadInput(f"table {table.name!r}: column {name!r} must be a datetime with resolution: day")
-            if (
-                told is not None
-                and told.required
-                and getattr(column, "missing", False)
-                and table.name in (PERSON, VISIT)
-            ):
-                raise BadInput(
-                    f"table {table.name!r}: column {name!r} is required in the CDM, and cannot have missing: true"
-                )
+        with about(f"table {table.name!r}"):
+            _check_table(schema, table)
     for dated, name in ((PERSON, BIRTH), (PERSON, DEATH_DATE), (VISIT, START[VISIT])):
         days = [each for each in schema.columns if each.name == f"{dated}.{name}"]
         if days and (days[0].kind != "datetime" or getattr(days[0], "resolution", "day") != "day"):
@@ -187,9 +146,47 @@ def check(schema: Schema) -> None:
         raise BadInput(f"table {VISIT!r}: column {DAYS!r} must be an integer without missing cells: {OPEN_VISITS}")
 
 
-def below(ancestors: Sequence[int]) -> str:
-    """The part of an SQL query after SELECT that gives the concepts below these, from the view of `concept_ancestor`."""
-    return (
-        "CAST(descendant_concept_id AS BIGINT) FROM v_concept_ancestor WHERE CAST(ancestor_concept_id AS BIGINT) IN "
-        f"({', '.join(map(str, ancestors))})"
-    )
+def _check_table(schema: Schema, table: Table) -> None:
+    made = {PERSON: (DEATH_DATE,), VISIT: (DAYS,)}.get(table.name, ())
+    known = [each.name for each in tables()[table.name]]
+    columns = learned_of(schema, table)
+    if table.reading is not None:
+        raise BadInput("a CDM is read and written as OMOP prescribes: leave reading out")
+    if table.key not in (None, key(table.name)):
+        raise BadInput(f"its key in the CDM is {key(table.name)!r}")
+    if odd := [name for name in columns if name not in (*known, *made)]:
+        raise BadInput(f"column {odd[0]!r} is no field of OMOP CDM 5.4; leave it out")
+    if table.order not in (None, START[VISIT]):
+        raise BadInput(f"order must be {START[VISIT]!r}, from which other dates are made")
+    needed = {PERSON: ("gender_concept_id", BIRTH), VISIT: ("visit_concept_id", DAYS)}
+    if lacking := [name for name in needed.get(table.name) or (CONCEPT[table.name],) if name not in columns]:
+        raise BadInput(f"needs the column {lacking[0]!r}, without which no CDM can be written")
+    for name, column in held(schema, table):
+        hides = isinstance(column, Categorical) and column.categories == LEARN and name.endswith("_concept_id")
+        if hides and not (getattr(column, "other", None) or "").isdecimal():
+            raise BadInput(
+                f"column {name!r}: what noise hides becomes the text 'other', which is not a concept: say other: 0"
+            )
+        told = field(table.name, name)
+        if told is None:
+            continue
+        if table.below and column.kind != "ignore":
+            if told.type == "datetime":
+                raise BadInput(f"column {name!r} is derived from {name.replace('_datetime', '_date')!r}: list that")
+            if told.type == "date" and getattr(column, "resolution", None) != "day":
+                raise BadInput(f"column {name!r} must be a datetime with resolution: day")
+        if told.required and getattr(column, "missing", False) and table.name in (PERSON, VISIT):
+            raise BadInput(f"column {name!r} is required in the CDM, and cannot have missing: true")
+
+
+def gendered(connection: Any) -> dict[tuple[str, str], set[int]]:
+    """By table and gender, the concepts that only people of that gender have: those of `GENDERED`, and those below them by the view of
+    `concept_ancestor`."""
+    found = {}
+    for table, gender, ancestors in GENDERED:
+        rows = connection.execute(
+            "SELECT DISTINCT CAST(descendant_concept_id AS BIGINT) FROM v_concept_ancestor WHERE CAST(ancestor_concept_id AS BIGINT) IN "
+            f"({', '.join(map(str, ancestors))})"
+        ).fetchall()
+        found[table, gender] = {row[0] for row in rows} | set(ancestors)
+    return found

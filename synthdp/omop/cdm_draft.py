@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from synthdp.errors import BadInput
-from synthdp.omop import cdm
+from synthdp.omop import cdm, cdm_store
 from synthdp.omop.cdm_store import Cdm, duck
 from synthdp.omop.cdm_tables import is_local
 from synthdp.schema.columns import TODO
@@ -243,10 +243,8 @@ def concept_lists(vocabulary: str, folder: Path) -> dict[str, Listed]:
     others lie below them on a scale of powers; above a concept lies, of its ancestors of a higher rank, the one with the fewest below it.
     """
     found = {}
-    with duck() as connection:
-        there = Cdm(vocabulary).views(connection, {"concept": None, "concept_ancestor": None}, "v_")
-        if "concept" not in there:
-            raise BadInput(f"{vocabulary}: has no table 'concept'")
+    with cdm_store.vocabulary(vocabulary, "concept", "concept_ancestor") as (connection, there):
+        gendered = cdm.gendered(connection) if "concept_ancestor" in there else {}
         for name, field in cdm.CONCEPT.items():
             known = cdm.field(name, field)
             connection.execute(
@@ -261,20 +259,10 @@ def concept_lists(vocabulary: str, folder: Path) -> dict[str, Listed]:
                 rows = connection.execute("SELECT id, name, NULL FROM listed ORDER BY id").fetchall()
             if rows:
                 rolls_up = any(row[2] is not None for row in rows)
-                only = _of_one_gender(connection, name) if "concept_ancestor" in there else {}
-                only = {gender: those for gender, those in only.items() if not those.isdisjoint(row[0] for row in rows)}
+                own = {gender: those for (table, gender), those in gendered.items() if table == name}
+                only = {gender: those for gender, those in own.items() if not those.isdisjoint(row[0] for row in rows)}
                 _write(folder / f"{field}.csv", rows if rolls_up else [UNMAPPED, *rows], only)
                 found[field] = Listed(f"{folder.name}/{field}.csv", rolls_up, len(rows), tuple(only))
-    return found
-
-
-def _of_one_gender(connection: Any, table: str) -> dict[str, set[int]]:
-    """By gender, the concepts of a table that only people of that gender have (`cdm.GENDERED`)."""
-    found: dict[str, set[int]] = {}
-    for name, gender, ancestors in cdm.GENDERED:
-        if name == table:
-            below = connection.execute(f"SELECT DISTINCT {cdm.below(ancestors)}").fetchall()
-            found[gender] = {row[0] for row in below} | set(ancestors)
     return found
 
 
@@ -295,9 +283,7 @@ def check_known(schema: Any, vocabulary: str) -> None:
         codes = tree.codes if tree is not None and tree.codes else codes
         if "_concept_id" in column.name and not isinstance(codes, str):
             declared |= {code: column.name for code in codes if code != "0" and not is_local(code)}
-    with duck() as connection:
-        if "concept" not in Cdm(vocabulary).views(connection, {"concept": None}, "v_"):
-            raise BadInput(f"{vocabulary}: has no table 'concept'")
+    with cdm_store.vocabulary(vocabulary, "concept") as (connection, _):
         known = {row[0] for row in connection.execute("SELECT CAST(concept_id AS VARCHAR) FROM v_concept").fetchall()}
     lacking = [code for code in declared if code not in known]
     if lacking:

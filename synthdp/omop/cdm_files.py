@@ -286,8 +286,7 @@ def _writer(out: str, told: Told) -> Iterator[Any]:
         with atomic.file(path) as part, _database(part, told) as add:
             yield add
         return
-    ending = path.suffix if path.name.startswith("*.") else ".csv"
-    folder = path.parent if path.name.startswith("*.") else path
+    folder, ending = source.folder_of(path)
     known = {README, *(f"{name}{each}" for name in WRITTEN for each in (".csv", ".parquet"))}
     if folder.is_dir() and (others := sorted(each.name for each in folder.iterdir() if each.name not in known)):
         raise BadInput(
@@ -314,20 +313,15 @@ def _check_replaced(place: Path) -> None:
 
 
 def _is_synthetic(path: Path) -> bool:
-    """Whether every table of a DuckDB file is one of ours, by its comment, and every row that can say so is synthetic."""
+    """Whether a DuckDB file holds an unchanged synthetic CDM and nothing else."""
     source.check_installed()
     import duckdb
 
     with source.asking(), duckdb.connect(str(path), read_only=True) as connection:
         held = connection.execute("SELECT schema_name, table_name, comment FROM duckdb_tables()").fetchall()
         views = connection.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall()
-        ours = {("main", name) for name in WRITTEN} == {(schema, name) for schema, name, _ in held} and views == [(0,)]
-        if not ours or not all(str(comment).startswith(SAID) for *_, comment in held):
-            return False
-        odd = [
-            connection.table(name).filter(f"{mark} IS DISTINCT FROM '{SYNTHETIC}'").shape[0] for name, mark in _marks()
-        ]
-        return not any(odd)
+        alone = {schema for schema, *_ in held} == {"main"} and views == [(0,)]
+        return alone and _says_so(connection, "", {name: comment for _, name, comment in held})
 
 
 def _file(path: Path, name: str, told: Told) -> Any:
@@ -376,7 +370,7 @@ def _server(out: str, told: Told) -> Iterator[Any]:
             "WHERE n.nspname = %s AND c.relkind IN ('r', 'v', 'm', 'p', 'f')",
             (schema,),
         ).fetchall()
-        if held and not _is_synthetic_server(connection, prefix, dict(held)):
+        if held and not _says_so(connection, prefix, dict(held)):
             raise BadInput(f"{out}: holds tables that are no unchanged synthetic CDM of synthdp, and are not replaced")
         for name, _ in held:
             connection.execute(f"DROP TABLE {prefix}{quoted(name)}")
@@ -394,7 +388,8 @@ def _server(out: str, told: Told) -> Iterator[Any]:
         yield add
 
 
-def _is_synthetic_server(connection: Any, prefix: str, held: Mapping[str, str | None]) -> bool:
+def _says_so(connection: Any, prefix: str, held: Mapping[str, str | None]) -> bool:
+    """Whether the tables of a database, with their comments, are ours, and every row that can say so is synthetic."""
     if set(held) != set(WRITTEN) or not all(str(said).startswith(SAID) for said in held.values()):
         return False
     queries = (

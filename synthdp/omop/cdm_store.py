@@ -123,7 +123,7 @@ class Cdm:
             return
         with self._database() as database:
             for name in filter(database.tables.__contains__, wanted):
-                yield name, _clean(name, database.read(name, wanted[name], numbered), numbered)
+                yield name, _clean(name, pa.concat_tables(database.parts(name, wanted[name], numbered)), numbered)
 
     def views(
         self, connection: Any, wanted: Mapping[str, Sequence[str] | None], prefix: str
@@ -250,10 +250,6 @@ class _Database:
         """The names of views, in lower case."""
         query = f"SELECT table_name FROM information_schema.tables WHERE {self._here} AND table_type <> 'BASE TABLE'"
         return {name.lower() for (name,) in self._connection.execute(query, (self._schema,)).fetchall()}
-
-    def read(self, name: str, fields: Sequence[str] | None, numbered: Collection[str] = ()) -> pa.Table:
-        """The fields as text."""
-        return pa.concat_tables(self.parts(name, fields, numbered))
 
     def parts(self, name: str, fields: Sequence[str] | None, numbered: Collection[str] = ()) -> Iterator[pa.Table]:
         """The fields as text, one part of the rows after another, at least one."""
@@ -397,3 +393,14 @@ def duck(memory: str = source.MEMORY) -> Iterator[Any]:
     files = source.Files(path=Path(), format="csv", memory=memory)
     with private_folder(None) as folder, source.connected(files, folder, encrypted=True) as connection, source.asking():
         yield connection.con
+
+
+@contextmanager
+def vocabulary(where: str, *tables: str) -> Iterator[tuple[Any, Mapping[str, tuple[str, ...]]]]:
+    """A DuckDB of our own with a view v_* of each of these tables of a vocabulary that is there, and their fields. Raises `BadInput` where
+    the first is not."""
+    with duck() as connection:
+        there = Cdm(where).views(connection, dict.fromkeys(tables), "v_")
+        if tables[0] not in there:
+            raise BadInput(f"{where}: has no table {tables[0]!r}")
+        yield connection, there

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from synthdp.errors import BadInput
-from synthdp.omop import cdm
+from synthdp.omop import cdm, cdm_store
 from synthdp.omop.cdm_store import Cdm, Stored, duck
 
 NAMES = (
@@ -98,14 +98,8 @@ def checked(where: str, vocabulary: str | None = None, memory: str = "2GiB") -> 
 def gendered(vocabulary: str) -> dict[tuple[str, int], set[int]]:
     """Concepts by the field's table and the gender of those who may have them, by `cdm.GENDERED` and the vocabulary's ancestors. Raises
     `BadInput` for a vocabulary without concept_ancestor."""
-    found: dict[tuple[str, int], set[int]] = {}
-    with duck() as connection:
-        if not Cdm(vocabulary).views(connection, {"concept_ancestor": None}, "v_"):
-            raise BadInput(f"{vocabulary}: has no table 'concept_ancestor'")
-        for table, gender, ancestors in cdm.GENDERED:
-            rows = connection.execute(f"SELECT DISTINCT {cdm.below(ancestors)}").fetchall()
-            found.setdefault((table, cdm.CODE_OF[gender]), set()).update({row[0] for row in rows}, ancestors)
-    return found
+    with cdm_store.vocabulary(vocabulary, "concept_ancestor") as (connection, _):
+        return {(table, cdm.CODE_OF[gender]): those for (table, gender), those in cdm.gendered(connection).items()}
 
 
 def _needed(name: str) -> Sequence[str]:
@@ -282,9 +276,8 @@ class _Checking:
 
     def _rows(self, table: str) -> Iterator[Check]:
         """What a row tells by itself, its person's life and its visit: all in one pass."""
-        asked: list[
-            tuple[str, str, str, str, float]
-        ] = []  # check, field, which rows it applies to, which break it, threshold
+        # Check, field, which rows it applies to, which break it, threshold.
+        asked: list[tuple[str, str, str, str, float]] = []
         joins, lacking = [], []
         for name, source, key in (
             ("birth", "born", "person_id"),
@@ -372,21 +365,22 @@ class _Checking:
 
     def _gendered(self) -> Iterator[Check]:
         check = "plausibleGenderUseDescendants"
-        for table, gender, ancestors in cdm.GENDERED:
+        told = "concept_ancestor" in self.vocabulary
+        gendered = cdm.gendered(self.connection) if told else {(table, of): set() for table, of, _ in cdm.GENDERED}
+        for (table, gender), concepts in gendered.items():
             field = cdm.CONCEPT[table]
             if not {field, "person_id"} <= set(self.there.get(table, ())) or "gender_concept_id" not in self.there.get(
                 cdm.PERSON, ()
             ):
                 continue
-            if "concept_ancestor" not in self.vocabulary:
+            if not told:
                 yield _unrun(check, table, field, "it needs data.vocabulary=, with the table concept_ancestor")
                 continue
-            below = {each for (each,) in self.connection.execute(f"SELECT {cdm.below(ancestors)}").fetchall()}
             counts = self.engine.ask(
                 f"SELECT t.{field}, count(*), count(*) FILTER (WHERE p.gender_concept_id <> {cdm.CODE_OF[gender]}) FROM t_{table} AS t "
                 "JOIN t_person AS p USING (person_id) GROUP BY 1"
             )
-            rows, broken = (sum(each[place] for each in counts if each[0] in below) for place in (1, 2))
+            rows, broken = (sum(each[place] for each in counts if each[0] in concepts) for place in (1, 2))
             yield _of(check, table, field, broken, rows, GENDER)
 
     def _people(self) -> Iterator[Check]:

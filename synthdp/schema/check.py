@@ -37,9 +37,8 @@ NO_NUMBERS, NOT_WHOLE, OFF_STEP = "not numbers", "not whole", "not multiples of 
 AS_TEXT = "numbers that are stored as text"
 NO_INSTANTS = "not dates or times such as 2020-01-31 or 2020-01-31T08:00:00+01:00"
 MISSING = "missing, which the schema does not allow (missing: true would allow it)"
-NO_ROW = (
-    "missing, though the column says what a row is (leave such rows out)"  # of the first column of a table below visits
-)
+# Of the first column of a table below visits.
+NO_ROW = "missing, though the column says what a row is (leave such rows out)"
 NO_ORDER = "missing, though the column says what follows what (leave such records out)"  # of the order column
 NOBODY = "missing in the unit column, so nobody knows whose records these are"
 ONE_FILE = "synthdp.read(path, schema) reads a file"
@@ -63,7 +62,7 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
         )
     if not isinstance(frame, pd.DataFrame):
         raise BadInput(f"expected a pandas DataFrame, got {type(frame).__name__}; {ONE_FILE} as one")
-    problems = list(_structure(schema, frame)) or list(unit(schema, frame))
+    problems = list(structure(schema, frame.columns)) or list(unit(schema, frame))
     if problems:
         raise BadInput(f"{UNFIT}: {'; '.join(problems)}")
     if invalid == "error":
@@ -177,8 +176,9 @@ def refuse(broken: Iterable[tuple[str, str]]) -> None:
     raise BadInput(". ".join(said))
 
 
-def _structure(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:
-    held = list(frame.columns)
+def structure(schema: Schema, columns: Iterable[str]) -> Iterator[str]:
+    """What is wrong with the columns of a table."""
+    held = list(columns)
     if not set(held) & set(schema.names):
         # Without a header row the names would be a record's values: do not repeat them.
         yield "it has none of the schema's columns (is the header row missing?)"

@@ -42,9 +42,8 @@ class LabelCoder:
         self.size = len(categories) + column.missing
         self._spelling = cells.spelling(column)
         self._table = cells.TRUTHS if self._boolean else cells.table_of(categories)
-        self._leaves: tuple[NDArray[np.int64], NDArray[np.int64]] | None = (
-            None  # first and number of each category's codes
-        )
+        # First and number of each category's codes.
+        self._leaves: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
         tree = column.tree if isinstance(column, Categorical) else None
         if tree is not None:
             self._table = CodesOfTree(self._table, tree)

@@ -10,7 +10,7 @@ from itertools import pairwise
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, about
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,6 +50,13 @@ class Named:
     review: bool = False
     observed: bool = False
 
+    def __post_init__(self) -> None:
+        with about(f"column {self.name!r}"):
+            self._check()
+
+    def _check(self) -> None:
+        """Raise `BadInput` where what is declared contradicts itself; the message needs no name of the column."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Categorical(Named):
@@ -68,17 +75,17 @@ class Categorical(Named):
     numbers: bool = False
     tree: "Tree | None" = None
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         _freeze(self)
         _as_text(self)
         if self.tree is not None:
             _hang(self, self.tree)
         if not isinstance(self.other, str | None):
-            raise BadInput(f"column {self.name!r}: other must name a category as text, such as others")
+            raise BadInput("other must name a category as text, such as others")
         if self.categories != LEARN:
-            _check_categories(self.name, self.categories)
+            _check_categories(self.categories)
             if self.other is not None and self.other not in self.categories:
-                raise BadInput(f"column {self.name!r}: other must be one of its categories; add {self.other!r} to them")
+                raise BadInput(f"other must be one of its categories; add {self.other!r} to them")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,14 +97,12 @@ class Ordinal(Named):
     missing: bool = False
     numbers: bool = False
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         _freeze(self)
         _as_text(self)
         if isinstance(self.categories, str):  # type: ignore[unreachable]
-            raise BadInput(
-                f"column {self.name!r}: ordinal categories cannot be learned, because only a declaration gives their order"
-            )
-        _check_categories(self.name, self.categories)
+            raise BadInput("ordinal categories cannot be learned, because only a declaration gives their order")
+        _check_categories(self.categories)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,17 +129,17 @@ class Integer(Named):
     missing: bool = False
     step: int = 1
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         _freeze(self)
-        _check_numbers(self.name, self.bounds, self.bins, self.atoms)
+        _check_numbers(self.bounds, self.bins, self.atoms)
         whole = (*(() if isinstance(self.bounds, str) else self.bounds), *self.atoms)
         if any(value != int(value) or abs(value) > EXACT for value in whole):
-            raise BadInput(f"column {self.name!r}: bounds and atoms of an integer are whole numbers of at most 2^53")
+            raise BadInput("bounds and atoms of an integer are whole numbers of at most 2^53")
         for key in ("bounds", "atoms"):
             value = getattr(self, key)
             if value != LEARN:
                 object.__setattr__(self, key, tuple(int(number) for number in value))
-        _check_step(self.name, self.bounds, self.atoms, self.step)
+        _check_step(self.bounds, self.atoms, self.step)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,11 +156,11 @@ class Continuous(Named):
     missing: bool = False
     decimals: int | None = None
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         _freeze(self)
-        _check_numbers(self.name, self.bounds, self.bins, self.atoms)
+        _check_numbers(self.bounds, self.bins, self.atoms)
         if self.decimals is not None:
-            _check_decimals(self.name, self.bounds, self.atoms, self.decimals)
+            _check_decimals(self.bounds, self.atoms, self.decimals)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,17 +176,17 @@ class Datetime(Named):
     missing: bool = False
     resolution: Resolution = "day"
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         _freeze(self)
         if self.resolution not in get_args(Resolution):
-            raise BadInput(f"column {self.name!r}: resolution must be one of {', '.join(get_args(Resolution))}")
+            raise BadInput(f"resolution must be one of {', '.join(get_args(Resolution))}")
         ends = self.bounds if isinstance(self.bounds, str) else tuple(self._instant(end) for end in self.bounds)
         edges = tuple(self._instant(edge) for edge in self.bins) if isinstance(self.bins, tuple) else self.bins
-        _check_numbers(self.name, ends, edges, ())
+        _check_numbers(ends, edges, ())
         if not isinstance(ends, str):
             step = MICROSECONDS[self.resolution]
             if -(-ends[0] // step) > ends[1] // step:
-                raise BadInput(f"column {self.name!r}: bounds contain no whole {self.resolution}; widen them")
+                raise BadInput(f"bounds contain no whole {self.resolution}; widen them")
 
     def _instant(self, text: Any) -> int:
         try:
@@ -190,7 +195,7 @@ class Datetime(Named):
             return found
         except (ValueError, OverflowError):
             example = "such as 2020-01-31 or 2020-01-31T08:00:00"
-            raise BadInput(f"column {self.name!r}: bounds and bins of a datetime are ISO 8601 text {example}") from None
+            raise BadInput(f"bounds and bins of a datetime are ISO 8601 text {example}") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,22 +215,20 @@ class Image(Named):
     window: tuple[float, float] | None = None
     resize: Resize = "none"
 
-    def __post_init__(self) -> None:
+    def _check(self) -> None:
         for key in ("height", "width", "channels"):
             value = getattr(self, key)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise BadInput(f"column {self.name!r}: {key} must be a whole number of at least 1, got {value!r}")
+                raise BadInput(f"{key} must be a whole number of at least 1, got {value!r}")
         if self.pixels > MAX_PIXELS:
-            raise BadInput(
-                f"column {self.name!r}: a picture may have at most {MAX_PIXELS:,} values, got {self.pixels:,}"
-            )
+            raise BadInput(f"a picture may have at most {MAX_PIXELS:,} values, got {self.pixels:,}")
         if self.resize not in get_args(Resize):
-            raise BadInput(f"column {self.name!r}: resize must be one of {', '.join(get_args(Resize))}")
+            raise BadInput(f"resize must be one of {', '.join(get_args(Resize))}")
         if self.window is not None:
             object.__setattr__(self, "window", tuple(self.window))
-            low, high = _pair(self.name, self.window, "window")
+            low, high = _pair(self.window, "window")
             if low == high:
-                raise BadInput(f"column {self.name!r}: the ends of window must differ")
+                raise BadInput("the ends of window must differ")
 
     @property
     def pixels(self) -> int:
@@ -292,14 +295,11 @@ def _hang(column: Any, tree: "Tree") -> None:
     if tree.codes is not None:
         return
     if column.categories != LEARN:
-        _check_categories(column.name, column.categories)
-    try:
-        hung = tree.of(column.categories, column.other)
-    except BadInput as error:
-        raise BadInput(f"column {column.name!r}: {error}") from None
+        _check_categories(column.categories)
+    hung = tree.of(column.categories, column.other)
     if column.other in hung.nodes:
         raise BadInput(
-            f"column {column.name!r}: other: {column.other!r} is also a coarser code of its tree, and no record could tell them apart; "
+            f"other: {column.other!r} is also a coarser code of its tree, and no record could tell them apart; "
             "give it a text that no code begins with"
         )
     object.__setattr__(column, "tree", hung)
@@ -347,56 +347,56 @@ def _require_text(value: Any) -> str:
     return value
 
 
-def _check_categories(name: str, categories: Sequence[str]) -> None:
+def _check_categories(categories: Sequence[str]) -> None:
     if isinstance(categories, str) or not categories:
-        raise BadInput(f"column {name!r}: categories must be a list of one or more; write learn to buy them")
+        raise BadInput("categories must be a list of one or more; write learn to buy them")
     if not all(isinstance(category, str) for category in categories):
-        raise BadInput(f"column {name!r}: categories must be text; put quotes around true, false, null and decimals")
+        raise BadInput("categories must be text; put quotes around true, false, null and decimals")
     repeated = sorted(category for category, times in Counter(categories).items() if times > 1)
     if repeated:
-        raise BadInput(f"column {name!r}: categories listed twice: {', '.join(map(repr, repeated))}; keep one of each")
+        raise BadInput(f"categories listed twice: {', '.join(map(repr, repeated))}; keep one of each")
 
 
 FAR = 1e307  # beyond it bounds cannot be learned
 
 
-def _check_numbers(name: str, bounds: Any, bins: Any, atoms: Iterable[float]) -> None:
+def _check_numbers(bounds: Any, bins: Any, atoms: Iterable[float]) -> None:
     """Refuse bounds, bins and atoms that contradict each other. All are numbers here (datetimes: microseconds)."""
     if bounds == LEARN:
         if isinstance(bins, tuple):
-            raise BadInput(f"column {name!r}: bins has edges but bounds is learn; declare the bounds too")
+            raise BadInput("bins has edges but bounds is learn; declare the bounds too")
         low, high = -FAR, FAR
     else:
-        low, high = _pair(name, bounds)
-    _check_bins(name, low, high, bins)
+        low, high = _pair(bounds)
+    _check_bins(low, high, bins)
     given = tuple(atoms)
     if not all(_is_number(atom) and math.isfinite(atom) for atom in given):
-        raise BadInput(f"column {name!r}: atoms must be a list of numbers")
+        raise BadInput("atoms must be a list of numbers")
     if len(set(given)) < len(given):
-        raise BadInput(f"column {name!r}: atoms must be distinct")
+        raise BadInput("atoms must be distinct")
     if any(not low <= atom <= high for atom in given):
         within = "between -1e307 and 1e307" if bounds == LEARN else "within bounds"
         raise BadInput(
-            f"column {name!r}: atoms must lie {within}; list a code for missing values, such as 9999, under missing in reading"
+            f"atoms must lie {within}; list a code for missing values, such as 9999, under missing in reading"
         )
 
 
-def _check_bins(name: str, low: float, high: float, bins: Any) -> None:
+def _check_bins(low: float, high: float, bins: Any) -> None:
     if bins is None or bins == LEARN:
         return
     if isinstance(bins, tuple):
         if not bins or not all(_is_number(edge) and math.isfinite(edge) for edge in bins):
-            raise BadInput(f"column {name!r}: bins must be a count, a list of edges (numbers), or learn")
+            raise BadInput("bins must be a count, a list of edges (numbers), or learn")
         if any(a >= b for a, b in pairwise(bins)) or bins[0] < low or bins[-1] > high:
-            raise BadInput(f"column {name!r}: edges in bins must rise strictly and lie within bounds")
+            raise BadInput("edges in bins must rise strictly and lie within bounds")
         if len(bins) > MAX_BINS:
-            raise BadInput(f"column {name!r}: at most {MAX_BINS} edges, got {len(bins)}")
+            raise BadInput(f"at most {MAX_BINS} edges, got {len(bins)}")
     elif not _is_number(bins) or not math.isfinite(bins) or bins != int(bins) or not 1 <= bins <= MAX_BINS:
-        raise BadInput(f"column {name!r}: bins must be a count of 1 to {MAX_BINS}, a list of edges, or learn")
+        raise BadInput(f"bins must be a count of 1 to {MAX_BINS}, a list of edges, or learn")
 
 
-def _pair(name: str, bounds: Any, key: str = "bounds") -> tuple[float, float]:
-    rule = f"column {name!r}: {key} must be two finite numbers [lower, upper]"
+def _pair(bounds: Any, key: str = "bounds") -> tuple[float, float]:
+    rule = f"{key} must be two finite numbers [lower, upper]"
     if isinstance(bounds, str) or len(bounds) != 2 or not all(_is_number(end) for end in bounds):
         raise BadInput(f"{rule}; write learn to buy them" if key == "bounds" else rule)
     low, high = bounds
@@ -408,30 +408,30 @@ def _pair(name: str, bounds: Any, key: str = "bounds") -> tuple[float, float]:
     return low, high
 
 
-def _check_decimals(name: str, bounds: Any, atoms: Iterable[float], decimals: Any) -> None:
+def _check_decimals(bounds: Any, atoms: Iterable[float], decimals: Any) -> None:
     if not isinstance(decimals, int) or isinstance(decimals, bool) or not 0 <= decimals <= 15:
-        raise BadInput(f"column {name!r}: decimals must be a whole number from 0 to 15, or null for any number")
+        raise BadInput("decimals must be a whole number from 0 to 15, or null for any number")
     scale = 10.0**decimals
     if any(abs(atom * scale - round(atom * scale)) > 1e-6 for atom in atoms):
-        raise BadInput(f"column {name!r}: atoms must have at most {decimals} decimals, as declared")
+        raise BadInput(f"atoms must have at most {decimals} decimals, as declared")
     if bounds == LEARN:
         if any(abs(atom) * scale > EXACT / 4 for atom in atoms):
-            raise BadInput(f"column {name!r}: atoms are too large for {decimals} decimals; declare fewer decimals")
+            raise BadInput(f"atoms are too large for {decimals} decimals; declare fewer decimals")
         return
     low, high = bounds
     if max(abs(low), abs(high)) * scale > EXACT:
-        raise BadInput(f"column {name!r}: bounds are too wide for {decimals} decimals; declare fewer")
+        raise BadInput(f"bounds are too wide for {decimals} decimals; declare fewer")
     if math.ceil(round(low * scale, 6)) > math.floor(round(high * scale, 6)):
-        raise BadInput(f"column {name!r}: bounds contain no number with {decimals} decimals; widen them")
+        raise BadInput(f"bounds contain no number with {decimals} decimals; widen them")
 
 
-def _check_step(name: str, bounds: Any, atoms: Iterable[int], step: Any) -> None:
+def _check_step(bounds: Any, atoms: Iterable[int], step: Any) -> None:
     if not _is_int(step) or not 1 <= step <= EXACT:
-        raise BadInput(f"column {name!r}: step must be a whole number of at least 1, such as 5 for a score of 0, 5, 10")
+        raise BadInput("step must be a whole number of at least 1, such as 5 for a score of 0, 5, 10")
     if any(atom % step for atom in atoms):
-        raise BadInput(f"column {name!r}: atoms must be multiples of {step}, the declared step")
+        raise BadInput(f"atoms must be multiples of {step}, the declared step")
     if bounds != LEARN and -(-bounds[0] // step) > bounds[1] // step:
-        raise BadInput(f"column {name!r}: bounds contain no multiple of {step}, the declared step; widen them")
+        raise BadInput(f"bounds contain no multiple of {step}, the declared step; widen them")
 
 
 def _is_int(value: Any) -> bool:

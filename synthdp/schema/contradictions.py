@@ -207,10 +207,8 @@ class _Narrowed:
                     both = set.intersection(*sets) if sets else set()
                     for name in rule.columns if sets else ():
                         changed |= self._labels(name, both)
-            for lower, larger, strict in (
-                *orders,
-                *reversed(orders),
-            ):  # a chain settles at once, whichever way it is declared
+            # Both ways, so that a chain settles at once, whichever way it is declared.
+            for lower, larger, strict in (*orders, *reversed(orders)):
                 (low, out), (high, too) = self.low[lower], self.high[larger]
                 changed |= self._limit(larger, ">=", low, excluded=out or strict)
                 changed |= self._limit(lower, "<=", high, excluded=too or strict)

@@ -7,12 +7,12 @@ brought to it alone, by the schema and by nothing else (`Coded.plain`), and back
 import codecs
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-from synthdp.errors import BadInput, check_keys
+from synthdp.errors import BadInput, about, check_keys
 from synthdp.schema.columns import (
     MICROSECONDS,
     OTHER,
@@ -57,6 +57,35 @@ OF_KINDS = {  # which parts of a column's coding belong to which kinds
     "words": ("boolean",),
     "labels": ("categorical", "ordinal"),
     "pattern": ("identifier",),
+}
+PARTS: dict[
+    str, tuple[Callable[[Any], object], str]
+] = {  # of a column's coding: whether a value fits, and what it must be
+    "decimal": (lambda value: value in POINTS, " or ".join(map(repr, POINTS))),
+    "time": (lambda value: value in tuple(TIMES_OF_DAY), " or ".join(map(repr, TIMES_OF_DAY))),
+    "width": (lambda value: _is_whole(value) and 1 <= value <= MOST_TITLE, f"a whole number from 1 to {MOST_TITLE}"),
+    "stored": (
+        lambda value: is_stored(value),
+        "date, timestamp_s, timestamp_ms, timestamp_ns, int8, int16, int32, uint8, uint16, uint32, float32, or decimal(10, 2) with up to "
+        "38 digits, of which 2 are decimals",
+    ),
+    "places": (
+        lambda value: _is_whole(value) and 0 <= value <= MOST_DECIMALS,
+        f"a whole number from 0 to {MOST_DECIMALS}",
+    ),
+    "title": (
+        lambda value: isinstance(value, str) and 0 < len(value) <= MOST_TITLE and value.isprintable(),
+        f"text of at most {MOST_TITLE} characters on one line",
+    ),
+    "thousands": (lambda value: value in THOUSANDS, "a point, a comma, an apostrophe or a space"),
+    "suffix": (
+        lambda value: isinstance(value, str) and _SUFFIX.fullmatch(value),
+        "text without digits or signs, such as % or ' mg'",
+    ),
+    "pattern": (
+        lambda value: isinstance(value, str) and re.fullmatch("[^#]*#+[^#]*", value),
+        "text with one run of #, which stands for digits, such as P#####",
+    ),
 }
 DIGITS_OF_A_ROW = 4  # in the number of a key: which of a person's records it is
 MOST_DIGITS = 38  # of a decimal type
@@ -109,31 +138,10 @@ class Coding:
             DateFormat(self.date, self.latest)
         if self.words is not None:
             object.__setattr__(self, "words", _words(self.words))
-        if self.decimal is not None:
-            _one_of("decimal", self.decimal, POINTS)
-        if self.time is not None:
-            _one_of("time", self.time, tuple(TIMES_OF_DAY))
-        if self.width is not None and (not _is_whole(self.width) or not 1 <= self.width <= MOST_TITLE):
-            raise BadInput(f"width must be a whole number from 1 to {MOST_TITLE}")
-        if self.stored is not None and not is_stored(self.stored):
-            raise BadInput(
-                "stored must be date, timestamp_s, timestamp_ms, timestamp_ns, int8, int16, int32, uint8, uint16, uint32, float32, or "
-                "decimal(10, 2) with up to 38 digits, of which 2 are decimals"
-            )
-        if self.places is not None and (not _is_whole(self.places) or not 0 <= self.places <= MOST_DECIMALS):
-            raise BadInput(f"places must be a whole number from 0 to {MOST_DECIMALS}")
-        if self.title is not None and not (
-            isinstance(self.title, str) and 0 < len(self.title) <= MOST_TITLE and self.title.isprintable()
-        ):
-            raise BadInput(f"title must be text of at most {MOST_TITLE} characters on one line")
-        if self.thousands is not None:
-            _one_of("thousands", self.thousands, THOUSANDS, "a point, a comma, an apostrophe or a space")
-        if self.suffix is not None and not (isinstance(self.suffix, str) and _SUFFIX.fullmatch(self.suffix)):
-            raise BadInput("suffix must be text without digits or signs, such as % or ' mg'")
-        if self.pattern is not None and not (
-            isinstance(self.pattern, str) and re.fullmatch("[^#]*#+[^#]*", self.pattern)
-        ):
-            raise BadInput("pattern must be text with one run of #, which stands for digits, such as P#####")
+        for key, (fits, rule) in PARTS.items():
+            value = getattr(self, key)
+            if value is not None and not fits(value):
+                raise BadInput(f"{key} must be {rule}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,10 +178,8 @@ class Reading:
         for key in ("strip", "review"):
             if not isinstance(getattr(self, key), bool):
                 raise BadInput(f"reading: {key} must be true or false")
-        try:
+        with about("reading"):
             object.__setattr__(self, "missing", _codes(self.missing))
-        except BadInput as error:
-            raise BadInput(f"reading: {error}") from None
 
     def coding(self, name: str) -> Coding:
         """How a column is written."""
@@ -205,20 +211,17 @@ class Reading:
         made = []
         for name, given in columns.items():
             _check_keys(f"reading: column {name!r}", given, Coding)
-            try:
+            with about(f"reading: column {name!r}"):
                 made.append((name, Coding(**{key: _tuple(value) for key, value in given.items() if value is not None})))
-            except BadInput as error:
-                raise BadInput(f"reading: column {name!r}: {error}") from None
         rest = {key: _tuple(value) for key, value in values.items() if key != "columns" and value is not None}
         return cls(columns=tuple(made), **rest)
 
     def check(self, columns: tuple[Column, ...], *, values: bool = False) -> None:
         """Raises `BadInput` where it does not fit the kinds of its schema's columns, or (`values`) what is declared of them."""
         for column in columns:
-            try:
-                self.of(column).check_values() if values else self.of(column).check()
-            except BadInput as error:
-                raise BadInput(f"reading: column {column.name!r}: {error}") from None
+            coded = self.of(column)
+            for fault in coded.faults_of_values() if values else coded.faults():
+                raise BadInput(f"reading: column {column.name!r}: {fault}")
 
 
 @dataclass(frozen=True)
@@ -413,8 +416,8 @@ class Coded:
         """What is written for a missing value."""
         return next(iter(self.missing), "")
 
-    def check(self) -> None:
-        """Raises `BadInput` where the coding is not one of the column's kind."""
+    def faults(self) -> Iterator[str]:
+        """Why the coding is not one of the column's kind."""
         from synthdp.schema import cells
 
         column, coding = self.column, self.coding
@@ -422,51 +425,40 @@ class Coded:
             if getattr(coding, key) not in (None, ()) and (column.kind not in kinds or in_numbers(column)):
                 texts = " whose categories are text" if key == "labels" else ""
                 verb = "belong" if key.endswith("s") else "belongs"
-                raise BadInput(
-                    f"{key} {verb} to columns of kind {' or '.join(kinds)}{texts}, but this column is {column.kind}"
-                )
+                yield f"{key} {verb} to columns of kind {' or '.join(kinds)}{texts}, but this column is {column.kind}"
         if twice := [code for code in coding.missing if code in self.labels]:
-            raise BadInput(f"{twice[0]!r} has a label and is a code for missing values; it can mean only one of them")
+            yield f"{twice[0]!r} has a label and is a code for missing values; it can mean only one of them"
         if coding.width is not None and (self.numeric or self.date is not None or not self.reading.strip):
-            raise BadInput(
-                "width pads texts with spaces, which strip: true removes again; numbers and dates cannot have it"
-            )
+            yield "width pads texts with spaces, which strip: true removes again; numbers and dates cannot have it"
         times = coding.stored is not None and coding.stored.startswith(("date", "timestamp"))
         if coding.stored is not None and times != isinstance(column, Datetime):
-            raise BadInput(f"stored: {coding.stored} is no type of a column of kind {column.kind}")
+            yield f"stored: {coding.stored} is no type of a column of kind {column.kind}"
         if coding.stored == "date" and isinstance(column, Datetime) and column.resolution != "day":
-            raise BadInput("stored: date belongs to a column with resolution: day; otherwise its times would be lost")
+            yield "stored: date belongs to a column with resolution: day; otherwise its times would be lost"
         if coding.time is not None and not isinstance(column, Integer):
-            raise BadInput(
-                f"time belongs to columns of kind integer, which count minutes or seconds from midnight; this column is {column.kind}"
-            )
+            yield f"time belongs to columns of kind integer, which count minutes or seconds from midnight; this column is {column.kind}"
         if coding.time is not None and (coding.places or coding.thousands or coding.suffix or coding.decimal):
-            raise BadInput("a time of day has no decimal, places, thousands or suffix; leave them out")
+            yield "a time of day has no decimal, places, thousands or suffix; leave them out"
         for text, _ in coding.numbers:
             if (number := self._number(text)) is not None and cells.number(number) is not None:
-                raise BadInput(
-                    f"numbers: {text!r} is a number already; list only texts that are not numbers, such as <5"
-                )
+                yield f"numbers: {text!r} is a number already; list only texts that are not numbers, such as <5"
         if twice := [text for text, _ in coding.numbers if text in self.missing]:
-            raise BadInput(f"{twice[0]!r} stands for a number and for a missing value; it can mean only one of them")
+            yield f"{twice[0]!r} stands for a number and for a missing value; it can mean only one of them"
         if coding.thousands == self.decimal:
-            raise BadInput(f"{self.decimal!r} cannot stand both between thousands and before decimals")
+            yield f"{self.decimal!r} cannot stand both between thousands and before decimals"
         declared = MOST_DECIMALS + 1 if getattr(column, "decimals", 0) is None else getattr(column, "decimals", 0)
         if coding.places is not None and declared > coding.places:
-            raise BadInput(
-                f"places: {coding.places} cuts numbers off; declare decimals: {coding.places} in columns too"
-            )
+            yield f"places: {coding.places} cuts numbers off; declare decimals: {coding.places} in columns too"
         if coding.missing and column.kind != "identifier" and not getattr(column, "missing", False):
-            raise BadInput("missing lists codes, but the column allows no missing values; set missing: true in columns")
+            yield "missing lists codes, but the column allows no missing values; set missing: true in columns"
         if self.date is not None and isinstance(column, Datetime):  # noqa: SIM102
             if MICROSECONDS[column.resolution] < MICROSECONDS[self.date.resolution]:
-                raise BadInput(
-                    f"{self.date.text} cannot hold the declared resolution, {column.resolution}; declare resolution: {self.date.resolution}"
-                )
+                finest = self.date.resolution
+                yield f"{self.date.text} cannot hold the declared resolution, {column.resolution}; declare resolution: {finest}"
         if coding.words is not None and len(self.words) < 2:
-            raise BadInput("words must be two texts that differ in more than capitals, for false and for true")
+            yield "words must be two texts that differ in more than capitals, for false and for true"
         if isinstance(column, Boolean) and any(map(self._is_truth, coding.missing)):
-            raise BadInput("missing lists a code that says true or false; it can mean only one of them")
+            yield "missing lists a code that says true or false; it can mean only one of them"
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -493,13 +485,13 @@ class Coded:
             return -math.inf, math.inf
         return -(-low // step) * step, high // step * step
 
-    def check_values(self) -> None:
-        """Raises `BadInput` where declared values contradict the coding: before a fit, since what it buys may be anything."""
+    def faults_of_values(self) -> Iterator[str]:
+        """How declared values contradict the coding: asked before a fit, since what it buys may be anything."""
         column = self.column
         if self.date is not None and isinstance(column, Datetime) and not isinstance(column.bounds, str):
             last = self.date.latest
             if last is not None and not all(last - 99 <= int(end[:4]) <= last for end in column.bounds):
-                raise BadInput(
+                yield (
                     f"{self.date.text} with latest: {last} means the years {last - 99} to {last}, and the declared bounds lie beyond; "
                     "set latest to the last year that two digits mean, or declare bounds within these years"
                 )
@@ -507,34 +499,26 @@ class Coded:
             last = TIMES_OF_DAY[self.coding.time][2]
             bounds = getattr(column, "bounds", (0, last))
             if not isinstance(bounds, str) and not 0 <= bounds[0] <= bounds[1] <= last:
-                raise BadInput(
-                    f"times of day written as {self.coding.time} count from 0 to {last}; declare bounds: [0, {last}] or within"
-                )
+                yield f"times of day written as {self.coding.time} count from 0 to {last}; declare bounds: [0, {last}] or within"
         lacking_atoms = [number for _, number in self.coding.numbers if number not in getattr(column, "atoms", ())]
         if lacking_atoms:
             listed = ", ".join(repr(number) for number in lacking_atoms)
-            raise BadInput(
-                f"numbers: a number for which texts stand needs a bin of its own; declare atoms: [{listed}] in columns too"
-            )
+            yield f"numbers: a number for which texts stand needs a bin of its own; declare atoms: [{listed}] in columns too"
         known = getattr(column, "categories", ())
         for category in () if isinstance(known, str) else known:
             if self.reading.strip and category != category.strip(SPACE):
-                raise BadInput(
-                    f"category {category!r} has space around it, but strip: true removes the space around cells"
-                )
+                yield f"category {category!r} has space around it, but strip: true removes the space around cells"
             try:
                 codecs.encode(category, self.reading.encoding)
             except UnicodeError:
-                raise BadInput(f"category {category!r} cannot be written in {self.reading.encoding}") from None
+                yield f"category {category!r} cannot be written in {self.reading.encoding}"
         if self.labels and not isinstance(known, str):
             lacking = [category for category in known if category not in self._code_of]
             if lacking:
-                raise BadInput(f"labels have no code for the category {lacking[0]!r}; give each category one")
+                yield f"labels have no code for the category {lacking[0]!r}; give each category one"
         for code in self.missing:
             if self._is_value(code):
-                raise BadInput(
-                    f"{code!r} is a value that the column may have and a code for missing values; it can mean only one of them"
-                )
+                yield f"{code!r} is a value that the column may have and a code for missing values; it can mean only one of them"
 
     def _is_value(self, code: str) -> bool:
         """Whether a code for missing values would be one of the declared values."""

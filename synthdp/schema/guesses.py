@@ -189,19 +189,22 @@ def are_times(series: "Series | None") -> bool:
 
 def are_pairs(series: "Series | None") -> bool:
     """Whether nearly all of many different texts are two numbers, as blood pressures are: 120/80."""
-    if series is None or not pd.api.types.is_string_dtype(series.dropna().dtype):
-        return False
-    texts = {text.strip() for text in cells.texts(series.dropna()) if text is not None}
+    texts = _distinct(series)
     return len(texts) > LISTED and sum(PAIR.fullmatch(text) is not None for text in texts) >= ALIKE * len(texts)
 
 
 def have_units(series: "Series | None") -> bool:
     """Whether nearly all of many different texts are a number with one of a few units after it: 1 day, 9 days."""
-    if series is None or not pd.api.types.is_string_dtype(series.dropna().dtype):
-        return False
-    texts = {text.strip() for text in cells.texts(series.dropna()) if text is not None}
+    texts = _distinct(series)
     units = Counter(match["unit"] for match in map(WITH_UNIT.fullmatch, texts) if match)
     return len(texts) >= MEASURED and sum(count for _, count in units.most_common(UNITS)) >= ALIKE * len(texts)
+
+
+def _distinct(series: "Series | None") -> set[str]:
+    """The different texts of a column of texts, without space around them."""
+    if series is None or not pd.api.types.is_string_dtype(series.dropna().dtype):
+        return set()
+    return {text.strip() for text in cells.texts(series.dropna()) if text is not None}
 
 
 def _is_prose(texts: list[str], records: int) -> bool:

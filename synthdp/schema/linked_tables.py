@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from synthdp.errors import BadInput, check_keys, nearest
+from synthdp.errors import BadInput, about, check_keys, nearest
 from synthdp.schema.columns import TODO, Column, Datetime, Identifier, Ignored
 from synthdp.schema.rules import Order, Rule, rule_places
 
@@ -144,48 +144,51 @@ def _read(name: Any, entry: Any, given: Mapping[Any, Any], unit: str) -> Table:
     check_keys(f"table {name!r}", entry if isinstance(entry, Mapping) else (), KNOWN)
     if not isinstance(entry, Mapping) or not isinstance(entry.get("columns"), Mapping) or not entry["columns"]:
         raise BadInput(f"table {name!r}: needs a mapping with columns, which maps each column's name to its kind")
-    for key in ("parent", "key", "order"):
-        if entry.get(key) is not None and not isinstance(entry[key], str):
-            raise BadInput(f"table {name!r}: {key} must be text; put quotes around it")
-    most = entry.get("max_rows")
-    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
-        raise BadInput(f"table {name!r}: max_rows must be a whole number of at least 1")
-    if entry.get("parent") is not None and entry["parent"] not in given:
-        meant = nearest(entry["parent"], given) or f": {', '.join(map(str, given))}"
-        raise BadInput(f"table {name!r}: parent {entry['parent']!r} is not one of the tables{meant}")
-    above = given.get(entry.get("parent"))
-    keys = {"its key": entry.get("key"), "its parent's key": above.get("key") if isinstance(above, Mapping) else None}
-    for column, facts in entry["columns"].items():
-        kind = facts.get("kind") if isinstance(facts, Mapping) else None
-        if kind == "image":
-            raise BadInput(f"table {name!r}: column {column!r} is an image; linked tables have none")
-        if kind == "identifier" and column not in keys.values() and (column != unit or above is None):
-            raise BadInput(
-                f"table {name!r}: column {column!r} is an identifier: say key for the one that names its rows, and kind: ignore for others"
-            )
-        for which in (which for which, key in keys.items() if key == column and kind != "identifier"):
-            raise BadInput(
-                f"table {name!r}: {column!r} is {which}, and a fit learns nothing from keys: leave it out of columns, or declare it "
-                "as kind: identifier to keep its place in synthetic files"
-            )
+    for fault in _faults(entry, given, unit):
+        raise BadInput(f"table {name!r}: {fault}")
+    keys = _linking(entry, given)
     from synthdp.schema.file_coding import Reading
 
-    reading = None
-    if entry.get("reading") is not None:
-        try:
-            reading = Reading.from_dict(entry["reading"])
-        except BadInput as error:
-            raise BadInput(f"table {name!r}: {error}") from None
+    links: dict[str, Any] = {key: entry.get(key) for key in LINKS}
+    with about(f"table {name!r}"):
+        reading = None if entry.get("reading") is None else Reading.from_dict(entry["reading"])
     return Table(
         name=name,
         reading=reading,
-        key=entry.get("key"),
-        parent=entry.get("parent"),
-        order=entry.get("order"),
-        max_rows=entry.get("max_rows"),
+        **links,
         with_unit=unit in entry["columns"] and unit not in keys.values(),
         names=tuple(map(str, entry["columns"])) if any(key in entry["columns"] for key in keys.values()) else (),
     )
+
+
+def _linking(entry: Mapping[str, Any], given: Mapping[Any, Any]) -> dict[str, str | None]:
+    above = given.get(entry.get("parent"))
+    return {"its key": entry.get("key"), "its parent's key": above.get("key") if isinstance(above, Mapping) else None}
+
+
+def _faults(entry: Mapping[str, Any], given: Mapping[Any, Any], unit: str) -> Iterator[str]:
+    """How what a table declares contradicts itself, or the other tables."""
+    for key in ("parent", "key", "order"):
+        if entry.get(key) is not None and not isinstance(entry[key], str):
+            yield f"{key} must be text; put quotes around it"
+    most = entry.get("max_rows")
+    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
+        yield "max_rows must be a whole number of at least 1"
+    if entry.get("parent") is not None and entry["parent"] not in given:
+        meant = nearest(entry["parent"], given) or f": {', '.join(map(str, given))}"
+        yield f"parent {entry['parent']!r} is not one of the tables{meant}"
+    keys = _linking(entry, given)
+    for column, facts in entry["columns"].items():
+        kind = facts.get("kind") if isinstance(facts, Mapping) else None
+        if kind == "image":
+            yield f"column {column!r} is an image; linked tables have none"
+        if kind == "identifier" and column not in keys.values() and (column != unit or entry.get("parent") is None):
+            yield f"column {column!r} is an identifier: say key for the one that names its rows, and kind: ignore for others"
+        for which in (which for which, key in keys.items() if key == column and kind != "identifier"):
+            yield (
+                f"{column!r} is {which}, and a fit learns nothing from keys: leave it out of columns, or declare it as kind: identifier "
+                "to keep its place in synthetic files"
+            )
 
 
 def _in_order(tables: Mapping[str, Table], unit: str) -> list[Table]:
@@ -359,22 +362,18 @@ def check(schema: "Schema") -> None:
             "schema: a schema has tables or columns, not both: make a schema of linked tables with Schema.from_dict or Schema.load"
         )
     for table in schema.tables:
-        numbered = table.reading is not None and table.key is not None and table.reading.coding(table.key).pattern
-        if numbered and (table.max_rows or 0) > MOST_NUMBERED:
-            raise BadInput(
-                f"table {table.name!r}: keys can follow a pattern only if max_rows is at most {MOST_NUMBERED:,}: leave the "
-                "pattern out, or lower max_rows"
-            )
-        known = {*keys_of(schema, table), *(name for name, _ in held(schema, table))}
-        for name, _ in () if table.reading is None else table.reading.columns:
-            if name not in known:
+        with about(f"table {table.name!r}"):
+            numbered = table.reading is not None and table.key is not None and table.reading.coding(table.key).pattern
+            if numbered and (table.max_rows or 0) > MOST_NUMBERED:
                 raise BadInput(
-                    f"table {table.name!r}: reading: column {name!r} is not one of its columns or keys{nearest(str(name), known)}"
+                    f"keys can follow a pattern only if max_rows is at most {MOST_NUMBERED:,}: leave the pattern out, or lower max_rows"
                 )
-        try:
+            known = {*keys_of(schema, table), *(name for name, _ in held(schema, table))}
+            for name, _ in () if table.reading is None else table.reading.columns:
+                if name not in known:
+                    meant = nearest(str(name), known)
+                    raise BadInput(f"reading: column {name!r} is not one of its columns or keys{meant}")
             of_table(schema, table)
-        except BadInput as error:
-            raise BadInput(f"table {table.name!r}: {error}") from None
 
 
 def parsed(schema: "Schema", table: Table) -> Table:

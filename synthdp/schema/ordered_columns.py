@@ -17,9 +17,8 @@ from synthdp.schema.bins import BINS, Bins, Values, bins_of, top
 from synthdp.schema.columns import Column, Continuous, Datetime, Integer, Numeric
 
 Mask = NDArray[np.bool_]
-OCTAVES = (
-    10  # of the first bin of equal width, split twice each: short gaps are the most frequent, and a day matters there
-)
+# Of the first bin of equal width, split twice each: short gaps are the most frequent, and a day matters there.
+OCTAVES = 10
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -25,10 +25,8 @@ EXACT_GAPS, MOST_GAPS = 8, 20  # gaps of up to so many steps are told apart; abo
 ROWS, ROW, LAST, SO_FAR = " rows", " row", " last", " so far"  # of a table below visits
 AGAIN = " again"  # of a row: whether its code is new, was in the owner's last record, was only in earlier ones, or is already in this one
 NEW, AT_LAST, LONG_AGO, HERE = range(4)  # codes of `AGAIN`
-HAD_LAST, HAD = (
-    " had last",
-    " had",
-)  # of a row: codes of the owner's last record, and of earlier ones alone, that its own lacks so far
+# Of a row: codes of the owner's last record, and of earlier ones alone, that its own lacks so far.
+HAD_LAST, HAD = " had last", " had"
 GROUP = " group"  # of a table below visits: the group of a row's code, by which others are predicted where there are many codes
 MOST_RELATED = 256  # codes of a table below visits: of more, relations to one another are counted only by groups
 MOST_GROUPS = 128  # of codes

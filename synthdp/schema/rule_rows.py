@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,11 +10,11 @@ import numpy as np
 from synthdp.errors import BadInput
 from synthdp.schema import cells
 from synthdp.schema.columns import Boolean, Categorical, Datetime, Ordinal, microseconds, on_grid
-from synthdp.schema.rules import Implies, Never, Order, Rule, Term, Value
+from synthdp.schema.rules import Implies, Never, Order, Rule, Term, Together, Value
 from synthdp.schema.trees import Codes as CodesOfTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
@@ -39,34 +40,39 @@ def broken(rule: Rule, frame: pd.DataFrame, schema: Schema) -> Mask:
     absent = [name for name in rule.columns if name not in frame.columns]
     if absent:
         raise BadInput(f"rule {rule.text!r}: the rows have no column {absent[0]!r}")
-    rows = Rows(frame, schema)
+    return breaking(rule, Rows(frame, schema))
+
+
+def breaking(rule: Rule, rows: Rows) -> Mask:
+    """Which rows break the rule, or which combinations of the rows of its columns: see `Rows`."""
     if isinstance(rule, Order):
         return rows.disordered(rule)
     if isinstance(rule, Never):
         return rows.all_hold(rule.terms)
     if isinstance(rule, Implies):
-        fails = np.zeros(len(frame), dtype=np.bool_)
+        fails = np.zeros(1, np.bool_)
         for term in rule.then:
             holds, known = rows.holds(term)
-            fails |= known & ~holds
+            fails = fails | (known & ~holds)
         return fails & rows.all_hold(rule.given)
-    places = [rows.places(name, [row[i] for row in rule.allowed]) for i, name in enumerate(rule.columns)]
-    whole: Mask = np.logical_and.reduce([known for _, known in places])
-    return whole & ~_among(np.stack([place for place, _ in places], axis=1), rule.allowed)
+    return rows.not_among(rule)
 
 
 class Rows:
-    """A frame's cells as the schema reads them."""
+    """A frame's cells as the schema reads them. With `axes` each of these columns has rows of its own, and what is told of several columns
+    is told of all combinations of their rows, one axis for each column."""
 
-    def __init__(self, frame: pd.DataFrame, schema: Schema) -> None:
-        self.frame, self.schema = frame, schema
+    def __init__(
+        self, frame: pd.DataFrame | Mapping[str, pd.Series[Any]], schema: Schema, axes: Sequence[str] = ()
+    ) -> None:
+        self.frame, self.schema, self.axes = frame, schema, axes
 
     def all_hold(self, terms: Sequence[Term]) -> Mask:
         """(rows,): whether every term is known to hold."""
-        found = np.ones(len(self.frame), dtype=np.bool_)
+        found: Mask = np.ones(1, np.bool_)
         for term in terms:
             holds, known = self.holds(term)
-            found &= holds & known
+            found = found & holds & known
         return found
 
     def holds(self, term: Term) -> tuple[Mask, Mask]:
@@ -81,13 +87,37 @@ class Rows:
 
     def disordered(self, rule: Order) -> Mask:
         if isinstance(self.schema.column(rule.left), Categorical):
-            a, b = (np.array(cells.texts(self.frame[name]), dtype=object) for name in rule.columns)
+            texts = (np.array(cells.texts(self.frame[name]), dtype=object) for name in rule.columns)
+            a, b = (self._along(name, each) for name, each in zip(rule.columns, texts, strict=True))
             differ: Mask = (a != None) & (b != None) & (a != b)  # noqa: E711 (cell by cell)
             return differ
         (a, known), (b, too) = (self._numbers(name) for name in rule.columns)
         return known & too & ~COMPARE[rule.op](a, b)
 
+    def not_among(self, rule: Together) -> Mask:
+        """(rows,): whether all cells are known and their combination is none that is allowed."""
+        firsts = [list(dict.fromkeys(row[i] for row in rule.allowed)) for i in range(len(rule.columns))]
+        found = [self.places(name, values) for name, values in zip(rule.columns, firsts, strict=True)]
+        lookup = [{value: place for place, value in enumerate(values)} for values in firsts]
+        wanted = np.array([[lookup[i][value] for i, value in enumerate(row)] for row in rule.allowed], dtype=np.int64)
+        known: Mask = reduce(np.logical_and, (known for _, known in found))
+        if self.axes:
+            allowed = np.zeros([len(values) + 1 for values in firsts], np.bool_)  # the last place: none of them
+            allowed[tuple(wanted.T)] = True
+            return known & ~allowed[tuple(place for place, _ in found)]
+        rows = np.stack([place for place, _ in found], axis=1)
+        _, number = np.unique(np.concatenate([wanted, rows]), axis=0, return_inverse=True)
+        return known & ~np.isin(number[len(wanted) :], number[: len(wanted)])
+
     def places(self, name: str, values: Sequence[Value]) -> tuple[NDArray[np.int64], Mask]:
+        """As `_places`, along the column's axis."""
+        place, known = self._places(name, values)
+        return self._along(name, place), self._along(name, known)
+
+    def _along(self, name: str, values: NDArray[Any]) -> NDArray[Any]:
+        return values.reshape([-1 if each == name else 1 for each in self.axes]) if self.axes else values
+
+    def _places(self, name: str, values: Sequence[Value]) -> tuple[NDArray[np.int64], Mask]:
         """(rows,) twice: the first place in values of each cell's value, -1 for none; whether the cell is known. For a code of a tree,
         it is the place of the finest value at or above the code."""
         column = self.schema.column(name)
@@ -104,7 +134,7 @@ class Rows:
                 codes = np.where(codes == cells.UNKNOWN, words.index(other), codes)
             known = codes != cells.MISSING
             return np.where(codes < len(set(values)), np.maximum(codes, -1), -1), known
-        found, known = self._numbers(name)
+        found, known = self._read(name)
         wanted = [microseconds(value) if isinstance(column, Datetime) else float(value) for value in values]
         distinct = np.array(list(dict.fromkeys(wanted)), dtype=found.dtype)
         order = np.argsort(distinct)
@@ -112,6 +142,11 @@ class Rows:
         return np.where(known & (distinct[at] == found), at, -1), known
 
     def _numbers(self, name: str) -> tuple[NDArray[Any], Mask]:
+        """As `_read`, along the column's axis."""
+        found, known = self._read(name)
+        return self._along(name, found), self._along(name, known)
+
+    def _read(self, name: str) -> tuple[NDArray[Any], Mask]:
         """(rows,) twice: the cells of a column whose values are numbers or have an order, dates at its resolution; whether each is
         known."""
         column, series = self.schema.column(name), self.frame[name]
@@ -124,12 +159,3 @@ class Rows:
         read = cells.instants(series) if isinstance(column, Datetime) else cells.numbers(series)
         known = ~(read.missing | read.wrong) if isinstance(column, Datetime) else ~np.isnan(read.cells)
         return on_grid(column, read.cells), known
-
-
-def _among(rows: NDArray[np.int64], allowed: Sequence[Sequence[Value]]) -> Mask:
-    """(rows,): whether each row of places is one of the allowed combinations, whose values the places count."""
-    firsts = [list(dict.fromkeys(row[i] for row in allowed)) for i in range(rows.shape[1])]
-    lookup = [{value: place for place, value in enumerate(values)} for values in firsts]
-    wanted = np.array([[lookup[i][value] for i, value in enumerate(row)] for row in allowed], dtype=np.int64)
-    _, number = np.unique(np.concatenate([wanted, rows]), axis=0, return_inverse=True)
-    return np.isin(number[len(wanted) :], number[: len(wanted)])

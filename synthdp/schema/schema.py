@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.errors import BadInput, check_keys, listed, nearest
+from synthdp.errors import BadInput, about, check_keys, listed, nearest
 from synthdp.files.limits import check_width
 from synthdp.schema import linked_tables
 from synthdp.schema.columns import (
@@ -119,35 +119,9 @@ class Schema:
         if left_out:
             object.__setattr__(self, "columns", tuple(column for column in given if column not in left_out))
             object.__setattr__(self, "ignored", (*self.ignored, *left_out))
-        names = (*self.names, *(column.name for column in self.ignored))
-        check_width("schema", len(names))
-        if not self.modelled:
-            raise BadInput("schema: columns must name at least one column that is not an identifier")
-        if not all(isinstance(name, str) and name for name in names):
-            raise BadInput("schema: every column needs a name that is text; put quotes around numbers")
-        repeated = sorted(name for name, times in Counter(names).items() if times > 1)
-        if repeated:
-            raise BadInput(f"schema: columns declared twice: {', '.join(map(repr, repeated))}; keep one of each")
-        if self.unit == "record":
-            raise BadInput(
-                "schema: a unit column named 'record' would be confused with the unit record; rename the column"
-            )
-        if self.unit is not None and self.column(self.unit, "unit").kind != "identifier":
-            raise BadInput(f"schema: unit column {self.unit!r} must be of kind identifier, since it is never modelled")
-        for target in self.targets:
-            kind = self.column(target, "targets").kind
-            if kind in ("identifier", "image"):
-                raise BadInput(f"schema: target {target!r} is an {kind}, which no model can predict; name another")
-        if sum(column.kind == "image" for column in self.columns) > 1:
-            raise BadInput("schema: at most one column may be an image; put each image into a data set of its own")
-        if len(set(self.targets)) < len(self.targets):
-            raise BadInput("schema: targets names a column twice; keep one of each")
-        _check_count("max_records_per_unit", self.max_records_per_unit)
-        if self.unit is None and self.max_records_per_unit != 1:
-            raise BadInput("schema: max_records_per_unit needs unit, the column that says whose record a row is")
-        if self.units is not None and self.units != LEARN:
-            _check_count("units", self.units)
-        self._check_history()
+        check_width("schema", len(self.names) + len(self.ignored))
+        for fault in self._faults():
+            raise BadInput(f"schema: {fault}")
         if self.tables:
             linked_tables.check(self)
             object.__setattr__(self, "tables", tuple(linked_tables.parsed(self, each) for each in self.tables))
@@ -171,22 +145,48 @@ class Schema:
             object.__setattr__(self, "reading", self.reading.only(self.names))
             self.reading.check(self.columns)
 
-    def _check_history(self) -> None:
+    def _faults(self) -> Iterator[str]:
+        """How its parts contradict each other, but for tables, rules and reading."""
+        names = (*self.names, *(column.name for column in self.ignored))
+        if not self.modelled:
+            yield "columns must name at least one column that is not an identifier"
+        if not all(isinstance(name, str) and name for name in names):
+            yield "every column needs a name that is text; put quotes around numbers"
+        repeated = sorted(name for name, times in Counter(names).items() if times > 1)
+        if repeated:
+            yield f"columns declared twice: {', '.join(map(repr, repeated))}; keep one of each"
+        if self.unit == "record":
+            yield "a unit column named 'record' would be confused with the unit record; rename the column"
+        if self.unit is not None and self.column(self.unit, "unit").kind != "identifier":
+            yield f"unit column {self.unit!r} must be of kind identifier, since it is never modelled"
+        for target in self.targets:
+            kind = self.column(target, "targets").kind
+            if kind in ("identifier", "image"):
+                yield f"target {target!r} is an {kind}, which no model can predict; name another"
+        if sum(column.kind == "image" for column in self.columns) > 1:
+            yield "at most one column may be an image; put each image into a data set of its own"
+        if len(set(self.targets)) < len(self.targets):
+            yield "targets names a column twice; keep one of each"
+        yield from _not_counted("max_records_per_unit", self.max_records_per_unit)
+        if self.unit is None and self.max_records_per_unit != 1:
+            yield "max_records_per_unit needs unit, the column that says whose record a row is"
+        if self.units is not None and self.units != LEARN:
+            yield from _not_counted("units", self.units)
         for key, given in (("order", self.order), ("per_unit", self.per_unit)):
             if given and self.unit is None:
-                raise BadInput(f"schema: {key} needs unit, the column that says whose record a row is")
+                yield f"{key} needs unit, the column that says whose record a row is"
         if self.order is not None:
             column = self.column(self.order, "order")
             if not isinstance(column, Datetime | Integer) or column.missing:
-                raise BadInput(
-                    f"schema: order {self.order!r} must be a datetime or an integer that is never missing: records without it "
+                yield (
+                    f"order {self.order!r} must be a datetime or an integer that is never missing: records without it "
                     f"would have no place in the order"
                 )
         for name in self.per_unit:
             if self.column(name, "per_unit").kind in ("identifier", "image") or name == self.order:
-                raise BadInput(f"schema: per_unit {name!r} must be a modelled column other than order; leave it out")
+                yield f"per_unit {name!r} must be a modelled column other than order; leave it out"
         if len(set(self.per_unit)) < len(self.per_unit):
-            raise BadInput("schema: per_unit names a column twice; keep one of each")
+            yield "per_unit names a column twice; keep one of each"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -269,12 +269,8 @@ class Schema:
         if self.reading is not None:
             self.reading.check(self.columns, values=True)
         for table in self.tables:
-            each = linked_tables.of_table(self, table)
-            try:
-                if each.reading is not None:
-                    each.reading.check(each.columns, values=True)
-            except BadInput as error:
-                raise BadInput(f"table {table.name!r}: {error}") from None
+            with about(f"table {table.name!r}"):
+                linked_tables.of_table(self, table).check_reading()
 
     def with_targets(self, *targets: str) -> "Schema":
         """The same schema with other targets."""
@@ -528,10 +524,8 @@ def _column(name: Any, values: Any) -> Column | Ignored:
         )
     items = {k: _item(name, k, v) for k, v in values.items() if k != "kind" and v is not None}
     if "tree" in items:
-        try:
+        with about(f"column {name!r}"):
             items["tree"] = Tree.from_dict(items["tree"])
-        except BadInput as error:
-            raise BadInput(f"column {name!r}: {error}") from None
     return made(name=name, **items)
 
 
@@ -585,9 +579,9 @@ def _texts(key: str, value: Any) -> tuple[str, ...]:
     return tuple(listed)
 
 
-def _check_count(key: str, value: Any) -> None:
+def _not_counted(key: str, value: Any) -> Iterator[str]:
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST:
-        raise BadInput(f"schema: {key} must be a whole number of at least 1 and at most {MOST:,}")
+        yield f"{key} must be a whole number of at least 1 and at most {MOST:,}"
 
 
 def clamping(*, below: bool) -> str:

@@ -285,10 +285,18 @@ def _rows_breaking(
 ) -> Iterator[Finding]:
     """`held` (rows,) says which rows of the table these are; one may belong to several people."""
     wrong = np.bincount(held[breaking(rule, rows, of)])
+    yield from _breaking(rule, schema, of, wrong, "rows", f" of {table.name}")
+
+
+def _breaking(
+    rule: Rule, schema: Schema, of: Schema, wrong: Any, rows: str = "records", where: str = ""
+) -> Iterator[Finding]:
+    """Rows that break a rule: most rules a fit makes synthetic records keep all the same."""
     if wrong.any():
         then = "are made to keep" if rule in schema.rules_apart()[0] else "may break as well"
-        what = f"some rows of {table.name} break the rule {rule.text!r}, which synthetic rows {then}"
-        yield _of_rows("", what, _either_way(rule, of), wrong)
+        what = f"some {rows}{where} break the rule {rule.text!r}, which synthetic {rows} {then}"
+        dates = any(isinstance(of.column(name), Datetime) for name in rule.columns)
+        yield _of_rows("", what, AT_MIDNIGHT if dates else EITHER_WAY, wrong)
 
 
 def _windows(schema: Schema, whole: Joined) -> Iterator[Finding]:
@@ -441,13 +449,8 @@ def _spellings(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
             places = np.array([place for place in places if texts[place] not in column.categories], np.int64)
         if len(places):
             counted = "a category of its own" if column.categories == LEARN else repr(column.other)
-            yield Finding(
-                column=column.name,
-                what=odd_cells.RESPELLED,
-                remedy=f"write them alike in the file; as they are, each counts as {counted}",
-                count=len(places),
-                rows=tuple(int(place) + 1 for place in places[:ROWS]),
-            )
+            remedy = f"write them alike in the file; as they are, each counts as {counted}"
+            yield _of_rows(column.name, odd_cells.RESPELLED, remedy, np.isin(np.arange(len(frame)), places))
 
 
 def _total(written: pd.DataFrame, which: str) -> Iterator[Finding]:
@@ -493,33 +496,20 @@ def _look(declared: bool) -> str:
 
 
 def _rules(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
-    """Rules that records break: most of them a fit makes synthetic records keep all the same."""
-    kept, _ = schema.rules_apart()
     for rule in schema.rules:
-        wrong = breaking(rule, frame, schema)
-        if wrong.any():
-            then = "are made to keep" if rule in kept else "may break as well"
-            what = f"some records break the rule {rule.text!r}, which synthetic records {then}"
-            yield _of_rows("", what, _either_way(rule, schema), wrong)
-
-
-def _either_way(rule: Rule, schema: Schema) -> str:
-    """What to do about records that break the rule."""
-    dates = any(isinstance(schema.column(name), Datetime) for name in rule.columns)
-    return AT_MIDNIGHT if dates else EITHER_WAY
+        yield from _breaking(rule, schema, schema, breaking(rule, frame, schema))
 
 
 def _names(column: str, frame: pd.DataFrame, unit: str) -> Iterator[Finding]:
     """Units that seem to be written in two ways: each of them is bounded and protected by itself."""
     places = odd_cells.renamed(frame[unit])
     if len(places):
-        yield Finding(
-            column=column,
-            what=odd_cells.RENAMED,
-            remedy="if they do, write them alike: each spelling counts as a patient of its own, so the guarantee protects such a patient "
+        yield _of_rows(
+            column,
+            odd_cells.RENAMED,
+            "if they do, write them alike: each spelling counts as a patient of its own, so the guarantee protects such a patient "
             "less than it says",
-            count=len(places),
-            rows=tuple(int(place) + 1 for place in places[:ROWS]),
+            np.isin(np.arange(len(frame)), places),
         )
 
 

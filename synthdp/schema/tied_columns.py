@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput
 from synthdp.schema.columns import Boolean, Categorical, Column, Ordinal
 from synthdp.schema.ordered_columns import Gaps, numeric, tied
-from synthdp.schema.rule_rows import COMPARE, Rows
-from synthdp.schema.rules import Implies, Never, Order, Rule, Term
+from synthdp.schema.rule_rows import Rows, breaking
+from synthdp.schema.rules import Order, Rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from synthdp.schema.schema import Schema
 
@@ -103,52 +103,7 @@ def forbidden(rule: Rule, schema: Schema, values: Mapping[str, pd.DataFrame] | N
     """Which combinations of codes break the rule, one axis for each of its columns; as `rule_rows.broken` of their rows. `values`: by
     column, a frame with one value of each code; by default, its labels."""
     values = {name: _values(schema.column(name)) for name in rule.columns} if values is None else values
-    rows = {name: Rows(values[name], schema) for name in rule.columns}
-    if isinstance(rule, Never):
-        return _outer(rule.columns, _all(rule.terms, rows))
-    if isinstance(rule, Implies):
-        given, fails = _all(rule.given, rows), np.zeros([1] * len(rule.columns), np.bool_)
-        for term in rule.then:
-            holds, known = rows[term.column].holds(term)
-            fails = fails | _outer(rule.columns, {term.column: known & ~holds})
-        return fails & _outer(rule.columns, given)
-    if isinstance(rule, Order):
-        return _disordered(rule, schema)
-    firsts = [list(dict.fromkeys(row[i] for row in rule.allowed)) for i in range(len(rule.columns))]
-    found = [rows[name].places(name, values) for name, values in zip(rule.columns, firsts, strict=True)]
-    allowed = np.zeros([len(values) + 1 for values in firsts], np.bool_)  # the last place: none of them
-    for row in rule.allowed:
-        allowed[tuple(values.index(value) for values, value in zip(firsts, row, strict=True))] = True
-    known = _outer(rule.columns, {name: seen for name, (_, seen) in zip(rule.columns, found, strict=True)})
-    return known & ~allowed[np.ix_(*(place for place, _ in found))]
-
-
-def _disordered(rule: Order, schema: Schema) -> Mask:
-    left, right = (_values(schema.column(name))[name] for name in rule.columns)
-    known = ~left.isna().to_numpy()[:, None] & ~right.isna().to_numpy()[None, :]
-    if isinstance(schema.column(rule.left), Ordinal):
-        a, b = np.arange(len(left)), np.arange(len(right))  # the same categories; missing is last, and not known
-        return known & ~COMPARE[rule.op](a[:, None], b[None, :])
-    differ = left.to_numpy()[:, None] != right.to_numpy()[None, :]
-    return known & np.asarray(differ, np.bool_)
-
-
-def _all(terms: Iterable[Term], rows: Mapping[str, Rows]) -> dict[str, Mask]:
-    """Per column, the codes for which all its terms are known to hold."""
-    found: dict[str, Mask] = {}
-    for term in terms:
-        holds, known = rows[term.column].holds(term)
-        found[term.column] = found.get(term.column, np.ones(len(holds), np.bool_)) & holds & known
-    return found
-
-
-def _outer(names: Sequence[str], masks: Mapping[str, Mask]) -> Mask:
-    """Where all masks hold, one axis for each name; columns without a mask do not matter."""
-    found = np.ones([1] * len(names), np.bool_)
-    for axis, name in enumerate(names):
-        if name in masks:
-            found = found & np.expand_dims(masks[name], [other for other in range(len(names)) if other != axis])
-    return found
+    return breaking(rule, Rows({name: values[name][name] for name in rule.columns}, schema, rule.columns))
 
 
 def _values(column: Any) -> pd.DataFrame:

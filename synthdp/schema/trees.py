@@ -1,7 +1,7 @@
 """Codes with a tree above them, such as ICD-10: which coarser code stands for a finer one that noise hides."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -30,23 +30,23 @@ class Tree:
     leaves: bool = False
 
     def __post_init__(self) -> None:
+        for fault in self._faults():
+            raise BadInput(f"tree: {fault}")
+
+    def _faults(self) -> Iterator[str]:
         lengths = self.prefix
         if any(type(n) is not int or n < 1 for n in lengths) or sorted(set(lengths)) != list(lengths):
-            raise BadInput("tree: prefix must list lengths of codes' beginnings, shortest first, such as [1, 3]")
+            yield "prefix must list lengths of codes' beginnings, shortest first, such as [1, 3]"
         if not lengths and not self.parents:
-            raise BadInput(
-                "tree: needs prefix, such as {prefix: [1, 3]}, or a file, such as {file: icd10.csv, parent: parent}"
-            )
+            yield "needs prefix, such as {prefix: [1, 3]}, or a file, such as {file: icd10.csv, parent: parent}"
         if isinstance(self.codes, tuple) and not len(set(self.codes)) == len(self.codes) > 0:
-            raise BadInput("tree: codes must list one or more, each once")
+            yield "codes must list one or more, each once"
         if self.leaves and self.codes == "learn":
-            raise BadInput(
-                "tree: leaves: true draws from the declared codes; list them in categories, or leave leaves out"
-            )
+            yield "leaves: true draws from the declared codes; list them in categories, or leave leaves out"
         if len(self._above) < len(self.parents):
-            raise BadInput("tree: a code has two parents; keep one")
+            yield "a code has two parents; keep one"
         if self.levels > MOST_LEVELS:
-            raise BadInput(f"tree: has over {MOST_LEVELS} levels, or a code that is above itself")
+            yield f"has over {MOST_LEVELS} levels, or a code that is above itself"
 
     @classmethod
     def from_dict(cls, values: Any) -> "Tree":

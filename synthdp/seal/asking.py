@@ -1,9 +1,9 @@
 """The check before every answer, and questions about tables by the names of their columns."""
 
 import dataclasses
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from operator import is_
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -17,6 +17,7 @@ from synthdp.seal.callbacks import Guarded
 from synthdp.seal.choice import Chosen, Score
 from synthdp.seal.marginals import Distance, Grouping, Marginals, Table
 from synthdp.seal.questions import Answer, Question, is_own
+from synthdp.seal.records import Sealed
 from synthdp.seal.vectors import Group, Sums, Vector
 
 if TYPE_CHECKING:
@@ -51,11 +52,12 @@ def checked(question: Question[Answer], relation: Relation, *, counted: bool = F
 
 
 def plain(value: Any) -> Any:
-    """A question, or a part of one, in which every number is a plain one and every function is guarded.
+    """A question, or a part of one, made anew: every number in it is a plain one, every array a copy, and every function is guarded.
 
-    A subclass of float may say one thing to the accountant and another to the noise; here both get the same number.
+    A subclass of float may say one thing to the accountant and another to the noise; here both get the same number. What was put into a
+    question after its own checks, or is changed while it is answered, is not part of what is asked. Refuses what is none of these.
     """
-    if isinstance(value, bool | None):
+    if isinstance(value, bool | None) or type(value) in (str, Sealed):
         return value
     if isinstance(value, int):
         return value if type(value) is int else int.__pos__(value)
@@ -63,25 +65,27 @@ def plain(value: Any) -> Any:
         return value if type(value) is float else float.__pos__(value)
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, np.ndarray):
-        return value if type(value) is np.ndarray else np.array(value)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+        return np.array(value)
     if isinstance(value, tuple | list):
-        found = tuple(plain(each) for each in value)
-        return value if type(value) is tuple and all(map(is_, found, value)) else found
+        return tuple(plain(each) for each in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _plain_parts(value)
-    if callable(value) and not hasattr(
-        value, "named_parameters"
-    ):  # a network is called by functions, which are guarded
-        return value if isinstance(value, Guarded) else Guarded(value)
-    return value
+        _check_own(type(value))
+        return type(value)(
+            **{field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value) if field.init}
+        )
+    if _is_network(value):  # it is called by functions, which are guarded
+        return value
+    if callable(value):
+        return value if type(value) is Guarded else Guarded(value)
+    raise BadInput(
+        f"a question holds a {type(value).__name__}, which is neither a number nor a part that synthdp knows"
+    )
 
 
-def _plain_parts(value: Any) -> Any:
-    _check_own(type(value))
-    fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
-    found = {name: plain(each) for name, each in fields.items()}
-    return value if all(found[name] is each for name, each in fields.items()) else dataclasses.replace(value, **found)
+def _is_network(value: Any) -> bool:
+    torch = sys.modules.get("torch")  # who made one has imported it
+    return torch is not None and isinstance(value, torch.nn.Module)
 
 
 def _check_own(kind: type) -> None:

@@ -15,9 +15,10 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from synthdp.errors import BadInput
+from synthdp.errors import BadInput, about
 from synthdp.schema import cells
 from synthdp.schema.bins import Bins, bins_of
+from synthdp.schema.check import UNFIT, structure
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import (
     EXACT,
@@ -30,13 +31,12 @@ from synthdp.schema.columns import (
     Identifier,
     Image,
     Integer,
-    Numeric,
     Ordinal,
     microseconds,
 )
 from synthdp.schema.linked_tables import keys_of, of_table
 from synthdp.schema.schema import Schema
-from synthdp.tables import csv_cells
+from synthdp.tables import csv_cells, csvfile
 
 if TYPE_CHECKING:
     import ibis
@@ -60,11 +60,6 @@ class Steps:
     starts: Numbers
     codes: NDArray[np.int64]  # one more than starts
     scale: float
-
-    def of(self, values: Numbers) -> NDArray[np.int64]:
-        """The codes of values, here and not in a database."""
-        scaled = values if self.scale == 1.0 else values * self.scale
-        return self.codes[np.searchsorted(self.starts, scaled, side="right")]
 
 
 def steps_of(bins: Bins, *, dates: bool = False) -> Steps:
@@ -160,16 +155,12 @@ def narrow(code: "Value", size: int) -> "Value":
 
 def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
     """Refuse what is not in the table, and what is not stored as it can be read. Public facts only."""
-    held = list(table.columns)
-    if not set(held) & set(schema.names):
-        raise BadInput("the table does not fit the schema: none of the schema's columns is in it")
-    problems = [f"column {name!r} is missing" for name in schema.names if name not in held]
-    known = {*schema.names, *(column.name for column in schema.ignored)}
-    problems += [f"column {name!r} is not in the schema" for name in held if name not in known]
-    folded = [name.lower() for name in held]
-    problems += [f"column {name!r} is there twice but for case" for name in held if folded.count(name.lower()) > 1]
+    problems, folded = list(structure(schema, table.columns)), [name.lower() for name in table.columns]
+    problems += [
+        f"column {name!r} is there twice but for case" for name in table.columns if folded.count(name.lower()) > 1
+    ]
     if problems:
-        raise BadInput("the table does not fit the schema: " + "; ".join(problems))
+        raise BadInput(f"{UNFIT}: {'; '.join(problems)}")
     check_declared(schema)
     check_codes(Codec(schema))
     if not text and schema.reading is not None:
@@ -212,12 +203,10 @@ def check_linked(schema: Schema, tables: "Mapping[str, ibis.Table]") -> None:
         raise BadInput(f"the schema links the tables {', '.join(each.name for each in schema.tables)}: give these")
     for each in schema.tables:
         table = tables[each.name]
-        try:
+        with about(f"table {each.name!r}"):
             check(of_table(schema, each), table, text=False)
             for key in keys_of(schema, each):
                 _check_type(Identifier(name=key), table[key].type(), text=False)
-        except BadInput as error:
-            raise BadInput(f"table {each.name!r}: {error}") from None
 
 
 def check_codes(codec: Codec) -> None:
@@ -343,7 +332,7 @@ def spelled_of(column: Categorical | Ordinal | Boolean, kind: Any, *, text: bool
     else:
         spellings = csv_cells.spellings(keys) if text and not isinstance(column, Boolean) else keys
     labelled = text and not isinstance(column, Boolean)
-    meant = [csv_cells.restored(each, column.categories) if labelled else each for each in spellings]  # type: ignore[union-attr]
+    meant = [csvfile.meant(each, column.categories) if labelled else each for each in spellings]  # type: ignore[union-attr]
     codec = Codec(Schema(columns=(column,)))
     asked = pd.Series([*meant, cells.UNREADABLE, None], dtype=object)
     codes = [int(code) for code in codec.encode(pd.DataFrame({column.name: asked}))[:, 0]]
@@ -429,32 +418,30 @@ def _tree(cell: "Value", starts: list[Any], codes: list[int]) -> "Value":
 
 
 def _check_type(column: Column, kind: Any, *, text: bool) -> None:
-    where = f"column {column.name!r} is declared {column.kind} and stored as {kind}"
+    for fault in _faults_of_type(column, kind, text=text):
+        raise BadInput(f"column {column.name!r}{fault}")
+
+
+def _faults_of_type(column: Column, kind: Any, *, text: bool) -> Iterator[str]:
+    where = f" is declared {column.kind} and stored as {kind}"
     if isinstance(column, Image):
-        raise BadInput(f"column {column.name!r}: pictures are not read from a database; load them into memory")
-    if isinstance(column, Numeric) and isinstance(column, Datetime):
+        yield ": pictures are not read from a database; load them into memory"
+    if isinstance(column, Datetime):
         if not text and not (kind.is_date() or kind.is_timestamp()):
-            raise BadInput(f"{where}: cast it to a date or timestamp in the database, for example in a view")
-        if (
-            column.bounds != LEARN
-            and max(abs(microseconds(end)) for end in column.bounds) > EXACT
-            and column.resolution == "microsecond"
-        ):
-            raise BadInput(
-                f"column {column.name!r}: microseconds that far from 1970 are not exact; declare resolution: second"
-            )
+            yield f"{where}: cast it to a date or timestamp in the database, for example in a view"
+        far = column.bounds != LEARN and max(abs(microseconds(end)) for end in column.bounds) > EXACT
+        if far and column.resolution == "microsecond":
+            yield ": microseconds that far from 1970 are not exact; declare resolution: second"
     elif isinstance(column, Integer | Continuous):
         if not text and not (kind.is_integer() or kind.is_floating() or kind.is_boolean() or kind.is_decimal()):
-            raise BadInput(f"{where}: cast it to a number in the database, for example in a view")
+            yield f"{where}: cast it to a number in the database, for example in a view"
     elif isinstance(column, Identifier):
         if not (kind.is_string() or kind.is_integer() or kind.is_uuid()):
-            raise BadInput(
-                f"{where}: units must be text or whole numbers; cast the column in the database, for example in a view"
-            )
+            yield f"{where}: units must be text or whole numbers; cast the column in the database, for example in a view"
     elif not (kind.is_string() or kind.is_integer() or kind.is_floating() or kind.is_boolean()):
-        raise BadInput(f"{where}: cast it to text in the database, for example in a view")
+        yield f"{where}: cast it to text in the database, for example in a view"
     if kind.is_floating() and kind.is_float16():
-        raise BadInput(f"{where}: cast it to a wider number in the database, for example in a view")
+        yield f"{where}: cast it to a wider number in the database, for example in a view"
 
 
 def _is_whole(key: str) -> bool:

@@ -15,13 +15,11 @@ from synthdp.schema.columns import (
     Integer,
     Ordinal,
     in_numbers,
-    spoken,
 )
 from synthdp.schema.date_formats import MONTHS, DateFormat
 from synthdp.schema.file_coding import TIMES_OF_DAY, Coded
 from synthdp.schema.schema import Schema
-from synthdp.tables.csvfile import ABSENT, neutral
-from synthdp.tables.csvfile import restored as plain
+from synthdp.tables.csvfile import ABSENT, known_and_marks, neutral
 
 if TYPE_CHECKING:
     import ibis
@@ -31,9 +29,8 @@ if TYPE_CHECKING:
 
 NUMBER, INSTANT = rf"^{cells.NUMBER}$", rf"^{cells.INSTANT}$"
 HOUR, SECOND = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]", r"[0-5][0-9](?:\.[0-9]{1,6})?Z?"
-PLAIN = (
-    rf"^{cells.YEAR}-[0-9]{{2}}-[0-9]{{2}}(?:[T ]{HOUR}(?::{SECOND})?)?$"  # instants that the engine reads as they are
-)
+# Instants that the engine reads as they are.
+PLAIN = rf"^{cells.YEAR}-[0-9]{{2}}-[0-9]{{2}}(?:[T ]{HOUR}(?::{SECOND})?)?$"
 PARTS = (
     r"^([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?:.([0-9:]+(?:\.[0-9]{1,6})?)[0-9]*(?:Z|([+-])([0-9]{2}):?([0-9]{2})?)?)?$"
 )
@@ -85,8 +82,7 @@ def present(cell: "Value", coded: Coded, table: "Opened") -> "Value":
         return _without(cell, ABSENT[:1])
     if not isinstance(column, Categorical | Ordinal):
         return _without(cell, ABSENT)
-    known = () if column.categories == "learn" else spoken(column)
-    return _without(cell, [mark for mark in (ABSENT if column.missing and known else ABSENT[:1]) if mark not in known])
+    return _without(cell, known_and_marks(column)[1])
 
 
 def spelled(column: Categorical | Ordinal | Boolean, cell: "Value") -> "Value":
@@ -200,11 +196,6 @@ def _iso(cell: "Value", form: DateFormat) -> "Value":
 def spellings(known: Sequence[str]) -> list[str]:
     """The texts that may stand for categories: themselves, and as `neutral` makes them harmless."""
     return list(dict.fromkeys(text for each in known for text in (each, neutral(each))))
-
-
-def restored(text: str, known: Sequence[str]) -> str:
-    """What a spelling stands for; a file of someone else may hold a category that only looks like one made harmless."""
-    return text if text in known and plain(text) not in known else plain(text)
 
 
 def _instant(cell: "Value") -> "Value":

@@ -10,7 +10,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
@@ -398,16 +398,22 @@ def guessed(array: pa.ChunkedArray, *, text: bool = False) -> "pd.Series[Any]":
     return _frame_text(array)
 
 
-def _texts(array: pa.ChunkedArray, column: Any) -> "pd.Series[Any]":
+def known_and_marks(column: Any) -> tuple[tuple[str, ...], list[str]]:
+    """The texts that a label may be, where they are declared, and the marks of absence, none of which is one of them."""
     known = () if isinstance(column, Identifier) or column.categories == "learn" else spoken(column)
-    may_lack = isinstance(column, Categorical | Ordinal) and column.missing and known
-    array = _without_marks(array, [mark for mark in (ABSENT if may_lack else ABSENT[:1]) if mark not in known])
-    encoded = array.combine_chunks().dictionary_encode()
-    # A file of someone else may hold a category that only looks like one of ours made harmless.
-    spelled = [
-        text if text in known and restored(text) not in known else restored(text)
-        for text in encoded.dictionary.to_pylist()
-    ]
+    marks = ABSENT if known and column.missing else ABSENT[:1]
+    return known, [mark for mark in marks if mark not in known]
+
+
+def meant(text: str, known: Collection[str]) -> str:
+    """What a label stands for; a file of someone else may hold a category that only looks like one made harmless."""
+    return text if text in known and restored(text) not in known else restored(text)
+
+
+def _texts(array: pa.ChunkedArray, column: Any) -> "pd.Series[Any]":
+    known, marks = known_and_marks(column)
+    encoded = _without_marks(array, marks).combine_chunks().dictionary_encode()
+    spelled = [meant(text, known) for text in encoded.dictionary.to_pylist()]
     if in_numbers(column):
         spelled = [cells.whole(text) for text in spelled]
     return _frame_text(pc.take(pa.array(spelled, pa.string()), encoded.indices))

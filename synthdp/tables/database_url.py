@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 SCHEMES = ("postgresql", "postgres", "duckdb")
 FORM = "postgresql://user@host/name or duckdb:///file.db"
-DECIMAL = (
-    b"decimal"  # what is said of a field whose texts are numbers: its digits and decimals, where these are limited
-)
+# What is said of a field whose texts are numbers: its digits and decimals, where these are limited.
+DECIMAL = b"decimal"
 MOST_LETTERS = 1 << 20  # of a query
 LONGEST = 63  # bytes of a name in PostgreSQL
 # What a URL may say to the driver of PostgreSQL; none of it is a secret.
@@ -242,20 +241,27 @@ def snapshot(url: str) -> "Iterator[Any]":
 
 @contextmanager
 def _snapshot(url: str) -> "Iterator[Any]":
+    with _asking(url) as connection:
+        if url.startswith("duckdb:"):
+            connection.con.execute("BEGIN TRANSACTION")
+        else:
+            from psycopg import IsolationLevel
+
+            connection.con.rollback()
+            connection.con.autocommit = False
+            connection.con.isolation_level = IsolationLevel.REPEATABLE_READ
+            connection.con.read_only = True
+            connection.con.execute("SELECT 1")  # begins the transaction, within which Ibis begins others
+        yield connection
+
+
+@contextmanager
+def _asking(url: str, *, write: bool = False) -> "Iterator[Any]":
+    """A connection, closed at the end. Its errors become one line without the database's words, which may hold cells."""
     with source.quiet():
-        connection = _connected(url)
+        connection = _connected(url, write=write)
     try:
         with source.asking():
-            if url.startswith("duckdb:"):
-                connection.con.execute("BEGIN TRANSACTION")
-            else:
-                from psycopg import IsolationLevel
-
-                connection.con.rollback()
-                connection.con.autocommit = False
-                connection.con.isolation_level = IsolationLevel.REPEATABLE_READ
-                connection.con.read_only = True
-                connection.con.execute("SELECT 1")  # begins the transaction, within which Ibis begins others
             yield connection
     finally:
         with suppress(*_faults()):
@@ -266,19 +272,11 @@ def _snapshot(url: str) -> "Iterator[Any]":
 def transaction(url: str) -> "Iterator[Any]":
     """The driver's own connection to a PostgreSQL to write to: all that is done by it in the block is done, or nothing. Raises `BadInput`
     where the database does not answer, or refuses; its words, which may hold cells, are not repeated."""
-    with source.quiet():
-        connection = _connected(url, write=True)
-    try:
-        with source.asking():
-            connection.con.rollback()
-            connection.con.autocommit = False
-            yield connection.con
-            connection.con.commit()
-    except _faults() as error:
-        raise BadInput(f"{url}: cannot be written ({type(error).__name__}); check that you may write there") from None
-    finally:
-        with suppress(*_faults()):
-            connection.disconnect()
+    with _asking(url, write=True) as connection:
+        connection.con.rollback()
+        connection.con.autocommit = False
+        yield connection.con
+        connection.con.commit()
 
 
 def read_tables(given: Address, names: "Iterable[str]") -> "dict[str, pa.Table]":

@@ -373,6 +373,11 @@ def files(path: Path | str, **options: Any) -> Files:
     return Files(path=where, format=held[0], **options)
 
 
+def folder_of(out: Path) -> tuple[Path, str]:
+    """The folder that is written to, and the ending of the files there: `out` is it (CSV), or such as `FOLDER/*.parquet`."""
+    return (out.parent, out.name[1:]) if out.name.startswith("*.") else (out, ".csv")
+
+
 def table(expression: "ibis.Table", *, name: str | None = None) -> Query:
     """A table of a database: see `Query`. `name`, such as "visits of 2025", is public, and what its account recognises it by."""
     return Query(expression=expression, name=name)

@@ -48,6 +48,12 @@ def edit(path, statement):
     connection.close()
 
 
+def refused(says, *acts):
+    for act in acts:
+        with pytest.raises(BadInput, match=says):
+            act()
+
+
 @pytest.fixture
 def account(tmp_path):
     return AccountFile(path=tmp_path / "patients.csv.account", cap=Cap(epsilon=3.0, delta=1e-5))
@@ -64,11 +70,11 @@ def test_fits_add_up_and_the_one_too_many_is_refused(account):
     standing = account.read()
     assert standing.spent == Price(loss=3.0, delta=3e-6)
     assert standing.left == Price(loss=0.0, delta=7e-6)
-    for refuse in (lambda: account.check(ONE, "record"), lambda: enter(account)):
-        with pytest.raises(
-            BadInput, match=r"asks for epsilon 1, .*epsilon 0, .* is left.* epsilon 3, .* epsilon 3, .* is spent"
-        ):
-            refuse()
+    refused(
+        r"asks for epsilon 1, .*epsilon 0, .* is left.* epsilon 3, .* epsilon 3, .* is spent",
+        lambda: account.check(ONE, "record"),
+        lambda: enter(account),
+    )
     assert account.read().head == standing.head, "a refused fit leaves no trace"
 
 
@@ -134,9 +140,7 @@ def test_what_is_written_says_who_when_and_on_what(account):
 )
 def test_another_relation_or_unit_is_refused_by_name(account, budget, unit, says):
     enter(account)
-    for refuse in (lambda: account.check(budget, unit), lambda: enter(account, budget, unit=unit)):
-        with pytest.raises(BadInput, match=says):
-            refuse()
+    refused(says, lambda: account.check(budget, unit), lambda: enter(account, budget, unit=unit))
 
 
 # The terms
@@ -145,9 +149,7 @@ def test_another_relation_or_unit_is_refused_by_name(account, budget, unit, says
 def test_a_cap_changes_only_when_told_to_and_leaves_a_row(account):
     enter(account)
     other = replace(account, cap=Cap(epsilon=9.0, delta=1e-5))
-    for refuse in (lambda: other.check(ONE, "record"), lambda: enter(other)):
-        with pytest.raises(BadInput, match=r"account.change_cap=true"):
-            refuse()
+    refused(r"account.change_cap=true", lambda: other.check(ONE, "record"), lambda: enter(other))
     enter(replace(other, change_cap=True, by="the board"))
     standing = replace(account, cap=None).read()
     assert standing.cap == Cap(epsilon=9.0, delta=1e-5)
@@ -228,13 +230,12 @@ def test_renyi_needs_a_cap_and_keeps_it(tmp_path):
 
 def test_another_table_is_refused_and_a_newer_version_is_recorded(account):
     enter(account)
-    for refuse in (lambda: account.check_table(table("theirs")), lambda: enter(account, of="theirs")):
-        with pytest.raises(
-            BadInput,
-            match=r"belongs to another table.*account.add_version=true "
-            r"\(in Python account=AccountFile\(path=..., add_version=True\), from synthdp.budgets\)",
-        ):
-            refuse()
+    refused(
+        r"belongs to another table.*account.add_version=true "
+        r"\(in Python account=AccountFile\(path=..., add_version=True\), from synthdp.budgets\)",
+        lambda: account.check_table(table("theirs")),
+        lambda: enter(account, of="theirs"),
+    )
     enter(replace(account, add_version=True), of="theirs")
     enter(account, of="theirs")
     assert len(account.read().fingerprints) == 2
@@ -300,9 +301,7 @@ def test_an_account_that_is_mounted_as_a_single_file_is_refused(account, monkeyp
         return lines if str(path) == "/proc/self/mountinfo" else read(path, **how)
 
     monkeypatch.setattr(Path, "read_text", told)
-    for refused in (lambda: account.check(ONE, "record"), lambda: enter(account)):
-        with pytest.raises(BadInput, match="mounted as a single file"):
-            refused()
+    refused("mounted as a single file", lambda: account.check(ONE, "record"), lambda: enter(account))
     lines = lines.replace("atients", "erson")
     enter(account)
     assert len(account.read().fits) == 2
@@ -322,9 +321,9 @@ def test_a_fingerprint_is_of_the_content(tmp_path):
         len({of, fingerprint.of_frame(frame)(b"l" * 32), *(fingerprint.of_frame(other)(key) for other in others)}) == 7
     )
     frame.to_csv(tmp_path / "t.csv")
-    assert fingerprint.of_file(tmp_path / "t.csv")(key) == fingerprint.of_file(tmp_path / "t.csv")(key)
+    assert fingerprint.of(tmp_path / "t.csv")(key) == fingerprint.of(tmp_path / "t.csv")(key)
     with pytest.raises(BadInput, match="cannot be read"):
-        fingerprint.of_file(tmp_path)(key)
+        fingerprint.of(tmp_path / "gone.csv")(key)
 
 
 def test_equal_tables_have_different_fingerprints_in_two_accounts(tmp_path):
@@ -358,9 +357,9 @@ def test_an_edit_inside_is_detected(account, statement):
     account.mark(enter(account), "failed")
     enter(account)
     edit(account.path, statement)
-    for refuse in (account.read, lambda: account.check(ONE, "record"), lambda: enter(account)):
-        with pytest.raises(BadInput, match=r"altered|does not have version"):
-            refuse()
+    refused(
+        r"altered|does not have version", account.read, lambda: account.check(ONE, "record"), lambda: enter(account)
+    )
 
 
 def test_only_a_kept_head_tells_of_rows_cut_off(account):
@@ -378,12 +377,11 @@ def test_only_a_kept_head_tells_of_rows_cut_off(account):
     edit(account.path, "DELETE FROM states WHERE number > 1")
     account.check(ONE, "record")  # nobody can tell
     replace(account, head=early).check(ONE, "record")
-    for refuse in (
+    refused(
+        r"account.head is not among the charges",
         lambda: replace(account, head=late).check(ONE, "record"),
         lambda: enter(replace(account, head=late)),
-    ):
-        with pytest.raises(BadInput, match=r"account.head is not among the charges"):
-            refuse()
+    )
 
 
 def test_a_head_of_a_file_that_is_gone_is_refused(account):
@@ -398,9 +396,7 @@ def test_what_is_no_account_is_refused_and_left_as_it_is(tmp_path):
     make_frame(300).to_csv(data)
     before = data.read_bytes()
     account = AccountFile(path=data)
-    for refuse in (account.read, lambda: enter(account)):
-        with pytest.raises(BadInput, match="is not an account"):
-            refuse()
+    refused("is not an account", account.read, lambda: enter(account))
     assert data.read_bytes() == before
     with pytest.raises(BadInput, match="account=FILE"):
         AccountFile(path=tmp_path).check(ONE, "record")

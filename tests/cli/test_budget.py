@@ -46,9 +46,8 @@ def shown(capsys, *words):
     return json.loads(capsys.readouterr().out)
 
 
-def test_the_account_is_beside_the_data_and_outlives_every_output_folder(files, fit, capsys, tmp_path):
-    assert run(fit("one", *CAP)) == 0
-    assert "epsilon 1 of 2" in capsys.readouterr().out
+def test_the_account_is_beside_the_data_and_outlives_every_output_folder(files, fit, capsys, output_of, tmp_path):
+    assert "epsilon 1 of 2" in output_of(*fit("one", *CAP)).out
     assert run(fit("two", "seed=1", "account.by=Ada")) == 0
     error = refused(capsys, *fit("three"))
     assert "epsilon 0" in error
@@ -69,11 +68,9 @@ def test_a_link_leads_to_the_same_account(files, fit, capsys):
     assert len(shown(capsys, f"data.path={files / 'a=b (1).csv'}")["fits"]) == 1
 
 
-def test_the_text_says_what_was_spent_by_whom_and_when(fit, files, capsys):
-    assert run(fit("one", *CAP, "account.by=Ada Lovelace", "budget.epsilon=0.5")) == 0
-    capsys.readouterr()
-    assert run(["budget", f"data.path={files / 'a=b (1).csv'}"]) == 0
-    text = capsys.readouterr().out
+def test_the_text_says_what_was_spent_by_whom_and_when(fit, files, output_of):
+    output_of(*fit("one", *CAP, "account.by=Ada Lovelace", "budget.epsilon=0.5"))
+    text = output_of("budget", f"data.path={files / 'a=b (1).csv'}").out
     for part in (
         "epsilon 0.5 of 2",
         "epsilon 1.5",
@@ -105,23 +102,19 @@ def test_a_head_that_was_kept_is_checked_and_the_statement_says_so(files, fit, c
     assert not account.exists()
 
 
-def test_none_is_said_in_the_statement(fit, files, capsys, tmp_path):
-    assert run(fit("one", "account=none")) == 0
-    assert "this fit is entered in no account" in capsys.readouterr().err
+def test_none_is_said_in_the_statement(fit, files, capsys, output_of, tmp_path):
+    assert "this fit is entered in no account" in output_of(*fit("one", "account=none")).err
     assert load(tmp_path / "one" / "release").statement.account is None
     assert not (files / "a=b (1).csv.account").exists()
     assert "contradict" in refused(capsys, *fit("two", "account=none", "account.head=abc"))
 
 
 @pytest.mark.heavy
-def test_none_names_the_account_beside_the_data_whose_cap_it_passes_over(fit, files, capsys):
+def test_none_names_the_account_beside_the_data_whose_cap_it_passes_over(fit, files, output_of):
     told = "account=none passes over the account of these records"
-    assert run(fit("one", "account=none")) == 0
-    assert told not in capsys.readouterr().err
-    assert run(fit("two", "account.cap.epsilon=1", "account.cap.delta=1e-6")) == 0
-    capsys.readouterr()
-    assert run(fit("three", "account=none")) == 0
-    said = capsys.readouterr().err
+    assert told not in output_of(*fit("one", "account=none")).err
+    output_of(*fit("two", "account.cap.epsilon=1", "account.cap.delta=1e-6"))
+    said = output_of(*fit("three", "account=none")).err
     assert f"{told}, {files / 'a=b (1).csv.account'}, and its cap: epsilon 1 of 1" in said
 
 

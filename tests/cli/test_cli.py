@@ -93,9 +93,8 @@ def test_version():
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_each_command_shows_options_with_defaults(command, capsys):
-    assert run([command, "--help"]) == 0
-    text = capsys.readouterr().out
+def test_help_of_each_command_shows_options_with_defaults(command, output_of):
+    text = output_of(command, "--help").out
     assert f"usage: synthdp {command}" in text
     if command == "fit":
         for option in ("budget.epsilon", "generator.components", "data.schema", "out", "seed"):
@@ -155,7 +154,7 @@ def test_whoever_reads_the_first_lines_alone_hears_no_complaint(fitted):
     assert "Traceback" not in said
 
 
-def test_closing_lines_name_the_columns_that_synthetic_files_lack(files, tmp_path, capsys):
+def test_closing_lines_name_the_columns_that_synthetic_files_lack(files, tmp_path, capsys, output_of):
     values = make_schema().to_dict()
     more = {f"note{each}": {"kind": "ignore"} for each in range(9)}
     Schema.from_dict({**values, "columns": {**values["columns"], **more}}).save(tmp_path / "schema.yaml")
@@ -164,10 +163,8 @@ def test_closing_lines_name_the_columns_that_synthetic_files_lack(files, tmp_pat
     line = f"synthetic files lack ignored columns: {', '.join(list(more)[:8])} and 1 more"
     assert line in capsys.readouterr().out
     drawn = ["sample", f"release={tmp_path / 'run' / 'release'}", "rows=5"]
-    assert run([*drawn, f"out={tmp_path / 's.csv'}"]) == 0
-    assert line in capsys.readouterr().out
-    assert run([*drawn, "out=-"]) == 0
-    assert line in capsys.readouterr().err
+    assert line in output_of(*drawn, f"out={tmp_path / 's.csv'}").out
+    assert line in output_of(*drawn, "out=-").err
 
 
 def test_a_refused_sample_makes_no_folder(fitted, tmp_path, capsys):
@@ -233,17 +230,15 @@ def test_epsilon_of_a_ledger_is_the_statement_s_epsilon(fitted, capsys):
     assert json.loads(capsys.readouterr().out)["epsilon"]["pld"] == pytest.approx(statement.recompute(), abs=1e-9)
 
 
-def test_calibrate_json(capsys):
-    assert run(["calibrate", "epsilon=1", "delta=1e-5", "rate=1", "steps=200", "format=json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+def test_calibrate_json(output_of):
+    answer = json.loads(output_of("calibrate", "epsilon=1", "delta=1e-5", "rate=1", "steps=200", "format=json").out)
     assert set(answer) == {"noise", "epsilon", "accountant"}
     assert 0.995 <= answer["epsilon"] <= 1.0
 
 
 @pytest.mark.heavy
-def test_data_lists_the_named_sets(capsys):
-    assert run(["data"]) == 0
-    text = capsys.readouterr().out
+def test_data_lists_the_named_sets(output_of):
+    text = output_of("data").out
     assert all(name in text for name in ("meps", "adult", "diabetes130"))
 
 
@@ -256,16 +251,14 @@ def test_multirun_writes_one_folder_per_value(files, tmp_path):
 
 
 @pytest.mark.parametrize("command", [heavy("fit"), "plan"])
-def test_a_sweep_says_before_each_run_which_one_it_is(command, files, tmp_path, capsys):
+def test_a_sweep_says_before_each_run_which_one_it_is(command, files, tmp_path, output_of):
     words = [*of(files), "generator=independent", f"out={tmp_path / 'sweep'}"]
-    assert run([command, "--multirun", *words, "budget.epsilon=0.5,1"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = output_of(command, "--multirun", *words, "budget.epsilon=0.5,1").out.splitlines()
     at = [lines.index(f"run        budget.epsilon={epsilon}") for epsilon in ("0.5", "1")]
     begin = "release" if command == "fit" else "plan"
     assert at[0] == 0
     assert at[0] < next(place for place, line in enumerate(lines) if line.startswith(begin)) < at[1] < len(lines) - 1
-    assert run([command, *words[:-1], f"out={tmp_path / 'one'}", "budget.epsilon=1"]) == 0
-    assert "run  " not in capsys.readouterr().out
+    assert "run  " not in output_of(command, *words[:-1], f"out={tmp_path / 'one'}", "budget.epsilon=1").out
 
 
 def test_a_config_dir_adds_groups(files, tmp_path):
@@ -347,11 +340,10 @@ def test_an_unknown_command_names_the_nearest(capsys):
     assert "did you mean 'sample'" in refused(capsys, "sampel")
 
 
-def test_an_existing_out_is_refused_and_force_keeps_the_old_ledger(files, tmp_path, capsys):
+def test_an_existing_out_is_refused_and_force_keeps_the_old_ledger(files, tmp_path, capsys, output_of):
     out = tmp_path / "run"
     words = ["fit", *of(files), "generator=independent", f"out={out}"]
-    assert run(words) == 0
-    capsys.readouterr()
+    output_of(*words)
     assert "force=true" in refused(capsys, *words)
     assert run([*words, "force=true"]) == 0
     assert sorted(path.name for path in (out / "internal").glob("ledger*")) == ["ledger.1.jsonl", "ledger.jsonl"]
@@ -377,7 +369,7 @@ def test_force_replaces_samples_and_never_the_records_that_were_fitted(tmp_path,
             assert len(pd.read_csv("made.csv")) == rows
 
 
-def test_records_that_break_the_schema_are_refused_by_rule_and_never_shown(files, tmp_path, capsys):
+def test_records_that_break_the_schema_are_refused_by_rule_and_never_shown(files, tmp_path, capsys, output_of):
     frame = make_frame(50)
     frame["sex"] = frame["sex"].astype(object)
     frame.loc[:2, "sex"] = "secret-value"
@@ -391,8 +383,7 @@ def test_records_that_break_the_schema_are_refused_by_rule_and_never_shown(files
     assert "4711" not in error
     assert not (tmp_path / "run").exists()
     capsys.readouterr()
-    assert run(["fit", *words, "invalid=clamp", f"out={tmp_path / 'run'}"]) == 0
-    said = capsys.readouterr()
+    said = output_of("fit", *words, "invalid=clamp", f"out={tmp_path / 'run'}")
     assert not any(word in said.out + said.err for word in ("column '", "secret-value", "4711", "warning"))
 
 
@@ -461,11 +452,10 @@ def test_a_refused_fit_leaves_the_earlier_one_as_it_was(files, tmp_path, capsys)
 
 @pytest.mark.heavy
 @pytest.mark.filterwarnings("default")
-def test_a_diverged_game_still_gives_a_release(files, tmp_path, capsys):
+def test_a_diverged_game_still_gives_a_release(files, tmp_path, output_of):
     fast = ["generator=dpgan", "generator.steps=5", "generator.batch=64"]
     wild = ["generator.optimizer=sgd", "generator.discriminator_rate=100", "generator.clip=1e12"]
-    assert run(["fit", *of(files), *fast, *wild, f"out={tmp_path / 'run'}"]) == 0
-    assert "diverged" in capsys.readouterr().err
+    assert "diverged" in output_of("fit", *of(files), *fast, *wild, f"out={tmp_path / 'run'}").err
     assert len(load(tmp_path / "run" / "release").sample(5)) == 5
 
 

@@ -76,10 +76,9 @@ def test_what_was_seen_is_in_a_file_of_the_stewards_own(patients, draft, capsys)
         assert cell not in draft.read_text()
 
 
-def test_what_was_seen_before_is_not_written_over_unasked(patients, draft, capsys):
+def test_what_was_seen_before_is_not_written_over_unasked(patients, draft, output_of):
     draft.unlink()
-    assert run(["schema", f"path={patients}", f"out={draft}"]) == 2
-    assert "schema.seen.internal.yaml exists" in capsys.readouterr().err
+    assert "schema.seen.internal.yaml exists" in output_of("schema", f"path={patients}", f"out={draft}", status=2).err
     assert run(["schema", f"path={patients}", f"out={draft}", "force=true"]) == 0
 
 

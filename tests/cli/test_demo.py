@@ -13,15 +13,14 @@ QUICK = functools.partial(settings.Judge, models=("lr",), seeds=1, bootstrap=20,
 
 
 @pytest.mark.heavy
-def test_the_demo_ends_with_the_two_answers_and_the_way_to_the_pages(tmp_path, monkeypatch, capsys):
+def test_the_demo_ends_with_the_two_answers_and_the_way_to_the_pages(tmp_path, monkeypatch, output_of):
     pytest.importorskip("linearmodels", reason="the embedded data set comes with the extra `demo`")
     whole = named.load("meps")
     part = dataclasses.replace(whole, train=whole.train[:200], test=whole.test[:60])
     monkeypatch.setattr("synthdp.sets.named.load", lambda _: part)
     monkeypatch.setattr("synthdp.cli.commands.settings.Judge", QUICK)
     words = [f"out={tmp_path / 'out'}", f"account={tmp_path / 'account'}", "generator.components=20"]
-    assert run(["demo", *words, "generator.iterations=100"]) == 0
-    answers, pages = capsys.readouterr().out.strip().split("\n\n")[-2:]
+    answers, pages = output_of("demo", *words, "generator.iterations=100").out.strip().split("\n\n")[-2:]
     share, use = answers.splitlines()
     assert share.startswith("Can I share it?     Yes")
     assert use.startswith("Is it useful?       ")
@@ -36,14 +35,13 @@ def test_the_demo_ends_with_the_two_answers_and_the_way_to_the_pages(tmp_path, m
 
 
 @pytest.mark.heavy
-def test_the_demo_of_linked_tables(tmp_path, monkeypatch, capsys):
+def test_the_demo_of_linked_tables(tmp_path, monkeypatch, output_of):
     monkeypatch.setattr("synthdp.cli.commands.settings.Judge", QUICK)
     monkeypatch.setattr("synthdp.evaluate.detection.MOST_ROWS", 300)
     monkeypatch.setattr("synthdp.cli.commands.PEOPLE", (300, 100))
     out = tmp_path / "out"
     words = [f"out={out}", "histories=true", "generator=histories", "generator.rounds=1", "generator.iterations=20"]
-    assert run(["demo", *words]) == 0
-    said = capsys.readouterr().out
+    said = output_of("demo", *words).out
     assert "per person_id" in said
     assert "visits per person" in said
     made = record_files.read_tables(out / "synthetic", made_up_clinic.schema(300))

@@ -23,9 +23,8 @@ def sgd(rate, noise, steps):
     return [Entry(Sampled(rate, (Gaussian(noise),)), steps)]
 
 
-def test_all_accountants_side_by_side_with_the_reason_of_those_without_a_figure(capsys):
-    assert run(["epsilon", "rate=0.01", "noise=4", "steps=10000", "delta=1e-5"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_all_accountants_side_by_side_with_the_reason_of_those_without_a_figure(output_of):
+    lines = output_of("epsilon", "rate=0.01", "noise=4", "steps=10000", "delta=1e-5").out.splitlines()
     assert sorted(line.split()[0] for line in lines) == sorted(ACCOUNTANTS)
     figures = [line for line in lines if " epsilon " in line and "at delta" in line]
     assert len({line.index("epsilon") for line in figures}) == len({line.index("at delta") for line in figures}) == 1
@@ -84,7 +83,7 @@ def test_a_plot(ending, tmp_path, capsys):
 
 
 @pytest.mark.heavy
-def test_epsilon_by_order_is_least_where_the_accountants_say(tmp_path, capsys):
+def test_epsilon_by_order_is_least_where_the_accountants_say(tmp_path, capsys, output_of):
     """PyVacy's figure 3; what the orders give is what the accountants minimise."""
     words = ["epsilon", "rate=0.01", "noise=4", "steps=10000", "delta=1e-5", "by_order=true"]
     found = answer(capsys, *words, "format=json")
@@ -95,8 +94,7 @@ def test_epsilon_by_order_is_least_where_the_accountants_say(tmp_path, capsys):
         assert found["epsilon"][name] <= least <= 1.01 * found["epsilon"][name]
         assert points[0]["epsilon"] > 2 * least  # it bends
     path = tmp_path / "orders.svg"
-    assert run([*words, f"plot={path}"]) == 0
-    assert "at order" in capsys.readouterr().out
+    assert "at order" in output_of(*words, f"plot={path}").out
     other = tmp_path / "steps.svg"
     assert run([*words[:-1], f"plot={other}"]) == 0
     assert path.read_bytes() != other.read_bytes()
@@ -127,14 +125,13 @@ def test_plots_that_cannot_be(tmp_path, capsys):
         (["noise=1.1", "steps=500"], "rate"),
     ],
 )
-def test_calibrate_solves_for_what_is_left_out(given, solved, capsys):
+def test_calibrate_solves_for_what_is_left_out(given, solved, capsys, output_of):
     found = answer(capsys, "calibrate", "epsilon=1", "delta=1e-5", *given, "accountant=rdp", "format=json")
     assert set(found) == {solved, "epsilon", "accountant"}
     assert 0.9 <= found["epsilon"] <= 1.0
     if solved != "steps":
         assert found["epsilon"] >= 0.995
-    assert run(["calibrate", "epsilon=1", "delta=1e-5", *given, "accountant=rdp"]) == 0
-    assert capsys.readouterr().out.startswith(f"{solved} ")
+    assert output_of("calibrate", "epsilon=1", "delta=1e-5", *given, "accountant=rdp").out.startswith(f"{solved} ")
 
 
 @pytest.mark.heavy

@@ -37,9 +37,8 @@ def answer(capsys, *words):
     return json.loads(capsys.readouterr().out)
 
 
-def test_both_figures_side_by_side_and_the_private_one_is_marked(file, capsys):
-    assert run(["epsilon", file, "aggregator=lnmax", "gamma=0.05", "queries=100", "delta=1e-5"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+def test_both_figures_side_by_side_and_the_private_one_is_marked(file, output_of):
+    lines = output_of("epsilon", file, "aggregator=lnmax", "gamma=0.05", "queries=100", "delta=1e-5").out.splitlines()
     assert [line.split()[0] for line in lines] == ["data-independent", "statement", "data-dependent"]
     assert [line.split()[2] for line in (lines[0], lines[2])] == ["5.30259", "2.0511"]
     assert ["INTERNAL, not for release" in line for line in lines] == [False, False, True]

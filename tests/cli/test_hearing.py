@@ -37,14 +37,13 @@ def table(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("most", [1, 4])
-def test_a_fit_says_that_rows_are_records_where_a_unit_may_have_several(table, capsys, most):
+def test_a_fit_says_that_rows_are_records_where_a_unit_may_have_several(table, output_of, most):
     """The proposed number is that of the declared units: with four records each it draws a quarter of the people."""
     (table / "t.csv").write_text("who," + "".join(f"{row // 2}," * bool(row) + line for row, line in enumerate(LINES)))
     columns = {"who": {"kind": "identifier"}, **SCHEMA["columns"]}
     facts = {"unit": "who", "max_records_per_unit": most, "units": 100, "columns": columns}
     Schema.from_dict({**SCHEMA, **facts}).save(table / "s.yaml")
-    assert run(FIT) == 0
-    said = capsys.readouterr().out
+    said = output_of(*FIT).out
     told = (
         "rows       sample counts records, not units: 100 units of 'who' are declared, with up to 4 records each\nnext "
     )
@@ -52,9 +51,8 @@ def test_a_fit_says_that_rows_are_records_where_a_unit_may_have_several(table, c
     assert ("rows       " in said) == (most > 1)
 
 
-def test_a_log_has_all_that_was_said_and_is_the_owner_s(table, capsys):
-    assert run([*FIT, "log=fit.log"]) == 0
-    said, log = capsys.readouterr(), (table / "fit.log").read_text()
+def test_a_log_has_all_that_was_said_and_is_the_owner_s(table, capsys, output_of):
+    said, log = output_of(*FIT, "log=fit.log"), (table / "fit.log").read_text()
     assert "next       synthdp sample release=run/release rows=200 out=synthetic.csv" in said.out
     assert all(line in log for line in (said.out + said.err).splitlines())
     assert stat.S_IMODE((table / "fit.log").stat().st_mode) == 0o600
@@ -66,23 +64,20 @@ def test_a_log_has_all_that_was_said_and_is_the_owner_s(table, capsys):
 
 
 @pytest.mark.heavy
-def test_sample_leads_to_the_evaluation_where_it_knows_what_was_held_out(table, capsys):
+def test_sample_leads_to_the_evaluation_where_it_knows_what_was_held_out(table, capsys, output_of):
     (table / "t.csv").rename("train.csv")
     assert run([word.replace("t.csv", "train.csv") for word in FIT]) == 0
     sample = ["sample", "release=run/release", "rows=5", "force=true", "out=x.csv"]
     capsys.readouterr()
-    assert run(sample) == 0
-    assert "next " not in capsys.readouterr().out
+    assert "next " not in output_of(*sample).out
     (table / "held_out.csv").write_text(TABLE)
-    assert run(sample) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == (
+    assert output_of(*sample).out.splitlines()[-1] == (
         "next       synthdp evaluate synthetic=x.csv release=run/release data.train=train.csv data.test=held_out.csv "
         "data.schema=s.yaml out=run/evaluation"
     )
     assert run([*sample[:4], "out=duckdb:///made.db#x"]) == 0
     assert "evaluate 'synthetic=duckdb:///made.db#x' release=run/release" in capsys.readouterr().out.splitlines()[-1]
-    assert run([*sample, "where={ill: true}"]) == 0
-    assert "next " not in capsys.readouterr().out
+    assert "next " not in output_of(*sample, "where={ill: true}").out
 
 
 def test_a_quiet_command_says_only_what_is_amiss(table, capfd):
@@ -133,44 +128,36 @@ def test_a_quiet_command_that_writes_no_file_still_answers(table, capfd):
     ("word", "said"),
     [("quiet=yes", "true or false"), ("log=", "name a file"), ("log=no/such/folder", "cannot be written")],
 )
-def test_what_is_no_such_option_is_refused_before_anything_else(table, capsys, word, said):
-    assert run([*FIT, word]) == 2
-    assert said in capsys.readouterr().err
+def test_what_is_no_such_option_is_refused_before_anything_else(table, output_of, word, said):
+    assert said in output_of(*FIT, word, status=2).err
     assert not (table / "run").exists()
 
 
 @pytest.mark.heavy
-def test_a_sweep_ends_with_the_command_that_compares_its_releases(table, capsys):
+def test_a_sweep_ends_with_the_command_that_compares_its_releases(table, output_of):
     (table / "t.csv").rename("train.csv")
     sweep = [word.replace("t.csv", "train.csv").replace("epsilon=1", "epsilon=1,2") for word in FIT]
-    assert run([*sweep, "--multirun"]) == 0
-    assert "compare" not in capsys.readouterr().out, "nothing says by which records"
+    assert "compare" not in output_of(*sweep, "--multirun").out, "nothing says by which records"
     (table / "held_out.csv").write_text(TABLE)
-    assert run([*sweep, "--multirun", "force=true"]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == (
+    assert output_of(*sweep, "--multirun", "force=true").out.splitlines()[-1] == (
         "next       synthdp compare runs=run data.train=train.csv data.test=held_out.csv data.schema=s.yaml"
     )
 
 
-def test_a_check_of_a_draft_says_that_plan_and_fit_refuse_it(table, capsys):
+def test_a_check_of_a_draft_says_that_plan_and_fit_refuse_it(table, output_of):
     check = ["check", "data.path=t.csv", "data.schema=s.yaml"]
-    assert run(check) == 0
-    assert "open " not in capsys.readouterr().out
+    assert "open " not in output_of(*check).out
     Schema.from_dict({**SCHEMA, "declared_by": None}).save(table / "s.yaml")
-    assert run(check) == 0
-    assert capsys.readouterr().out.splitlines()[-2] == (
+    assert output_of(*check).out.splitlines()[-2] == (
         "open       plan and fit refuse a draft: delete its review marks as you go through it, and fill in declared_by"
     )
 
 
-def test_help_of_a_command_may_be_asked_for_in_either_order(capsys):
-    assert run(["help", "sample"]) == 0
-    told = capsys.readouterr().out
+def test_help_of_a_command_may_be_asked_for_in_either_order(output_of):
+    told = output_of("help", "sample").out
     assert told.startswith("usage: synthdp sample key=value")
-    assert run(["sample", "--help"]) == 0
-    assert capsys.readouterr().out == told
-    assert run(["help", "sampel"]) == 2
-    assert "did you mean 'sample'?" in capsys.readouterr().err
+    assert output_of("sample", "--help").out == told
+    assert "did you mean 'sample'?" in output_of("help", "sampel", status=2).err
 
 
 @pytest.mark.parametrize("word", ["help", "--help", "--version"])

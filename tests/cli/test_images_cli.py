@@ -139,7 +139,7 @@ def test_an_account_knows_its_folder(files, capsys):
 
 
 @pytest.mark.heavy
-def test_names_that_hold_no_pictures_are_refused_before_anything_is_written(fitted, tmp_path, capsys):
+def test_names_that_hold_no_pictures_are_refused_before_anything_is_written(fitted, tmp_path, capsys, output_of):
     files = tmp_path
     capsys.readouterr()
     sample = ["sample", f"release={fitted / 'run' / 'release'}", "rows=5"]
@@ -152,8 +152,7 @@ def test_names_that_hold_no_pictures_are_refused_before_anything_is_written(fitt
     (files / "mine" / "thesis.txt").write_text("a year of work")
     assert "force=true" in refused(capsys, run([*sample, f"out={files / 'mine'}"]))
     assert "synthdp did not write" in refused(capsys, run([*sample, f"out={files / 'mine'}", "force=true"]))
-    assert run([*sample, f"out={files / 'new' / 'made'}/"]) == 0
-    capsys.readouterr()
+    output_of(*sample, f"out={files / 'new' / 'made'}/")
     assert "force=true" in refused(capsys, run([*sample, f"out={files / 'new' / 'made'}"]))
     assert run(["sample", *sample[1:2], "rows=2", f"out={files / 'new' / 'made'}", "force=true"]) == 0
     assert len(list((files / "new" / "made").iterdir())) == 3
@@ -189,7 +188,7 @@ def test_labels_that_the_schema_does_not_know_are_never_shown(files, capsys):
     assert fit(files, "invalid=clamp") == 0
 
 
-def test_a_schema_is_drafted_from_pictures(files, capsys):
+def test_a_schema_is_drafted_from_pictures(files, capsys, output_of):
     assert run(["schema", f"path={files / 'ward'}", f"out={files / 'draft.yaml'}"]) == 0
     drafted = Schema.load(files / "draft.yaml")
     assert (drafted.image.height, drafted.image.width) == (12, 12)
@@ -201,15 +200,13 @@ def test_a_schema_is_drafted_from_pictures(files, capsys):
     assert seen.column("finding").categories == ("left", "none", "right")
     np.savez(files / "x.npz", image=np.zeros((3, 5, 4), np.uint8), finding=np.array(["a", "b", "a"]))
     capsys.readouterr()
-    assert run(["schema", f"path={files / 'x.npz'}"]) == 0
-    text = capsys.readouterr().out
+    text = output_of("schema", f"path={files / 'x.npz'}").out
     assert "height: 5" in text
 
 
 @pytest.mark.heavy
-def test_the_embedded_pictures(tmp_path, capsys):
-    assert run(["data"]) == 0
-    text = capsys.readouterr().out
+def test_the_embedded_pictures(tmp_path, output_of):
+    text = output_of("data").out
     assert all(name in text for name in ("digits", "mnist", "pneumoniamnist", "mednist", "usps"))
     assert run(["fit", "data=digits", "generator=independent", f"out={tmp_path / 'a'}"]) == 0
     assert run(["sample", f"release={tmp_path / 'a' / 'release'}", "rows=100", f"out={tmp_path / 'b.npz'}"]) == 0
@@ -241,7 +238,7 @@ FROM_GAUSSIANS = ["classgauss", "dpgan_images", "kernel_teachers_images", "dpdm"
         lambda case: case == (3, True, "classgauss"),
     ),
 )
-def test_a_plan_says_when_noise_will_hide_pictures_and_what_helps(tmp_path, capsys, name, epsilon, smaller):
+def test_a_plan_says_when_noise_will_hide_pictures_and_what_helps(tmp_path, capsys, output_of, name, epsilon, smaller):
     """1,204 pictures of 384 patients gave noise, and nobody had said so. Each remedy that is named must be one."""
     pictures(384).save(tmp_path / "schema.yaml")
     words = [
@@ -264,8 +261,7 @@ def test_a_plan_says_when_noise_will_hide_pictures_and_what_helps(tmp_path, caps
     if proposed is not None:
         assert drowned(name, pictures(384, side=int(proposed[1])), epsilon) < 1
     pictures(4000).save(tmp_path / "schema.yaml")
-    assert run([*words, f"budget.epsilon={epsilon}"]) == 0
-    assert "Noise is likely" not in capsys.readouterr().out
+    assert "Noise is likely" not in output_of(*words, f"budget.epsilon={epsilon}").out
 
 
 def test_noise_is_said_to_hide_pictures_where_the_start_is_class_gaussians():

@@ -54,7 +54,7 @@ def read(folder):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("path", ["tables", "postgresql://me@host/name#public"])
-def test_a_plan_leads_to_a_split(place, capsys, path):
+def test_a_plan_leads_to_a_split(place, output_of, path):
     words = [
         "plan",
         f"data.path={path}",
@@ -63,8 +63,7 @@ def test_a_plan_leads_to_a_split(place, capsys, path):
         "budget.delta=1e-5",
         "account=none",
     ]
-    assert run(words) == 0
-    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("next       synthdp split"))
+    line = next(line for line in output_of(*words).out.splitlines() if line.startswith("next       synthdp split"))
     assert f"path={path}" in line.replace("'", "")
 
 
@@ -82,17 +81,15 @@ def test_a_plan_says_of_each_question_what_it_asks_for(place, capsys):
 
 
 @pytest.mark.filterwarnings("default:synthetic records may break")
-def test_a_plan_names_the_rules_that_are_only_counted(place, capsys):
+def test_a_plan_names_the_rules_that_are_only_counted(place, output_of):
     """Only the fit named them, when the account was already to be charged."""
     rules = ["visit.start >= person.birth", {"never": {"person.sex": "M", "visit.ward": "a"}}]
     counted = {"never": {"person.birth": "< 1990-05-07", "diagnosis.code": "J45"}}  # no edge of the bins
     asked = ["plan", *DATA, "generator=histories", "budget.epsilon=3", "budget.delta=1e-5", "account=none"]
     schema(units=120, rules=rules).save(place / "clinic.yaml")
-    assert run(asked) == 0
-    assert "may break" not in capsys.readouterr().err
+    assert "may break" not in output_of(*asked).err
     schema(units=120, rules=[*rules, counted]).save(place / "clinic.yaml")
-    assert run(asked) == 0
-    told = capsys.readouterr().err
+    told = output_of(*asked).err
     assert "may break these rules" in told
     assert (
         "never person.birth < 1990-05-07 and diagnosis.code = J45 (person.birth has no edge of its bins there)" in told
@@ -193,12 +190,11 @@ def test_a_draft_takes_sodium_among_tests_for_a_code(place):
     assert "missing" not in drafted.get("reading", {}).get("columns", {}).get("test", {})
 
 
-def test_a_folder_is_checked_fitted_and_sampled(place, capsys):
+def test_a_folder_is_checked_fitted_and_sampled(place, capsys, output_of):
     with open("tables/visit.csv", "a") as file:
         file.write("V99999,nobody,2021-01-01,a,True\n")
     Path("tables/lab.csv").write_text("person_id,result\n1,2\n")
-    assert run(["check", *DATA]) == 0
-    said = capsys.readouterr().out
+    said = output_of("check", *DATA).out
     assert " (row " in said
     assert " (record" not in said, "tables hold rows"
     Path("tables/lab.csv").unlink()
@@ -207,8 +203,7 @@ def test_a_folder_is_checked_fitted_and_sampled(place, capsys):
     assert "nobody," not in said, "no cell is shown"
     person = pd.read_csv("tables/person.csv")
     person.assign(person_id="0" + person["person_id"].astype(str)).to_csv("tables/person.csv", index=False)
-    assert run(["check", *DATA]) == 2
-    said = capsys.readouterr()
+    said = output_of("check", *DATA, status=2)
     assert "write keys alike in both files, with the same leading zeros and no .0 at the end" in said.out
     assert "hardly any key in 'visit.person_id' is in the table above: a fit would accept these rows" in said.err
     person.to_csv("tables/person.csv", index=False)
@@ -261,21 +256,18 @@ def test_rows_of_other_patients_beside_all_of_these_are_no_error(place, capsys):
     assert run(["check", *DATA]) == 0, capsys.readouterr().err
 
 
-def test_check_names_columns_of_linked_tables_that_are_never_empty(place, capsys):
+def test_check_names_columns_of_linked_tables_that_are_never_empty(place, output_of):
     told = "missing: true allows empty cells, but there are none in visit.ward\n"
-    assert run(["check", *DATA]) == 0
-    assert told in capsys.readouterr().out
+    assert told in output_of("check", *DATA).out
     visits = read("tables")["visit"]
     visits.assign(ward=[None, *visits["ward"][1:]]).to_csv("tables/visit.csv", index=False)
-    assert run(["check", *DATA]) == 0
-    assert told not in capsys.readouterr().out
+    assert told not in output_of("check", *DATA).out
 
 
 @pytest.mark.heavy
-def test_check_names_a_table_that_has_no_rows(place, capsys):
+def test_check_names_a_table_that_has_no_rows(place, output_of):
     read("tables")["diagnosis"][:0].to_csv("tables/diagnosis.csv", index=False)
-    assert run(["check", *DATA]) == 0
-    assert "check      the table diagnosis has no rows" in capsys.readouterr().out
+    assert "check      the table diagnosis has no rows" in output_of("check", *DATA).out
     assert run([*FIT, "account=none", "out=run"]) == 0, "as check says"
 
 
@@ -403,7 +395,7 @@ def coded(frames, schema):
 
 
 @pytest.mark.heavy
-def test_a_database_holds_what_a_folder_does(place, capsys):
+def test_a_database_holds_what_a_folder_does(place, capsys, output_of):
     described = Schema.load("clinic.yaml")
     with duckdb.connect("clinic.duckdb") as database:
         database.execute("CREATE SCHEMA ward")
@@ -412,15 +404,13 @@ def test_a_database_holds_what_a_folder_does(place, capsys):
     data = ["data.path=duckdb:///clinic.duckdb#ward", "data.schema=clinic.yaml"]
     found = record_files.tables_from_database(database_url.address(data[0].removeprefix("data.path=")), described)
     assert (coded(found, described) == coded(record_files.read_tables("tables", described), described)).all()
-    assert run(["check", *data]) == 0
-    capsys.readouterr()
+    output_of("check", *data)
     assert run(["split", f"path={data[0].removeprefix('data.path=')}", "schema=clinic.yaml", "out=parts"]) == 0
     people = [pd.read_parquet(f"parts/{side}/person.parquet")["person_id"] for side in ("train", "held_out")]
     assert sorted(pd.concat(people)) == sorted(read("tables")["person"]["person_id"])
     assert capsys.readouterr().err == ""
     fit = ["fit", *FIT[2:], data[0], "out=run"]
-    assert run(fit) == 2
-    assert "give account=FILE" in capsys.readouterr().err
+    assert "give account=FILE" in output_of(*fit, status=2).err
     assert run([*fit, "account=clinic.account"]) == 0
     assert run(["fit", *FIT[2:], *data, "data.engine=memory", "account=none", "out=read"]) == 0
     counted, held = (load(f"{out}/release").sample_tables(60, seed=1) for out in ("run", "read"))
@@ -480,10 +470,9 @@ REFUSED = {
 
 
 @pytest.mark.heavy
-def test_a_file_in_other_capitals_is_named(place, capsys):
+def test_a_file_in_other_capitals_is_named(place, output_of):
     os.rename("tables/diagnosis.csv", "tables/Diagnosis.CSV")
-    assert run(["check", *DATA]) == 2
-    said = capsys.readouterr().err
+    said = output_of("check", *DATA, status=2).err
     assert "tables: has no file of the table 'diagnosis'" in said
     assert "Capitals count: rename Diagnosis.CSV, or the table in the schema" in said
 
@@ -547,9 +536,8 @@ def test_a_fit_of_linked_tables_goes_on_after_kill_9(place, capsys):
 
 
 @pytest.mark.heavy
-def test_a_release_of_linked_tables_is_written_to_a_folder_of_its_own(place, capsys):
-    assert run([*FIT, "account=none", "out=run"]) == 0
-    capsys.readouterr()
+def test_a_release_of_linked_tables_is_written_to_a_folder_of_its_own(place, capsys, output_of):
+    output_of(*FIT, "account=none", "out=run")
     for words, said in (
         (("out=people.csv",), "need a folder"),
         (("out=-",), "need a folder"),
@@ -595,7 +583,7 @@ def test_force_replaces_no_linked_tables_but_those_that_were_written(tmp_path):
 
 
 @pytest.mark.heavy
-def test_a_release_of_linked_tables_is_written_into_a_database(place, capsys):
+def test_a_release_of_linked_tables_is_written_into_a_database(place, capsys, output_of):
     """All tables or none, beside others that stay, and never in place of real ones; and what was written is read back."""
     with duckdb.connect("real.db") as database:
         for name in ("person", "visit", "diagnosis"):
@@ -606,23 +594,19 @@ def test_a_release_of_linked_tables_is_written_into_a_database(place, capsys):
         database.execute("CREATE TABLE notes (x INT); CREATE TABLE visit (x INT)")
     words = ["sample", "release=run/release", "rows=25", "seed=3", "out=duckdb:///made.db#main"]
     capsys.readouterr()
-    assert run(words) == 2
-    assert "the table visit exists" in capsys.readouterr().err
+    assert "the table visit exists" in output_of(*words, status=2).err
     with duckdb.connect("made.db") as database:
         assert sorted(database.sql("SHOW TABLES").fetchall()) == [("notes",), ("visit",)], "none of them was left"
-    assert run([*words, "force=true"]) == 0
-    assert "25 synthetic people in duckdb:///made.db#main: 25 rows in person, " in capsys.readouterr().out
+    assert "25 synthetic people in duckdb:///made.db#main: 25 rows in person, " in output_of(*words, "force=true").out
     described, address = Schema.load("clinic.yaml"), database_url.address("duckdb:///made.db#main")
     found, drawn = record_files.tables_from_database(address, described), load("run/release").sample_tables(25, seed=3)
     assert (coded(found, described) == coded(drawn, described)).all()
     with duckdb.connect("made.db") as database:
         assert ("notes",) in database.sql("SHOW TABLES").fetchall()
-    assert run([*words[:4], f"out={real}", "force=true"]) == 2
-    assert "holds the records that were fitted" in capsys.readouterr().err
+    assert "holds the records that were fitted" in output_of(*words[:4], f"out={real}", "force=true", status=2).err
     with duckdb.connect("real.db") as database:
         assert database.sql("SELECT count(*) FROM person").fetchone() == (120,)
-    assert run([*words[:4], "out=duckdb:///made.db"]) == 2
-    assert "#" in capsys.readouterr().err
+    assert "#" in output_of(*words[:4], "out=duckdb:///made.db", status=2).err
     with duckdb.connect("viewed.db") as database:
         database.execute("CREATE VIEW visit AS SELECT 1 AS x")
     assert run([*words[:4], "out=duckdb:///viewed.db#main", "force=true"]) == 2
@@ -660,7 +644,7 @@ def test_codes_are_not_taken_from_the_tables_themselves(place, capsys):
 
 
 @pytest.mark.heavy
-def test_a_draft_links_tables_by_the_names_of_their_keys(place, capsys):
+def test_a_draft_links_tables_by_the_names_of_their_keys(place, capsys, output_of):
     assert run(["schema", "path=tables", "out=draft.yaml"]) == 0, capsys.readouterr().err
     text = (place / "draft.yaml").read_text(encoding="utf-8")
     drafted = Schema.load("draft.yaml")
@@ -676,8 +660,7 @@ def test_a_draft_links_tables_by_the_names_of_their_keys(place, capsys):
         drafted.check_declared()
     assert oct((place / "draft.seen.internal.yaml").stat().st_mode)[-3:] == "600"
     capsys.readouterr()
-    assert run(["schema", "path=tables"]) == 0
-    assert capsys.readouterr().out == text
+    assert output_of("schema", "path=tables").out == text
     done = re.sub("^ +review: true.*\n", "", text, flags=re.MULTILINE).replace("[TODO]", "[E11, I10, J45, K21]")
     done = done.replace("declared_by:  #", "declared_by: the tests  #")
     (place / "draft.yaml").write_text(done, encoding="utf-8")
@@ -967,16 +950,14 @@ def test_tables_come_back_in_the_coding_of_their_files(tmp_path, monkeypatch, ca
 
 
 @pytest.mark.heavy
-def test_rows_that_do_not_say_what_they_are_have_the_remedy_that_a_schema_allows(place, capsys):
+def test_rows_that_do_not_say_what_they_are_have_the_remedy_that_a_schema_allows(place, output_of):
     """missing: true is refused for the column that says what a row is, so nobody may be told to write it."""
     with open("tables/diagnosis.csv", "a") as file:
         file.write("V00001,\n")
-    assert run(["check", *DATA]) == 2
-    said = capsys.readouterr().out
+    said = output_of("check", *DATA, status=2).out
     assert "column 'diagnosis.code': some values are missing, though the column says what a row is" in said
     assert "take these rows out, as invalid=clamp does" in said
-    assert run(["fit", *DATA, "generator=histories", "out=fit", "account=none"]) == 2
-    said = capsys.readouterr().err
+    said = output_of("fit", *DATA, "generator=histories", "out=fit", "account=none", status=2).err
     assert "column 'code': some values are missing, though the column says what a row is (leave such rows out)" in said
     assert "missing: true" not in said
 

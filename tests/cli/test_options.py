@@ -11,7 +11,7 @@ import pytest
 from clinic import in_files
 from sweeps import sweep
 
-from synthdp.cli import COMMANDS, compose, option_values, run, settings
+from synthdp.cli import COMMANDS, compose, option_values, settings
 from synthdp.cli.settings import GROUPS, KINDS, OPTIONS
 from synthdp.ledger.ledger import Ledger
 from synthdp.sets.named import NAMES
@@ -89,11 +89,10 @@ def completed(script, *words, part=True):
 
 
 @pytest.mark.heavy
-def test_a_shell_completes_commands_options_and_values(capsys, tmp_path, monkeypatch):
+def test_a_shell_completes_commands_options_and_values(output_of, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "patients.csv").touch()
-    assert run(["completion", "bash"]) == 0
-    script = capsys.readouterr().out
+    script = output_of("completion", "bash").out
     assert {"sample", "schema", "split", "sign"} == set(completed(script, "s"))
     assert completed(script, "fit", "budget.e") == ["budget.epsilon="]
     assert "generator.components=" in completed(script, "fit", "generator.c")
@@ -104,13 +103,11 @@ def test_a_shell_completes_commands_options_and_values(capsys, tmp_path, monkeyp
             f"{'' if part else 'invalid='}{each}" for each in ("error", "clamp")
         }
         assert completed(script, "fit", "data.path=pat", part=part) == [f"{'' if part else 'data.path='}patients.csv"]
-    assert run(["completion", "zsh"]) == 0
-    script = capsys.readouterr().out
+    script = output_of("completion", "zsh").out
     assert "bashcompinit" in script
     assert 'compgen -P "$before" -f' not in script, "zsh's own completes no file with something before it"
     assert script.endswith("complete -o nospace -F _synthdp_spaced synthdp\n")
-    assert run(["completion", "fish"]) == 2
-    assert "shell" in capsys.readouterr().err
+    assert "shell" in output_of("completion", "fish", status=2).err
 
 
 VECTORS = {  # how McMahan & Andrew 2018 bound vectors, as words; questions of a step, in multiples of the gradient's noise
@@ -122,12 +119,11 @@ VECTORS = {  # how McMahan & Andrew 2018 bound vectors, as words; questions of a
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("way", VECTORS)
-def test_groups_of_vectors_are_clipped_and_asked_for_from_the_command_line(way, tmp_path, capsys):
+def test_groups_of_vectors_are_clipped_and_asked_for_from_the_command_line(way, tmp_path, output_of):
     data = (*in_files(tmp_path, 60), "account=none")
     small = ("generator=dpgan", "generator.steps=2", "generator.batch=32", "generator.hidden=[4]", "seed=1")
     words, asked = VECTORS[way]
-    assert run(["fit", *data, *small, *(f"generator.{each}" for each in words), f"out={tmp_path / 'out'}"]) == 0
-    capsys.readouterr()
+    output_of("fit", *data, *small, *(f"generator.{each}" for each in words), f"out={tmp_path / 'out'}")
     *_, step = Ledger.read(tmp_path / "out" / "internal" / "ledger.jsonl").entries()
     (first, *_), noises = step.event.queries, [query.noise for query in step.event.queries]
     assert noises == pytest.approx([first.noise * times for times in asked])

@@ -45,9 +45,8 @@ def words(files, *others, public="public.csv"):
     return ["pate", *named, f"out={files / 'out'}", *QUICK, *others]
 
 
-def test_a_student_labelled_records_and_a_charged_account(files, capsys):
-    assert run(words(files)) == 0
-    said = capsys.readouterr().out
+def test_a_student_labelled_records_and_a_charged_account(files, output_of):
+    said = output_of(*words(files)).out
     assert "guarantee  epsilon" in said
     assert "teachers   6, each learns from about 66 of the 400 declared units" in said
     assert "by 1 fit" in said
@@ -69,12 +68,11 @@ def test_a_student_labelled_records_and_a_charged_account(files, capsys):
 
 
 @pytest.mark.heavy
-def test_identifiers_of_public_records_are_left_aside_and_errors_name_the_file(files, capsys):
+def test_identifiers_of_public_records_are_left_aside_and_errors_name_the_file(files, output_of):
     make_frame(90, seed=2)[["patient", "age", "sex"]].to_csv(files / "named.csv", index=False)
     assert run(words(files, public="named.csv")) == 0
     make_frame(90, seed=2)[["age"]].to_csv(files / "short.csv", index=False)
-    assert run(words(files, "force=true", public="short.csv")) == 2
-    assert f"public={files / 'short.csv'}" in capsys.readouterr().err
+    assert f"public={files / 'short.csv'}" in output_of(*words(files, "force=true", public="short.csv"), status=2).err
 
 
 @pytest.mark.parametrize(
@@ -88,36 +86,32 @@ def test_identifiers_of_public_records_are_left_aside_and_errors_name_the_file(f
         heavy((("teacher=tree",), "teacher")),
     ],
 )
-def test_what_cannot_be_fitted_is_refused_before_anything_is_charged(files, capsys, others, said):
-    assert run(words(files, *others)) == 2
-    assert said in capsys.readouterr().err
+def test_what_cannot_be_fitted_is_refused_before_anything_is_charged(files, output_of, others, said):
+    assert said in output_of(*words(files, *others), status=2).err
     assert not (files / "records.csv.account").exists()
     assert not (files / "out" / "internal").exists()
 
 
-def test_labels_in_the_public_file_are_refused_not_ignored(files, capsys):
+def test_labels_in_the_public_file_are_refused_not_ignored(files, output_of):
     make_frame(90, seed=2)[["age", "sex", "ill"]].to_csv(files / "known.csv", index=False)
-    assert run(words(files, public="known.csv")) == 2
-    said = capsys.readouterr().err
+    said = output_of(*words(files, public="known.csv"), status=2).err
     assert "public=" in said
     assert "'ill'" in said
     assert "Drop the column only if these records need no protection" in said
 
 
-def test_the_schema_must_name_one_target(files, capsys):
+def test_the_schema_must_name_one_target(files, output_of):
     (files / "schema.yaml").write_text(SCHEMA.replace("targets: [ill]\n", ""))
-    assert run(words(files)) == 2
-    assert "data.target=COLUMN" in capsys.readouterr().err
+    assert "data.target=COLUMN" in output_of(*words(files), status=2).err
 
 
 @pytest.mark.heavy
-def test_a_fit_that_is_stopped_says_what_it_cost(files, capsys, monkeypatch):
+def test_a_fit_that_is_stopped_says_what_it_cost(files, output_of, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("synthdp.pate.one_fit.Run.classifier", stopped)
-    assert run(words(files)) == 130
-    caught = capsys.readouterr()
+    caught = output_of(*words(files), status=130)
     assert "charged so far" in caught.err
     assert "starts anew" in caught.err
     assert "resume" not in caught.err
@@ -126,13 +120,12 @@ def test_a_fit_that_is_stopped_says_what_it_cost(files, capsys, monkeypatch):
 
 
 @pytest.mark.heavy
-def test_an_edit_after_a_look_and_facts_read_off_records_are_said(files, capsys):
+def test_an_edit_after_a_look_and_facts_read_off_records_are_said(files, output_of):
     data = (f"data.path={files / 'records.csv'}", f"data.schema={files / 'schema.yaml'}")
     assert run(["check", *data]) == 0
     text = (files / "schema.yaml").read_text()
     (files / "schema.yaml").write_text(text.replace("bounds: [0, 99]", "bounds: [0, 120], observed: true"))
-    assert run(words(files)) == 0
-    said = capsys.readouterr().err
+    said = output_of(*words(files)).err
     assert "warning: The public facts of the schema were edited" in said
     assert "were read off the records" in said
     statement = load(files / "out" / "release").statement
@@ -185,7 +178,6 @@ def test_pictures_are_labelled_by_networks_that_see_them(kind, tmp_path, capsys)
 
 
 @pytest.mark.heavy
-def test_convolutions_see_a_picture_and_nothing_else(files, capsys):
-    assert run(words(files, "teacher=convolutional")) == 2
-    assert "the schema has no image column" in capsys.readouterr().err
+def test_convolutions_see_a_picture_and_nothing_else(files, output_of):
+    assert "the schema has no image column" in output_of(*words(files, "teacher=convolutional"), status=2).err
     assert not (files / "out" / "internal" / "ledger.jsonl").exists()

@@ -96,11 +96,10 @@ def test_check_tells_which_records_lie_between_the_declared_steps(place, capsys)
     assert "declare another step" in found["remedy"]
 
 
-def test_check_says_which_way_the_units_are_off_and_never_how_many(place, capsys):
+def test_check_says_which_way_the_units_are_off_and_never_how_many(place, output_of):
     facts = {**FACTS, "units": 500, "columns": COLUMNS}
     (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
-    assert run(["check", *DATA]) == 0
-    said = capsys.readouterr().out
+    said = output_of("check", *DATA).out
     assert "clearly fewer units than `units:` declares" in said
     assert "60" not in said.replace("60 records", "")  # records beyond the cap may be counted
 
@@ -180,26 +179,22 @@ def test_check_says_where_a_time_of_day_is_left_out(place, capsys):
             assert "finer resolution" in found[what]["remedy"]
 
 
-def test_check_says_where_each_record_is_protected_by_itself(place, capsys):
-    assert run(["check", *DATA]) == 0
-    assert "protected by itself" not in capsys.readouterr().err
+def test_check_says_where_each_record_is_protected_by_itself(place, output_of):
+    assert "protected by itself" not in output_of("check", *DATA).err
     facts = {key: value for key, value in FACTS.items() if key not in ("unit", "max_records_per_unit")}
     (place / "schema.yaml").write_text(yaml.safe_dump({**facts, "columns": COLUMNS}, sort_keys=False))
-    assert run(["check", *DATA]) == 0
-    assert "each record is protected by itself" in capsys.readouterr().err
+    assert "each record is protected by itself" in output_of("check", *DATA).err
 
 
-def test_check_finds_ids_that_repeat_and_a_column_that_is_lost(place, capsys):
+def test_check_finds_ids_that_repeat_and_a_column_that_is_lost(place, output_of):
     facts = {key: value for key, value in FACTS.items() if key not in ("unit", "max_records_per_unit", "units")}
     (place / "schema.yaml").write_text(yaml.safe_dump({**facts, "columns": COLUMNS}, sort_keys=False))
-    assert run(["check", *DATA]) == 0
-    assert "declare unit: patient and max_records_per_unit" in capsys.readouterr().out
+    assert "declare unit: patient and max_records_per_unit" in output_of("check", *DATA).out
     records().assign(age="12,5").to_csv(place / "a.csv", index=False)
-    assert run(["check", *DATA]) == 2
-    assert "no cell can be read as declared in 'age'" in capsys.readouterr().err
+    assert "no cell can be read as declared in 'age'" in output_of("check", *DATA, status=2).err
 
 
-def test_check_finds_a_column_that_is_lost_although_some_of_its_cells_are_missing(place, capsys):
+def test_check_finds_a_column_that_is_lost_although_some_of_its_cells_are_missing(place, output_of):
     """A code for missing values is as declared whatever else the column holds, and unknown categories count as `other`."""
     facts = yaml.safe_load((place / "schema.yaml").read_text())
     facts["columns"] |= {
@@ -210,16 +205,14 @@ def test_check_finds_a_column_that_is_lost_although_some_of_its_cells_are_missin
     frame = records().assign(lab="3,7", ward="A")
     frame.loc[::4, ["lab", "ward"]] = None
     frame.to_csv("a.csv", index=False)
-    assert run(["check", *DATA]) == 2
-    said = capsys.readouterr()
+    said = output_of("check", *DATA, status=2)
     assert "no cell can be read as declared in 'lab', 'ward'" in said.err
     assert (
         "column 'ward': some values are not one of the declared categories, and count as 'other' (records" in said.out
     )
     frame.loc[1, ["lab", "ward"]] = ["3.7", "a"]
     frame.to_csv("a.csv", index=False)
-    assert run(["check", *DATA]) == 2
-    assert "no cell is as declared" not in capsys.readouterr().err
+    assert "no cell is as declared" not in output_of("check", *DATA, status=2).err
 
 
 @pytest.mark.heavy
@@ -234,28 +227,25 @@ def test_check_proposes_other_bins_only_where_most_cells_are_read(place, capsys)
         assert (one in findings(capsys)) is told
 
 
-def test_check_says_that_a_fit_would_refuse_and_leads_no_further(place, capsys):
-    assert run(["check", *DATA]) == 0
-    said = capsys.readouterr().out
+def test_check_says_that_a_fit_would_refuse_and_leads_no_further(place, output_of):
+    said = output_of("check", *DATA).out
     assert "next       synthdp plan" in said
     assert "refused" not in said
     records().assign(age=[512, *records()["age"][1:]]).to_csv("a.csv", index=False)
-    assert run(["check", *DATA]) == 2
-    said = capsys.readouterr()
+    said = output_of("check", *DATA, status=2)
     assert "column 'age'" in said.out
     assert "next " not in said.out
     assert "a fit would refuse the records as they are" in said.err
 
 
-def test_check_refuses_a_form_of_dates_that_contradicts_the_bounds_as_a_fit_does(place, capsys):
+def test_check_refuses_a_form_of_dates_that_contradicts_the_bounds_as_a_fit_does(place, output_of):
     born = {"kind": "datetime", "bounds": ["1900-01-01", "2025-12-31"]}
     reading = {"columns": {"born": {"date": "dd/mm/yy", "latest": 2010}}}
     facts = {**FACTS, "reading": reading, "columns": {**COLUMNS, "born": born}}
     (place / "schema.yaml").write_text(yaml.safe_dump(facts, sort_keys=False))
     records().assign(born="01/02/70").to_csv("a.csv", index=False)
     for command in ("check", "plan"):
-        assert run([command, *DATA]) == 2
-        said = capsys.readouterr()
+        said = output_of(command, *DATA, status=2)
         assert "means the years 1911 to 2010, and the declared bounds lie beyond" in said.err
         assert "next " not in said.out
 
@@ -272,10 +262,9 @@ def test_check_says_which_columns_may_be_empty_and_never_are(place, capsys):
     assert not any(told in what for _, what in findings(capsys))
 
 
-def test_check_of_a_table_without_records(place, capsys):
+def test_check_of_a_table_without_records(place, output_of):
     records()[:0].to_csv("a.csv", index=False)
-    assert run(["check", *DATA]) == 0
-    said = capsys.readouterr().out
+    said = output_of("check", *DATA).out
     assert "clearly fewer units" in said
     assert "the table has no records" in said
 
@@ -368,10 +357,9 @@ def test_check_tells_of_dates_that_would_be_lost_as_another_kind(place, capsys):
 
 
 @pytest.mark.parametrize("generator", [heavy("independent"), "mixture", heavy("aim"), "dpgan"])
-def test_a_plan_reads_no_record_and_charges_nothing(place, capsys, generator):
+def test_a_plan_reads_no_record_and_charges_nothing(place, output_of, generator):
     (place / "a.csv").unlink()
-    assert run(["plan", *DATA, f"generator={generator}", "budget.delta=1e-5", "account=own.account", "out=run"]) == 0
-    said = capsys.readouterr().out
+    said = output_of("plan", *DATA, f"generator={generator}", "budget.delta=1e-5", "account=own.account", "out=run").out
     assert f"plan       {generator}: noise" in said
     assert "account    own.account: new, with this fit as its first entry" in said
     assert "next       synthdp split path=a.csv schema=schema.yaml out=parts" in said
@@ -404,10 +392,9 @@ def test_a_plan_says_what_each_purchase_is_for(place, capsys):
     assert re.search("question   Gaussian with noise [0-9.]+, asked once for 4 tables of one column: epsilon", said)
 
 
-def test_a_plan_says_in_words_what_is_asked_under_a_limit(place, capsys):
+def test_a_plan_says_in_words_what_is_asked_under_a_limit(place, output_of):
     """The name of the event stood there: Capped, asked once."""
-    assert run(["plan", *DATA, "generator=aim", "budget.epsilon=9", "budget.delta=1e-5", "account=none"]) == 0
-    said = capsys.readouterr().out
+    said = output_of("plan", *DATA, "generator=aim", "budget.epsilon=9", "budget.delta=1e-5", "account=none").out
     assert "Capped" not in said
     assert re.search(
         "question   as many as a limit allows, each chosen by the answers to those before it: epsilon [89][0-9.]* for all",
@@ -421,29 +408,25 @@ def test_a_plan_beyond_the_budget_is_refused(place, capsys):
 
 
 @pytest.mark.filterwarnings("default:budget.delta")
-def test_a_plan_warns_of_a_delta_that_promises_nothing(place, capsys):
+def test_a_plan_warns_of_a_delta_that_promises_nothing(place, output_of):
     """As the fit does, when the budget has been agreed on."""
     words = ["plan", *DATA, "generator=independent", "account=none"]
-    assert run([*words, "budget.delta=0.02"]) == 0
-    assert "budget.delta=0.02 is not below 1 / units = 1.7e-02" in capsys.readouterr().err
-    assert run([*words, "budget.delta=1e-5"]) == 0
-    assert "not below" not in capsys.readouterr().err
+    assert "budget.delta=0.02 is not below 1 / units = 1.7e-02" in output_of(*words, "budget.delta=0.02").err
+    assert "not below" not in output_of(*words, "budget.delta=1e-5").err
 
 
-def test_a_plan_with_time_makes_the_whole_fit(place, capsys):
+def test_a_plan_with_time_makes_the_whole_fit(place, output_of):
     words = ["plan", *DATA, "generator=independent", "budget.delta=1e-5", "account=none", "time=true", "format=json"]
-    assert run(words) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(output_of(*words).out)
     assert found["seconds"] > 0
     assert found["megabytes"] >= 0
 
 
-def test_a_rehearsal_of_fewer_units_than_are_declared_says_so(place, capsys, monkeypatch):
+def test_a_rehearsal_of_fewer_units_than_are_declared_says_so(place, output_of, monkeypatch):
     words = ["plan", *DATA, "generator=independent", "budget.delta=1e-5", "account=none", "time=true"]
     for most, told in ((10**6, False), (30, True)):
         monkeypatch.setattr("synthdp.planning.MOST_ROWS", most)
-        assert run(words) == 0
-        said = capsys.readouterr().out
+        said = output_of(*words).out
         assert ("made-up records of 30 units" in said) == told
         assert ("; more units may take longer" in said) == told
 
@@ -511,7 +494,7 @@ def test_split_says_what_stays_together(place, capsys):
 
 
 @pytest.mark.heavy
-def test_the_schema_that_split_copies_keeps_its_lines_and_knows_of_the_looks_before(place, capsys):
+def test_the_schema_that_split_copies_keeps_its_lines_and_knows_of_the_looks_before(place, capsys, output_of):
     """The log of looks goes by the file's name, so a copy under another name once counted as not edited after a look."""
     words = ["split", "path=a.csv", "schema=schema.yaml"]
     text = (place / "schema.yaml").read_text().replace("units: 60", "units: 60  # annual report")
@@ -522,26 +505,23 @@ def test_the_schema_that_split_copies_keeps_its_lines_and_knows_of_the_looks_bef
     assert copy.read_text() == f"# by hand\n{text}".replace("units: 60  #", "units: 48  #")
     assert log.stat().st_mode & 0o077 == 0
     assert looks.edited_after(copy, Schema.load(copy)) == (), "who splits edits nothing"
-    assert run([*words, "out=again", "key=parts/split.key"]) == 0
-    assert "schema_train.yaml is a copy with units: 48" in capsys.readouterr().out
+    assert "schema_train.yaml is a copy with units: 48" in output_of(*words, "out=again", "key=parts/split.key").out
     assert len(json.loads(log.read_text())) == 1, "noted once"
     copy.write_text(copy.read_text().replace("units: 48", "units: 50"))
     assert looks.edited_after(copy, Schema.load(copy)) == (looks.CHECK,)
     capsys.readouterr()
-    assert run([*words, "out=third", "key=parts/split.key"]) == 0
-    said = capsys.readouterr().out
+    said = output_of(*words, "out=third", "key=parts/split.key").out
     assert "schema_train.yaml is there already, and is not schema.yaml with units: 48" in said
     assert "next" not in said, "no fit by a copy that is wrong"
     assert "units: 50" in copy.read_text(), "what is there stays"
 
 
-def test_a_damaged_log_of_looks_is_named_and_the_split_stands(place, capsys):
+def test_a_damaged_log_of_looks_is_named_and_the_split_stands(place, capsys, output_of):
     """Without its log a copy would count as never edited."""
     assert run(["check", *DATA]) == 0
     (place / "internal" / "schema.looks.json").write_text("[")
     capsys.readouterr()
-    assert run(["split", "path=a.csv", "schema=schema.yaml", "out=parts"]) == 0
-    said = capsys.readouterr().out
+    said = output_of("split", "path=a.csv", "schema=schema.yaml", "out=parts").out
     assert "the log of drafts and checks of schema.yaml cannot be carried over to schema_train.yaml" in said
     assert not (place / "schema_train.yaml").exists()
     assert "next" not in said
@@ -593,10 +573,9 @@ def test_a_split_that_fails_leaves_nothing(place, capsys):
 
 
 @pytest.mark.parametrize(("words", "says"), [(("share=1",), "between 0 and 1"), (("schema=none.yaml",), "none.yaml")])
-def test_split_refuses(place, capsys, words, says):
+def test_split_refuses(place, output_of, words, says):
     given = {"path": "a.csv", "schema": "schema.yaml", "out": "parts"} | dict(word.split("=") for word in words)
-    assert run(["split", *(f"{key}={value}" for key, value in given.items())]) == 2
-    assert says in capsys.readouterr().err
+    assert says in output_of("split", *(f"{key}={value}" for key, value in given.items()), status=2).err
 
 
 FIT = (
@@ -618,14 +597,12 @@ def edited(place, change):
 
 
 @pytest.mark.heavy
-def test_a_schema_that_was_edited_after_a_look_is_said_to_be_so(place, capsys):
+def test_a_schema_that_was_edited_after_a_look_is_said_to_be_so(place, output_of):
     assert run(["check", *DATA]) == 0
     edited(place, lambda facts: facts.update(declared_by="somebody else", name="a name"))
-    assert run([*FIT]) == 0
-    assert "edited " not in capsys.readouterr().err, "who declares it is no fact of the records"
+    assert "edited " not in output_of(*FIT).err, "who declares it is no fact of the records"
     edited(place, lambda facts: facts["columns"]["age"].update(bounds=[0, 98]))
-    assert run([*FIT]) == 0
-    assert "were edited after a check of the records" in capsys.readouterr().err
+    assert "were edited after a check of the records" in output_of(*FIT).err
     told = json.loads((place / "run/release/release.json").read_text())["statement"]
     assert told["declared"]["edited_after"] == ["a check"]
     assert any("edited after a check" in line for line in told["not_covered"])
@@ -633,12 +610,11 @@ def test_a_schema_that_was_edited_after_a_look_is_said_to_be_so(place, capsys):
     assert log.stat().st_mode & 0o077 == 0
     assert set(json.loads(log.read_text())[0]) == {"look", "schema", "when"}
     log.write_text("[5]")
-    assert run([*FIT]) == 2
-    assert "not a log of drafts and checks" in capsys.readouterr().err
+    assert "not a log of drafts and checks" in output_of(*FIT, status=2).err
 
 
 @pytest.mark.heavy
-def test_categories_are_not_taken_from_the_records_themselves(place, capsys):
+def test_categories_are_not_taken_from_the_records_themselves(place, output_of):
     """A list of codes is public; the column of the records would publish a code that one patient alone has."""
     records().assign(chapter=records()["code"].str[:1]).to_csv(place / "a.csv", index=False)
     (place / "codes.csv").hardlink_to(place / "a.csv")
@@ -648,8 +624,7 @@ def test_categories_are_not_taken_from_the_records_themselves(place, capsys):
     for says in own:
         edited(place, lambda facts, says=says: facts["columns"]["code"].update(says))
         for path in ("a.csv", f"../{place.name[:-1]}*/a.csv", "../**/a.csv"):
-            assert run([*FIT, f"data.path={path}"]) == 2
-            assert "takes its categories from the records" in capsys.readouterr().err, path
+            assert "takes its categories from the records" in output_of(*FIT, f"data.path={path}", status=2).err, path
         assert not (place / "run").exists()
 
 
@@ -670,7 +645,7 @@ def test_a_column_called_review_has_facts_as_any_other():
     assert about(0) == about(0, review=True)
 
 
-def test_a_draft_that_was_confirmed_was_not_edited_and_one_that_was_completed_was(place, capsys):
+def test_a_draft_that_was_confirmed_was_not_edited_and_one_that_was_completed_was(place, output_of):
     assert run(["schema", "path=a.csv", "out=schema.yaml", "force=true"]) == 0
 
     def confirmed(facts):
@@ -680,20 +655,16 @@ def test_a_draft_that_was_confirmed_was_not_edited_and_one_that_was_completed_wa
         facts.get("reading", {}).pop("review", None)
 
     edited(place, confirmed)
-    assert run([*FIT]) == 0
-    assert "edited " not in capsys.readouterr().err
+    assert "edited " not in output_of(*FIT).err
     edited(place, lambda facts: facts["columns"]["age"].update(bounds=[0, 110]))
-    assert run([*FIT]) == 0
-    assert "were edited after a draft of the records" in capsys.readouterr().err
+    assert "were edited after a draft of the records" in output_of(*FIT).err
 
 
-def test_a_fit_that_is_refused_points_to_check(place, capsys):
+def test_a_fit_that_is_refused_points_to_check(place, output_of):
     records().assign(age=512).to_csv(place / "a.csv", index=False)
-    assert run([*FIT]) == 2
-    assert "synthdp check lists the records" in capsys.readouterr().err
+    assert "synthdp check lists the records" in output_of(*FIT, status=2).err
     edited(place, lambda facts: facts["columns"]["age"].update(review=True))
-    assert run([*FIT]) == 2
-    assert "synthdp check shows, at no charge" in capsys.readouterr().err
+    assert "synthdp check shows, at no charge" in output_of(*FIT, status=2).err
 
 
 @pytest.mark.heavy
@@ -711,10 +682,9 @@ def test_the_statement_lists_how_files_are_written_and_what_was_left_out(place):
     assert "separator \u201c;\u201d" in page
 
 
-def test_a_draft_with_something_left_open_is_written_and_says_so(place, capsys):
+def test_a_draft_with_something_left_open_is_written_and_says_so(place, capsys, output_of):
     (place / "t.csv").write_text("day;n\n" + "".join(f"0{row % 9 + 1}.0{row % 8 + 1}.20;{row}\n" for row in range(60)))
-    assert run(["schema", "path=t.csv", "out=s.yaml"]) == 0
-    told = capsys.readouterr().out
+    told = output_of("schema", "path=t.csv", "out=s.yaml").out
     assert "s.yaml: replace TODO under reading ('day'), go through its review marks" in told
     assert run(["check", "data.path=t.csv", "data.schema=s.yaml"]) == 2
     assert "reading: column 'day': date is still TODO" in capsys.readouterr().err
@@ -729,27 +699,24 @@ def declared(place, **columns):
 
 
 @pytest.mark.heavy
-def test_a_rule_by_which_a_time_is_no_later_than_a_day_is_told_before_a_fit(place, capsys):
+def test_a_rule_by_which_a_time_is_no_later_than_a_day_is_told_before_a_fit(place, output_of):
     day = {"kind": "datetime", "bounds": ["2020-01-01", "2020-12-31"]}
     declared(place, admitted=day, seen={**day, "resolution": "minute"})
     records().assign(admitted="2020-02-03", seen="2020-02-03 10:00").to_csv(place / "a.csv", index=False)
     usual = ("generator=independent", "budget.epsilon=1", "account=none", "out=o")
     for words in (("check", *DATA), ("plan", *DATA, *usual), ("fit", *DATA, *usual, "invalid=clamp")):
-        assert run(words) == 0
-        told = capsys.readouterr().out
+        told = output_of(*words).out
         assert (
             "rule       'seen <= admitted': a day in 'admitted' counts as its midnight, so a time in 'seen' on" in told
         )
     declared(place, admitted=day, seen=day)
-    assert run(["plan", *DATA, *usual]) == 0
-    assert "midnight" not in capsys.readouterr().out
+    assert "midnight" not in output_of("plan", *DATA, *usual).out
     declared(place, admitted={**day, "resolution": "minute"}, seen=day)  # midnight is no later than any time of its day
-    assert run(["plan", *DATA, *usual]) == 0
-    assert "midnight" not in capsys.readouterr().out
+    assert "midnight" not in output_of("plan", *DATA, *usual).out
 
 
 @pytest.mark.filterwarnings("default:synthetic records may break")
-def test_rules_that_no_record_can_keep_are_told_before_a_fit(place, capsys):
+def test_rules_that_no_record_can_keep_are_told_before_a_fit(place, output_of):
     """They were accepted in silence."""
     day = {"kind": "datetime", "bounds": ["2020-01-01", "2020-12-31"]}
     never = {"kind": "integer", "bounds": [0, 5]}
@@ -762,8 +729,7 @@ def test_rules_that_no_record_can_keep_are_told_before_a_fit(place, capsys):
     records().assign(admitted="2020-02-03", seen="2020-02-01", stay=1).to_csv(place / "a.csv", index=False)
     usual = ("generator=independent", "budget.epsilon=9", "budget.delta=1e-5", "account=none")
     for words in (("check", *DATA), ("plan", *DATA, *usual)):
-        assert run(words) == 0
-        said = capsys.readouterr().out.splitlines()
+        said = output_of(*words).out.splitlines()
         told = [line for line in said if line.startswith("rule ")]
         assert words[0] != "check" or said[-1].startswith("open       no record can keep the declared rules: correct")
         assert not any("synthdp plan" in line for line in said), "it does not send the steward on"
@@ -778,7 +744,7 @@ def test_rules_that_no_record_can_keep_are_told_before_a_fit(place, capsys):
         ]
 
 
-def test_columns_that_a_rule_makes_one_are_told_before_a_fit(place, capsys):
+def test_columns_that_a_rule_makes_one_are_told_before_a_fit(place, output_of):
     """ "never men in obstetrics" cost the relation of height and sex, and nothing said so."""
     ward = {"kind": "categorical", "categories": ["a", "b", "c"]}
     declared(place, ward=ward, low={"kind": "integer", "bounds": [0, 5]}, high={"kind": "integer", "bounds": [0, 5]})
@@ -794,22 +760,19 @@ def test_columns_that_a_rule_makes_one_are_told_before_a_fit(place, capsys):
         "honoured: [0] in the schema they are learned apart, and evaluate counts the records that break a rule, which may be many"
     )
     for words in (("plan", *DATA, *usual), ("fit", *DATA, *usual)):
-        assert run(words) == 0
-        assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("tied")] == [told]
+        assert [line for line in output_of(*words).out.splitlines() if line.startswith("tied")] == [told]
     (place / "schema.yaml").write_text(yaml.safe_dump({**facts, "honoured": [0]}))
-    assert run(["plan", *DATA, *usual]) == 0
-    assert "\ntied" not in capsys.readouterr().out
+    assert "\ntied" not in output_of("plan", *DATA, *usual).out
 
 
 @pytest.mark.heavy
-def test_a_column_of_one_declared_value_is_told_before_a_fit(place, capsys):
+def test_a_column_of_one_declared_value_is_told_before_a_fit(place, output_of):
     plain, usual = {"kind": "categorical", "categories": ["K"]}, ("generator=independent", "account=none", "out=o")
     stay = {"kind": "integer", "bounds": [3, 3]}
     declared(place, site=plain, stay=stay, open={**plain, "missing": True}, two={**plain, "categories": ["K", "L"]})
     records().assign(site="K", stay=3, open="K", two="K").to_csv(place / "a.csv", index=False)
     for words in (("plan", *DATA, *usual), ("fit", *DATA, *usual)):
-        assert run(words) == 0
-        assert "constant   site, stay: with only one declared value" in capsys.readouterr().out
+        assert "constant   site, stay: with only one declared value" in output_of(*words).out
 
 
 @pytest.mark.heavy

@@ -49,10 +49,9 @@ def test_in_a_shell(release, tmp_path):
         ("{sex: female", "cannot be read"),
     ],
 )
-def test_refusals_are_one_line_and_leave_no_file(release, tmp_path, capsys, where, said):
+def test_refusals_are_one_line_and_leave_no_file(release, tmp_path, output_of, where, said):
     out = tmp_path / "s.csv"
-    assert run(["sample", f"release={release}", "rows=5", f"out={out}", f"where={where}"]) == 2
-    error = capsys.readouterr().err
+    error = output_of("sample", f"release={release}", "rows=5", f"out={out}", f"where={where}", status=2).err
     assert said in error
     assert error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []

@@ -6,7 +6,6 @@ import pytest
 from clinic import in_files
 
 from synthdp import load
-from synthdp.cli import run
 from synthdp.ledger.events import Selection
 from synthdp.report.words import upper
 
@@ -19,10 +18,9 @@ def data(tmp_path):
 
 
 @pytest.mark.heavy
-def test_the_best_run_is_released_and_charged_once(data, tmp_path, capsys):
+def test_the_best_run_is_released_and_charged_once(data, tmp_path, output_of):
     words = [*data, *CHOICE, "budget.epsilon=2", "budget.delta=1e-5", "seed=1"]
-    assert run(["fit", *words]) == 0
-    said = capsys.readouterr().out
+    said = output_of("fit", *words).out
     release = load(tmp_path / "run" / "release")
     (entry,) = release.ledger.entries()
     assert isinstance(entry.event, Selection)
@@ -33,7 +31,7 @@ def test_the_best_run_is_released_and_charged_once(data, tmp_path, capsys):
     assert training == {"training": []}  # neither steps nor time, which would count the runs
 
 
-def test_one_that_is_stopped_does_not_ask_to_be_resumed(data, tmp_path, capsys, monkeypatch):
+def test_one_that_is_stopped_does_not_ask_to_be_resumed(data, tmp_path, output_of, monkeypatch):
     """It stays charged, and `resume=true`, which it was told to try, is refused."""
 
     def stopped(*_, **__):
@@ -48,8 +46,7 @@ def test_one_that_is_stopped_does_not_ask_to_be_resumed(data, tmp_path, capsys, 
         "budget.epsilon=2",
         "budget.delta=1e-5",
     ]
-    assert run(["fit", *words]) == 130
-    error = capsys.readouterr().err
+    error = output_of("fit", *words, status=130).err
     assert "charged so far" in error
     assert "cannot be resumed" in error
     assert "resume=true" not in error
@@ -73,9 +70,8 @@ def test_one_that_is_stopped_does_not_ask_to_be_resumed(data, tmp_path, capsys, 
         ([*CHOICE, "fitness=0.1"], "fitness="),
     ],
 )
-def test_options_that_do_not_fit_are_refused(words, named, data, tmp_path, capsys):
-    assert run(["fit", *data, *words]) == 2
-    error = capsys.readouterr().err.strip()
+def test_options_that_do_not_fit_are_refused(words, named, data, tmp_path, output_of):
+    error = output_of("fit", *data, *words, status=2).err.strip()
     assert named in error
     assert len(error.splitlines()) == 1
     assert not (tmp_path / "run" / "release").exists()

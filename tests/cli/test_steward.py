@@ -82,19 +82,17 @@ def test_clamp_is_offered_for_what_it_mends_and_says_what_it_does(files, capsys)
     assert "yes/no" in error
 
 
-def test_a_fit_that_clamps_says_so_first_and_in_its_statement(files, capsys):
+def test_a_fit_that_clamps_says_so_first_and_in_its_statement(files, output_of):
     frame = make_frame(60)
     frame.loc[0, "age"] = 444
     frame.to_csv(files / "clinic.csv", index=False)
-    assert run(words(files, "fit", "invalid=clamp")) == 0
-    assert capsys.readouterr().out.startswith("clamped    ")
+    assert output_of(*words(files, "fit", "invalid=clamp")).out.startswith("clamped    ")
     clamped = load(files / "run" / "release").statement
     assert clamped.declared["invalid"] == "clamp"
     assert any("invalid=clamp" in line for line in clamped.not_covered)
     make_frame(60).to_csv(files / "clinic.csv", index=False)
     plain = [*words(files)[:-1], "account=none", f"out={files / 'plain'}"]
-    assert run(plain) == 0
-    assert "clamped" not in capsys.readouterr().out
+    assert "clamped" not in output_of(*plain).out
     assert "invalid" not in load(files / "plain" / "release").statement.declared
 
 
@@ -120,11 +118,10 @@ def test_learning_that_noise_would_hide_is_refused_before_the_charge(files, caps
 
 
 @pytest.mark.heavy
-def test_how_many_records_learning_needs_is_told_by_plan_and_by_check(files, capsys):
+def test_how_many_records_learning_needs_is_told_by_plan_and_by_check(files, capsys, output_of):
     """Even if the number of units must itself be learned. What `plan` says does not depend on how many records there are."""
     learning(files, units="learn")
-    assert run(words(files, "plan", "account=none")) == 0
-    said = capsys.readouterr().out
+    said = output_of(*words(files, "plan", "account=none")).out
     (line,) = (line for line in said.splitlines() if line.startswith("needs      more than about "))
     most = int(line.split()[4].replace(",", ""))
     assert "12 columns at this budget. Declare bounds and categories" in line
@@ -134,8 +131,7 @@ def test_how_many_records_learning_needs_is_told_by_plan_and_by_check(files, cap
     learning(files, units=fewer)
     assert f"of the {fewer:,} units share it" in refused(capsys, *words(files, "plan", "account=none"))
     learning(files, units=most + 10)
-    assert run(words(files, "plan", "account=none")) == 0
-    said = capsys.readouterr().out
+    said = output_of(*words(files, "plan", "account=none")).out
     assert "needs " not in said
     assert "learned    code0" in said
     for rows, told in ((most - 10, True), (most + 10, False)):
@@ -162,12 +158,11 @@ def test_what_learning_hides_is_told_in_units_by_the_name_of_their_column():
     assert "units of 'Nr pacjenta': with fewer" in said[1]
 
 
-def test_what_learning_can_find_is_told_before_the_charge(files, capsys):
+def test_what_learning_can_find_is_told_before_the_charge(files, output_of):
     declared = make_schema(columns={"sex": {"kind": "categorical", "categories": "learn"}}).to_dict()
     (files / "schema.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
     make_frame(400).to_csv(files / "clinic.csv", index=False)
-    assert run(words(files)) == 0
-    assert capsys.readouterr().out.startswith("learned    sex: noise hides")
+    assert output_of(*words(files)).out.startswith("learned    sex: noise hides")
 
 
 def test_a_fit_says_between_which_bounds_it_found_values(files, capsys):
@@ -181,15 +176,14 @@ def test_a_fit_says_between_which_bounds_it_found_values(files, capsys):
 
 
 @pytest.mark.heavy
-def test_declared_codes_under_a_tree_are_not_better_declared(files, capsys):
+def test_declared_codes_under_a_tree_are_not_better_declared(files, output_of):
     """They are: what is bought is which of them are kept."""
     tree = {"kind": "categorical", "categories": ["f", "m"], "tree": {"prefix": [1]}, "other": "rest"}
     learnt = {"kind": "continuous", "bounds": "learn"}
     for columns, told in (({"sex": tree, "weight": learnt}, "learned    weight: "), ({"sex": tree}, None)):
         facts = make_schema(columns=columns).to_dict()
         (files / "schema.yaml").write_text(yaml.safe_dump({**facts, "units": 10_000}, sort_keys=False))
-        assert run(words(files, "plan", "account=none")) == 0
-        said = capsys.readouterr().out
+        said = output_of(*words(files, "plan", "account=none")).out
         assert ("learned    " in said) == (told is not None)
         assert told is None or told in said
         before = fits.foretold(Schema.load(files / "schema.yaml"), Budget(1.0, 1e-5))
@@ -219,17 +213,14 @@ def test_misspelt_columns_to_judge_by_are_refused_at_once(files, capsys):
 
 
 @pytest.mark.heavy
-def test_a_file_without_a_header_is_doubted(files, capsys):
+def test_a_file_without_a_header_is_doubted(files, output_of):
     (files / "bare.csv").write_text("17,2020-01-31,Yes,flu\n18,2020-02-01,No,flu\n")
-    assert run(["schema", f"path={files / 'bare.csv'}", f"out={files / 'draft.yaml'}"]) == 0
-    error = capsys.readouterr().err
+    error = output_of("schema", f"path={files / 'bare.csv'}", f"out={files / 'draft.yaml'}").err
     assert "is the first line a header? 3 of 4 names" in error
     assert "flu" not in error
-    assert run(["schema", f"path={files / 'clinic.csv'}", f"out={files / 'other.yaml'}"]) == 0
-    assert capsys.readouterr().err == ""
+    assert output_of("schema", f"path={files / 'clinic.csv'}", f"out={files / 'other.yaml'}").err == ""
     pd.DataFrame({"nan": [1.5, 2.5], "17": [3, 4]}).to_parquet(files / "t.parquet")  # which names its columns
-    assert run(["schema", f"path={files / 't.parquet'}", f"out={files / 'typed.yaml'}"]) == 0
-    assert capsys.readouterr().err == ""
+    assert output_of("schema", f"path={files / 't.parquet'}", f"out={files / 'typed.yaml'}").err == ""
 
 
 @pytest.mark.parametrize(
@@ -239,37 +230,32 @@ def test_a_file_without_a_header_is_doubted(files, capsys):
         ("by;Meier;ward\non;Friday;1\n", "Numbers begin only"),
     ],
 )
-def test_lines_above_the_header_of_a_file_are_doubted(files, capsys, above, why):
+def test_lines_above_the_header_of_a_file_are_doubted(files, output_of, above, why):
     """They were drafted as the header and the first records, and nothing was said."""
     records = "".join(f"P{row};{20 + row % 9};{'mw'[row % 2]}\n" for row in range(90))
     (files / "bare.csv").write_text(above + "patient;age;sex\n" + records)
-    assert run(["schema", f"path={files / 'bare.csv'}", f"out={files / 'draft.yaml'}"]) == 0
-    error = capsys.readouterr().err
+    error = output_of("schema", f"path={files / 'bare.csv'}", f"out={files / 'draft.yaml'}").err
     assert f"is the first line a header? {why}" in error
     assert "Meier" not in error
     (files / "bare.csv").write_text("patient;age;sex\n" + records)
-    assert run(["schema", f"path={files / 'bare.csv'}", f"out={files / 'other.yaml'}"]) == 0
-    assert capsys.readouterr().err == ""
+    assert output_of("schema", f"path={files / 'bare.csv'}", f"out={files / 'other.yaml'}").err == ""
 
 
-def test_a_file_of_words_without_a_header_is_doubted(files, capsys):
+def test_a_file_of_words_without_a_header_is_doubted(files, output_of):
     """The words of the first record became the names of columns, which are public, and nothing was said."""
     draft = ["schema", f"path={files / 'bare.csv'}", f"out={files / 'draft.yaml'}", "force=true"]
     records = "".join(f"Patient {row};{'mw'[row % 2]};{('E11', 'I10')[row // 2 % 2]}\n" for row in range(40))
     (files / "bare.csv").write_text(records)
-    assert run(draft) == 0
-    assert "is the first line a header? 2 of 3 names of columns are among the cells" in capsys.readouterr().err
+    assert "is the first line a header? 2 of 3 names of columns are among the cells" in output_of(*draft).err
     (files / "bare.csv").write_text("name;sex;code\n" + records)
-    assert run(draft) == 0
-    assert "header" not in capsys.readouterr().err
+    assert "header" not in output_of(*draft).err
 
 
-def test_split_says_what_declared_units_are_meant_for_and_not_what_the_table_holds(files, capsys):
+def test_split_says_what_declared_units_are_meant_for_and_not_what_the_table_holds(files, output_of):
     made = replace(make_schema(), units=200)  # for 60 records
     made.save(files / "schema.yaml")
     words = ["split", f"path={files / 'clinic.csv'}", f"schema={files / 'schema.yaml'}", f"out={files / 'parts'}"]
-    assert run(words) == 0
-    assert "declares 200 units, a number meant for the whole table. A fit" in capsys.readouterr().out
+    assert "declares 200 units, a number meant for the whole table. A fit" in output_of(*words).out
 
 
 def test_a_folder_of_tables_among_other_files_is_told_from_pictures(tmp_path, capsys):
@@ -279,9 +265,8 @@ def test_a_folder_of_tables_among_other_files_is_told_from_pictures(tmp_path, ca
 
 
 @pytest.mark.heavy
-def test_a_large_epsilon_is_told_before_the_fit(files, capsys):
-    assert run(words(files, "fit", "budget.epsilon=12")) == 0
-    assert capsys.readouterr().err.startswith("synthdp: warning: epsilon 12 is large")
+def test_a_large_epsilon_is_told_before_the_fit(files, capsys, output_of):
+    assert output_of(*words(files, "fit", "budget.epsilon=12")).err.startswith("synthdp: warning: epsilon 12 is large")
     assert run(words(files, "plan", "budget.epsilon=12", "quiet=true")) == 0
     assert capsys.readouterr().err.startswith("synthdp: warning: epsilon 12 is large")
 

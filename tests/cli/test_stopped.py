@@ -65,7 +65,7 @@ def test_warnings_that_are_errors_end_no_fit_that_is_charged(tmp_path, monkeypat
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("times", [1, 2])
-def test_an_interrupt_while_options_are_composed_ends_like_any_other(number, times, monkeypatch, capsys, request):
+def test_an_interrupt_while_options_are_composed_ends_like_any_other(number, times, monkeypatch, output_of, request):
     """OmegaConf makes an error of its own of whatever interrupts it, which said nothing or was shown with its traceback."""
     if number == signal.SIGINT:  # which a shell's background job, such as a CI's, ignores
         first = signal.signal(number, signal.default_int_handler)
@@ -81,13 +81,12 @@ def test_an_interrupt_while_options_are_composed_ends_like_any_other(number, tim
         raise AttributeError("lost")
 
     monkeypatch.setattr(compose, "hydra_compose", interrupted)
-    assert run(["epsilon", "noise=1"]) == 130
-    assert capsys.readouterr().err == "synthdp: interrupted\n"
+    assert output_of("epsilon", "noise=1", status=130).err == "synthdp: interrupted\n"
     assert signal.getsignal(number) == before
 
 
 @pytest.mark.heavy
-def test_kill_9_and_resume(tmp_path, capsys):
+def test_kill_9_and_resume(tmp_path, capsys, output_of):
     in_files(tmp_path)
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     internal = tmp_path / "run" / "internal"
@@ -110,12 +109,9 @@ def test_kill_9_and_resume(tmp_path, capsys):
     assert not (tmp_path / "run" / "release").exists()
 
     # Without resume the folder is refused; another budget is another fit; with resume the same command goes on.
-    assert run(command(tmp_path)) == 2
-    assert "resume=true with the same arguments continues" in capsys.readouterr().err
-    assert run(command(tmp_path, "resume=true", "budget.epsilon=2")) == 2
-    assert "another fit" in capsys.readouterr().err
-    assert run(command(tmp_path, "resume=true")) == 0
-    capsys.readouterr()
+    assert "resume=true with the same arguments continues" in output_of(*command(tmp_path), status=2).err
+    assert "another fit" in output_of(*command(tmp_path, "resume=true", "budget.epsilon=2"), status=2).err
+    output_of(*command(tmp_path, "resume=true"))
     release = load(tmp_path / "run" / "release")
     assert release.statement.epsilon <= 1.0
     assert sum(entry.count for entry in release.ledger.entries()) == 1601  # tables and steps: what was planned
@@ -123,18 +119,16 @@ def test_kill_9_and_resume(tmp_path, capsys):
     assert run(["budget", f"account={tmp_path / 'train.csv.account'}", "format=json"]) == 0
     assert [fit["state"] for fit in json.loads(capsys.readouterr().out)["fits"]] == ["finished"]
 
-    assert run(command(tmp_path, "resume=true")) == 2
-    assert "nothing to resume" in capsys.readouterr().err
+    assert "nothing to resume" in output_of(*command(tmp_path, "resume=true"), status=2).err
 
 
 @pytest.mark.heavy
-def test_nothing_is_resumed_where_nothing_was_stopped(tmp_path, capsys):
-    assert run(["fit", "data=meps", f"out={tmp_path / 'none'}", "resume=true"]) == 2
-    assert "nothing to resume" in capsys.readouterr().err
+def test_nothing_is_resumed_where_nothing_was_stopped(tmp_path, output_of):
+    assert "nothing to resume" in output_of("fit", "data=meps", f"out={tmp_path / 'none'}", "resume=true", status=2).err
     assert not (tmp_path / "none").exists()
 
 
-def test_a_fit_beside_a_running_one_in_the_same_folder_is_refused_and_takes_nothing(tmp_path, capsys):
+def test_a_fit_beside_a_running_one_in_the_same_folder_is_refused_and_takes_nothing(tmp_path, output_of):
     internal = tmp_path / "run" / "internal"
     internal.mkdir(parents=True)
     saved = internal / "checkpoint.safetensors.answers"
@@ -142,10 +136,8 @@ def test_a_fit_beside_a_running_one_in_the_same_folder_is_refused_and_takes_noth
         running.append(Gaussian(3.0))
         saved.write_text("{}")
         words = ["fit", "data=meps", "generator=independent", f"out={tmp_path / 'run'}", "account=null", "force=true"]
-        assert run(words) == 2
-        assert "another fit is writing this ledger" in capsys.readouterr().err
-        assert run(words[:-1]) == 2
-        told = capsys.readouterr().err
+        assert "another fit is writing this ledger" in output_of(*words, status=2).err
+        told = output_of(*words[:-1], status=2).err
         assert "running or was stopped; resume=true with the same arguments continues a stopped one" in told
         assert "force=true, and is charged again" in told
         assert saved.exists()
@@ -153,7 +145,7 @@ def test_a_fit_beside_a_running_one_in_the_same_folder_is_refused_and_takes_noth
 
 
 @pytest.mark.parametrize("command", [heavy("fit"), "pate"])
-def test_a_folder_is_one_fit_s_before_it_has_a_ledger_and_after(tmp_path, capsys, command):
+def test_a_folder_is_one_fit_s_before_it_has_a_ledger_and_after(tmp_path, output_of, command):
     """While a fit reads its table, and while it saves its release, nobody writes its ledger. Another fit took its answers then, or its
     canaries, or archived its ledger, or replaced the release that had come meanwhile."""
     out = tmp_path / "run"
@@ -162,8 +154,7 @@ def test_a_folder_is_one_fit_s_before_it_has_a_ledger_and_after(tmp_path, capsys
     with output_paths.claimed(str(out), force=False):
         for name in ("checkpoint.safetensors.answers", "canaries.json", "ledger.new.jsonl"):
             (out / "internal" / name).write_text("{}")
-            assert run(words) == 2
-            assert "another fit is working in this folder" in capsys.readouterr().err
+            assert "another fit is working in this folder" in output_of(*words, status=2).err
         assert len([*(out / "internal").iterdir()]) == 4
     assert not (out / "internal" / "lock").exists()
 
@@ -199,15 +190,13 @@ def test_what_a_fit_without_a_ledger_left_stands_in_nobody_s_way(tmp_path):
 
 
 @pytest.mark.heavy
-def test_canaries_of_another_fit_are_refused_and_the_account_knows_the_table(tmp_path, capsys):
+def test_canaries_of_another_fit_are_refused_and_the_account_knows_the_table(tmp_path, capsys, output_of):
     words = [*in_files(tmp_path, 120), "generator=independent"]
     for name in ("a", "b"):
         assert run(["fit", *words, "audit.canaries=20", f"out={tmp_path / name}"]) == 0
-    assert run(["fit", *words, f"out={tmp_path / 'plain'}"]) == 0
-    capsys.readouterr()
+    output_of("fit", *words, f"out={tmp_path / 'plain'}")
     mixed = [f"release={tmp_path / 'a' / 'release'}", f"canaries={tmp_path / 'b' / 'internal' / 'canaries.json'}"]
-    assert run(["audit", *mixed]) == 2
-    assert "belongs to another fit" in capsys.readouterr().err
+    assert "belongs to another fit" in output_of("audit", *mixed, status=2).err
     own = [mixed[0], f"canaries={tmp_path / 'a' / 'internal' / 'canaries.json'}"]
     assert run(["audit", *own]) == 0
     said = load(tmp_path / "a" / "release").statement.declared["audit"]
@@ -215,13 +204,12 @@ def test_canaries_of_another_fit_are_refused_and_the_account_knows_the_table(tmp
     assert "audit" not in load(tmp_path / "plain" / "release").statement.declared
     capsys.readouterr()
     for words, ignored in [([*own, "runs=50"], "runs="), (["generator=independent", "rows=7"], "rows=")]:
-        assert run(["audit", *words]) == 2
-        assert ignored in capsys.readouterr().err
+        assert ignored in output_of("audit", *words, status=2).err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, heavy(signal.SIGHUP)])
 def test_a_signal_that_asks_for_the_end_is_as_ctrl_c_and_the_fit_goes_on_from_its_answers(
-    tmp_path, capsys, monkeypatch, number
+    tmp_path, capsys, output_of, monkeypatch, number
 ):
     words = ["fit", *in_files(tmp_path)]
     words += ["generator=mixture", "generator.components=5", "generator.iterations=20", f"out={tmp_path / 'run'}"]
@@ -258,12 +246,11 @@ def test_a_signal_that_asks_for_the_end_is_as_ctrl_c_and_the_fit_goes_on_from_it
     assert release.statement.epsilon <= 1.0
     assert sorted(path.name for path in internal.iterdir()) == ["config.yaml", "ledger.jsonl", "training.json"]
     capsys.readouterr()
-    assert run(["budget", f"account={tmp_path / 'train.csv.account'}", "format=json"]) == 0
-    (fit,) = json.loads(capsys.readouterr().out)["fits"]
+    (fit,) = json.loads(output_of("budget", f"account={tmp_path / 'train.csv.account'}", "format=json").out)["fits"]
     assert fit["state"] == "finished"
 
 
-def test_a_fit_that_cannot_go_on_says_what_it_lost_and_not_to_go_on(tmp_path, capsys, monkeypatch):
+def test_a_fit_that_cannot_go_on_says_what_it_lost_and_not_to_go_on(tmp_path, capsys, output_of, monkeypatch):
     """A threshold's delta is spent with the first lost answer after it, however little of epsilon was."""
     make_frame(300).to_csv(tmp_path / "train.csv", index=False)
     schema = make_schema()
@@ -285,8 +272,7 @@ def test_a_fit_that_cannot_go_on_says_what_it_lost_and_not_to_go_on(tmp_path, ca
     capsys.readouterr()
     (answers,) = tmp_path.rglob("*.answers")
     answers.unlink()
-    assert run([*words, "resume=true"]) == 2
-    said = capsys.readouterr().err
+    said = output_of(*words, "resume=true", status=2).err
     assert "answers of the stopped fit are lost but stay charged" in said
     assert "no question can be asked. Start a new fit" in said
     assert "charged so far: epsilon" in said

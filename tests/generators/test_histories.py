@@ -421,6 +421,29 @@ def test_a_stopped_fit_gives_the_answers_that_were_kept_again(tmp_path, monkeypa
     pd.testing.assert_frame_equal(release.sample(50, seed=0), whole.sample(50, seed=0))
 
 
+def test_no_more_units_are_drawn_than_noise_leaves_worth_drawing(monkeypatch):
+    """At a tiny epsilon noise told of more than 50,000 units among 60: so many were drawn and fitted, which did not end within an hour."""
+
+    class Stop(Exception):
+        pass
+
+    def records(self, _):
+        raise Stop(self.total, self.number)
+
+    def told(epsilon, seed):
+        made = Synthesizer("histories", schema=schema(60), budget=Budget(epsilon, 1e-6), iterations=1)
+        with pytest.raises(Stop) as stopped:
+            made.fit(MADE_UP["stays"](60, 1), seed=seed)
+        return stopped.value.args
+
+    monkeypatch.setattr(HistoryFit, "records", records)
+    total, number = told(1e-6, 1)
+    assert total > 50_000
+    assert number == history_fit.ENOUGH_UNITS
+    total, number = told(30.0, 0)
+    assert number == int(total) > 50
+
+
 # ---- The conditional distribution.
 
 

@@ -766,9 +766,9 @@ def test_drafts_of_what_holds_no_pictures(tmp_path):
 
 def test_a_folder_is_known_by_its_pictures_and_their_list(tmp_path):
     where = listing(drawn(tmp_path / "ward", "a.png", "sub/b.png"), "file,finding", "a.png,left")
-    print_of = fingerprint.of_source(where)
+    print_of = fingerprint.of(where)
     first = print_of(b"key")
-    assert first == fingerprint.of_folder(tmp_path / "ward")(b"key")
+    assert first == fingerprint.of(tmp_path / "ward")(b"key")
     assert first != print_of(b"other")
     (where / "notes.txt").write_text("a note")
     assert print_of(b"key") == first

@@ -56,15 +56,8 @@ def place(hospital, tmp_path, monkeypatch):
     return tmp_path
 
 
-def said_of(capsys, *words):
-    status = run(list(words))
-    said = capsys.readouterr()
-    assert status == 0, said.err + said.out
-    return said.out
-
-
 @pytest.mark.heavy
-def test_a_visit_without_an_end_gets_a_remedy_that_a_cdm_allows(place, capsys):
+def test_a_visit_without_an_end_gets_a_remedy_that_a_cdm_allows(place, capsys, output_of):
     """`missing: true`, the remedy elsewhere, is refused for the days of a visit."""
     for name in ("cdm", "vocabulary"):
         (place / name).unlink()
@@ -83,42 +76,41 @@ def test_a_visit_without_an_end_gets_a_remedy_that_a_cdm_allows(place, capsys):
     (place / "schema.yaml").unlink()
     assert "visit_days:" in schema
     (place / "schema.yaml").write_text(re.sub("(visit_days:.*\n( +)kind: integer)", "\\1\n\\2missing: true", schema))
-    assert run(["check", *DATA]) == 2
     assert (
         "must be an integer without missing cells: every visit of a CDM needs a visit_end_date"
-        in capsys.readouterr().err
+        in output_of("check", *DATA, status=2).err
     )
 
 
 @pytest.mark.heavy
-def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
-    drafted = said_of(capsys, "schema", *DATA[:2], "data.vocabulary=vocabulary", "out=draft.yaml")
+def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys, output_of):
+    drafted = output_of("schema", *DATA[:2], "data.vocabulary=vocabulary", "out=draft.yaml").out
     assert "next       synthdp check data.format=omop data.path=cdm" in drafted
     assert "no record was read" in drafted
     assert not Path("internal").exists(), "so no look at records is noted, after which the schema would count as edited"
     with pytest.raises(BadInput, match=r"'condition_occurrence.condition_concept_id', 'procedure_occurrence"):
         Schema.load("draft.yaml").check_declared()
-    found = said_of(capsys, "check", *DATA, "data.vocabulary=vocabulary")
+    found = output_of("check", *DATA, "data.vocabulary=vocabulary").out
     assert " 0 failed, 0 not run" in found
     assert "'measurement.visit_occurrence_id': some rows have no key of visit_occurrence, and count for nobody" in found
     assert "a key that is not in visit_occurrence" not in found, "which is told of keys that lead nowhere"
     assert "tables that are left out, since the schema does not describe them: drug_era" in found
-    said_of(capsys, *FIT, "account=none", "out=run", "data.vocabulary=vocabulary")
+    output_of(*FIT, "account=none", "out=run", "data.vocabulary=vocabulary")
     told = json.loads((place / "run" / "release" / "release.json").read_text(encoding="utf-8"))["statement"]
     version = "OMOP CDM: concepts are from the vocabularies, version made up"
     assert told["declared"]["tables"][-2:] == [version, cdm.NOTE]
     assert Schema.load("draft.yaml").notes == (version,)
     sample = ("sample", "release=run/release", "rows=200", "format=omop", "seed=1", "vocabulary=vocabulary")
-    said_of(capsys, *sample, "out=synthetic")
-    said_of(capsys, *sample, "out=women", "where={person.gender_concept_id: 8532}")
+    output_of(*sample, "out=synthetic")
+    output_of(*sample, "out=women", "where={person.gender_concept_id: 8532}")
     assert set(pd.read_csv("women/person.csv")["gender_concept_id"]) == {8532}
-    found = said_of(capsys, "check", "data.format=omop", "data.path=synthetic", "data.vocabulary=vocabulary")
+    found = output_of("check", "data.format=omop", "data.path=synthetic", "data.vocabulary=vocabulary").out
     assert " 0 failed, 0 not run" in found
     assert "no row to apply to" in found
-    said_of(capsys, *sample, "out=packed/*.parquet")
-    said_of(capsys, *sample, "out=packed/*.parquet", "force=true")
-    said_of(capsys, *sample, "out=made.duckdb")
-    said_of(capsys, *sample, "out=made.duckdb", "force=true")
+    output_of(*sample, "out=packed/*.parquet")
+    output_of(*sample, "out=packed/*.parquet", "force=true")
+    output_of(*sample, "out=made.duckdb")
+    output_of(*sample, "out=made.duckdb", "force=true")
     omop_hospital.made_up_omop.write(
         {name: omop_hospital.tables(20)[name] for name in (*cdm.RECORDS, "cdm_source")}, place / "own"
     )
@@ -149,8 +141,8 @@ def test_a_cdm_is_fitted_and_a_synthetic_one_passes_its_checks(place, capsys):
     for out in ("postgresql://nobody@nowhere/cdm", "duckdb:///made.duckdb"):  # the first names no schema
         assert run([*sample, f"out={out}"]) != 0
         assert "a CDM is written to a folder" in capsys.readouterr().err
-    assert "genders" not in said_of(capsys, *sample, "out=a%62.duckdb")
-    assert "genders    not compared" in said_of(capsys, *sample[:-1], "out=plain")
+    assert "genders" not in output_of(*sample, "out=a%62.duckdb").out
+    assert "genders    not compared" in output_of(*sample[:-1], "out=plain").out
     names = (*cdm.RECORDS, "cdm_source")
     assert len(Cdm("a%62.duckdb").fields()) == len(names)
     assert b"synthetic" in pq.read_schema("packed/death.parquet").metadata
@@ -343,15 +335,15 @@ def test_without_a_vocabulary_source_codes_roll_up_as_the_page_says(place):
     assert set(written["condition_concept_id"]) == {0}
 
 
-def test_lists_that_were_edited_are_not_written_anew_unasked(place, capsys):
+def test_lists_that_were_edited_are_not_written_anew_unasked(place, capsys, output_of):
     words = ["schema", *DATA[:2], "data.vocabulary=vocabulary", "out=draft.yaml"]
-    said_of(capsys, *words)
+    output_of(*words)
     Path("draft.yaml").unlink()
     Path("draft.concepts/drug_concept_id.csv").write_text("concept_id,concept_name,parent\n1,a,\n", encoding="utf-8")
     assert run(words) != 0
     assert "draft.concepts exists and is not empty" in capsys.readouterr().err
     assert not Path("draft.yaml").exists()
-    said_of(capsys, *words, "force=true")
+    output_of(*words, "force=true")
     assert len(pd.read_csv("draft.concepts/drug_concept_id.csv")) == 4
 
 
@@ -453,8 +445,8 @@ def test_a_date_below_visits_is_no_time_and_none_of_a_month(place):
             cdm.check(Schema.load("own.yaml"))
 
 
-def test_split_makes_two_cdms_of_different_people(place, capsys):
-    said_of(capsys, "split", "data.format=omop", "data.path=cdm", "data.schema=schema.yaml", "out=parts", "share=0.3")
+def test_split_makes_two_cdms_of_different_people(place, output_of):
+    output_of("split", "data.format=omop", "data.path=cdm", "data.schema=schema.yaml", "out=parts", "share=0.3")
     people = []
     for part in ("train", "held_out"):
         tables = {name: pd.read_csv(f"parts/{part}/{name}.csv") for name in cdm.RECORDS}
@@ -664,7 +656,7 @@ def to_postgres(connection, tables, schema, kinds=KINDS):
 
 
 @pytest.mark.heavy
-def test_the_whole_path_on_postgresql(place, capsys, monkeypatch):
+def test_the_whole_path_on_postgresql(place, capsys, output_of, monkeypatch):
     """From the draft to a synthetic CDM that is checked where it was written, and judged."""
     import psycopg
 
@@ -680,25 +672,26 @@ def test_the_whole_path_on_postgresql(place, capsys, monkeypatch):
         for name, frame in expected.items():
             pd.testing.assert_frame_equal(found[name].astype(object), frame.astype(object), check_dtype=False)
         data = ("data.format=omop", f"data.path={address}#hospital")
-        assert " 0 failed, 0 not run" in said_of(
-            capsys, "check", *data, "data.schema=schema.yaml", "data.vocabulary=vocabulary"
+        assert (
+            " 0 failed, 0 not run"
+            in output_of("check", *data, "data.schema=schema.yaml", "data.vocabulary=vocabulary").out
         )
-        said_of(capsys, "schema", *data, "out=drafted.yaml")
-        said_of(capsys, "split", *data, "data.schema=schema.yaml", "out=parts")
+        output_of("schema", *data, "out=drafted.yaml")
+        output_of("split", *data, "data.schema=schema.yaml", "out=parts")
         people = [len(pd.read_parquet(f"parts/{part}/person.parquet")) for part in ("train", "held_out")]
         assert sum(people) == 300
         fit = ["fit", *data, "data.schema=schema.yaml", *SOON, "budget.epsilon=3", "out=run"]
         assert run(fit) != 0
         assert "a database has no folder for the account" in capsys.readouterr().err
-        said_of(capsys, *fit, "account=hospital.account")
+        output_of(*fit, "account=hospital.account")
         sample = ["sample", "release=run/release", "rows=250", "format=omop", "vocabulary=vocabulary"]
         assert run([*sample, f"out={address}#hospital"]) != 0
         assert "holds tables" in capsys.readouterr().err
         assert run([*sample, f"out={address}#hospital", "force=true"]) != 0
         assert "no unchanged synthetic CDM" in capsys.readouterr().err
-        said_of(capsys, *sample, "seed=1", f"out={address}#synthetic")
-        said_of(capsys, *sample, "seed=2", f"out={address}#synthetic", "force=true")
-        said_of(capsys, *sample, "seed=2", "out=synthetic")
+        output_of(*sample, "seed=1", f"out={address}#synthetic")
+        output_of(*sample, "seed=2", f"out={address}#synthetic", "force=true")
+        output_of(*sample, "seed=2", "out=synthetic")
         here, there = (Cdm(each).texts(dict.fromkeys(cdm.RECORDS)) for each in ("synthetic", f"{address}#synthetic"))
         for name, table in here.items():
             for field in table.column_names:
@@ -714,8 +707,7 @@ def test_the_whole_path_on_postgresql(place, capsys, monkeypatch):
         )
         run(["check", "data.format=omop", f"data.path={address}#synthetic", "data.vocabulary=vocabulary"])
         assert f"{len(found):,} checks by the rules" in capsys.readouterr().out
-        said_of(
-            capsys,
+        output_of(
             "evaluate",
             "data.format=omop",
             "data.train=parts/train",
@@ -726,7 +718,7 @@ def test_the_whole_path_on_postgresql(place, capsys, monkeypatch):
             "evaluate.seeds=1",
             "out=evaluation",
         )
-        said_of(capsys, "report", "release=run/release", "out=report")
+        output_of("report", "release=run/release", "out=report")
         with psycopg.connect(**place, autocommit=True) as connection:
             connection.execute("UPDATE synthetic.person SET person_source_value = 'A. Person' WHERE person_id = 1")
         assert run([*sample, f"out={address}#synthetic", "force=true"]) != 0
@@ -734,7 +726,7 @@ def test_the_whole_path_on_postgresql(place, capsys, monkeypatch):
 
 
 @pytest.mark.heavy
-def test_the_page_s_commands_on_postgresql_run_as_they_stand_there(place, capsys):
+def test_the_page_s_commands_on_postgresql_run_as_they_stand_there(place, capsys, output_of):
     """By somebody who may only read the hospital, and by somebody who may only create schemas elsewhere."""
     import psycopg
 
@@ -764,7 +756,7 @@ def test_the_page_s_commands_on_postgresql_run_as_they_stand_there(place, capsys
                 assert set(lacking) <= {"standardConceptRecordCompleteness"}
                 assert status == (2 if lacking else 0)
             else:
-                told = said_of(capsys, command, *words)
+                told = output_of(command, *words).out
             if command == "check":
                 assert " 0 not run" in told
             if command == "schema":
@@ -904,13 +896,13 @@ def test_cells_that_are_no_text_are_refused_by_their_field(tmp_path):
 
 
 @pytest.mark.heavy
-def test_a_file_has_one_account_which_knows_its_content_by_whatever_name(place, capsys):
+def test_a_file_has_one_account_which_knows_its_content_by_whatever_name(place, capsys, output_of):
     with duckdb.connect("cdm.duckdb") as database:
         for path in Path("cdm").glob("*.csv"):
             database.from_csv_auto(str(path), all_varchar=True).create(path.stem)
     for path in ("cdm.duckdb", "cdm.duckdb#main"):
-        said_of(capsys, *FIT, f"data.path={path}", "budget.epsilon=5", f"out=run{len(path)}")
-    assert "by 2 fits" in said_of(capsys, "budget", "account=cdm.duckdb.account")
+        output_of(*FIT, f"data.path={path}", "budget.epsilon=5", f"out=run{len(path)}")
+    assert "by 2 fits" in output_of("budget", "account=cdm.duckdb.account").out
     with duckdb.connect("cdm.duckdb") as database:
         database.execute("DELETE FROM drug_exposure")
     assert run([*FIT, "data.path=duckdb:///cdm.duckdb", "account=cdm.duckdb.account", "out=url"]) == 2

@@ -116,25 +116,18 @@ def kind(request, tmp_path, monkeypatch):
     return request.param
 
 
-def said_of(capsys, *words):
-    status = run(list(words))
-    said = capsys.readouterr()
-    assert status == 0, said.err
-    return said.out
-
-
 @pytest.mark.heavy
-def test_from_the_draft_to_synthetic_tables(kind, capsys):
+def test_from_the_draft_to_synthetic_tables(kind, output_of):
     data = (f"data.format={kind}", "data.path=records", "data.schema=schema.yaml")
-    drafted = said_of(capsys, "schema", *data[:2], "out=draft.yaml")
+    drafted = output_of("schema", *data[:2], "out=draft.yaml").out
     assert f"next       synthdp check data.format={kind} data.path=records" in drafted
     assert not Path("internal").exists(), "no look at records is noted"
-    found = said_of(capsys, "check", *data)
+    found = output_of("check", *data).out
     assert "next       synthdp plan data.path=records" in found
     assert "left out" not in found, "the files have names of their own"
     fit = ("generator=histories", "generator.rounds=1", "generator.iterations=3", "seed=1", "account=none", "out=run")
-    said_of(capsys, "fit", *data, *fit, "budget.epsilon=100", "budget.delta=1e-5")
-    said_of(capsys, "sample", "release=run/release", "rows=40", "out=synthetic", "seed=1")
+    output_of("fit", *data, *fit, "budget.epsilon=100", "budget.delta=1e-5")
+    output_of("sample", "release=run/release", "rows=40", "out=synthetic", "seed=1")
     schema = Schema.load("schema.yaml")
     made = {table.name: pd.read_csv(f"synthetic/{table.name}.csv", dtype=str) for table in schema.tables}
     assert len(made["person"]) == 40
@@ -163,10 +156,10 @@ def test_from_the_draft_to_synthetic_tables(kind, capsys):
         "release=run/release",
         "evaluate=quick",
     )
-    said = said_of(capsys, *judge, "out=judged")
+    said = output_of(*judge, "out=judged").out
     assert "condition per visit" in said
     assert "next       synthdp report release=run/release" in said
-    said_of(capsys, "report", "release=run/release", "out=report")
+    output_of("report", "release=run/release", "out=report")
 
 
 def test_what_is_read_is_what_the_files_say(kind):
@@ -186,11 +179,12 @@ def test_what_is_read_is_what_the_files_say(kind):
         assert frames["visit"]["hospital_expire_flag"].tolist() == visit["no_show"].tolist()
 
 
-def test_a_split_is_files_of_linked_tables(kind, capsys):
-    found = said_of(capsys, "split", f"data.format={kind}", "data.path=records", "data.schema=schema.yaml", "out=parts")
+def test_a_split_is_files_of_linked_tables(kind, capsys, output_of):
+    found = output_of("split", f"data.format={kind}", "data.path=records", "data.schema=schema.yaml", "out=parts").out
     assert "next       synthdp fit data.path=parts/train" in found
-    assert "next       synthdp plan data.path=parts/train" in said_of(
-        capsys, "check", "data.path=parts/train", "data.schema=schema.yaml"
+    assert (
+        "next       synthdp plan data.path=parts/train"
+        in output_of("check", "data.path=parts/train", "data.schema=schema.yaml").out
     )
     people = [set(pd.read_csv(f"parts/{part}/person.csv", dtype=str)["person_id"]) for part in ("train", "held_out")]
     assert len(people[0] | people[1]) == 120

@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from synthdp import BadInput, Budget, Schema, Synthesizer
-from synthdp.cli import run
 from synthdp.generators.independent import Independent
 from synthdp.schema import odd_cells
 from synthdp.schema.table_review import review, review_tables
@@ -109,24 +108,22 @@ def test_columns_with_other_spellings_are_named_in_one_line():
     assert said.startswith("columns 'sex', 'partner': some values seem")
 
 
-def test_a_draft_says_both(tmp_path, monkeypatch, capsys):
+def test_a_draft_says_both(tmp_path, monkeypatch, output_of):
     monkeypatch.chdir(tmp_path)
     people = [f"P{place};{cell.strip()};{place}" for place, cell in enumerate(SEX)]
     (tmp_path / "people.csv").write_text("\n".join(["patient;sex;age", *people, "Summe;;78", ""]))
-    assert run(["schema", "path=people.csv", "out=people.yaml"]) == 0
-    said = capsys.readouterr().out
+    said = output_of("schema", "path=people.csv", "out=people.yaml").out
     assert "column 'sex': some values seem to be other spellings" in said
     assert "the last row seems to be a total" in said
 
 
-def test_a_draft_names_columns_of_one_value_and_not_the_value(tmp_path, monkeypatch, capsys):
+def test_a_draft_names_columns_of_one_value_and_not_the_value(tmp_path, monkeypatch, output_of):
     """They cost a part of the budget, and nothing said so. That is said to the steward, and stands in no file."""
     monkeypatch.chdir(tmp_path)
     line = "SECRET,826,{0},,{1}\n"
     rows = (line.format(row % 3, "Y" if row % 2 else "") for row in range(40))
     (tmp_path / "t.csv").write_text("hospital,country,stage,empty,consent\n" + "".join(rows))
-    assert run(["schema", "path=t.csv", "out=t.yaml"]) == 0
-    said = capsys.readouterr().out
+    said = output_of("schema", "path=t.csv", "out=t.yaml").out
     assert "look at   columns 'hospital', 'country': the same value in every record" in said
     assert said.count("look at   ") == 1
     assert "SECRET" not in said + (tmp_path / "t.yaml").read_text()
@@ -134,13 +131,12 @@ def test_a_draft_names_columns_of_one_value_and_not_the_value(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize("head", ["case;days", "admitted;days"])
-def test_a_draft_says_of_a_total_that_stands_in_a_column_of_numbers_or_dates(head, tmp_path, monkeypatch, capsys):
+def test_a_draft_says_of_a_total_that_stands_in_a_column_of_numbers_or_dates(head, tmp_path, monkeypatch, output_of):
     monkeypatch.chdir(tmp_path)
     first = "7000{:02}" if head.startswith("case") else "{:02}.01.2025"
     rows = [f"{first.format(place)};{place % 5}" for place in range(1, 32)]
     (tmp_path / "cases.csv").write_text("\n".join([head, *rows, "Summe;62", ""]))
-    assert run(["schema", "path=cases.csv", "out=cases.yaml"]) == 0
-    said = capsys.readouterr().out
+    said = output_of("schema", "path=cases.csv", "out=cases.yaml").out
     assert said.count("look at   ") == 1
     assert "look at   the last row seems to be a total" in said
 

@@ -14,11 +14,12 @@ from clinic import make_frame, make_schema
 from torch import nn
 
 from synthdp import BadInput, Budget, seal
-from synthdp.ledger.events import Entry, Gaussian, Sampled, Vote
+from synthdp.ledger.events import Choice, Entry, Gaussian, Sampled, Vote
 from synthdp.schema.codec import Codec
 from synthdp.seal import MeanEmbeddings, Shares, Stacked, questions, records
-from synthdp.seal.callbacks import made_up
+from synthdp.seal.callbacks import Guarded, made_up
 from synthdp.seal.charging import Account
+from synthdp.seal.choice import Dependence, Misfit
 from synthdp.seal.door import Sensitive
 from synthdp.seal.gradients.question import Counted, Gradient, Together
 from synthdp.seal.marginals import Marginals
@@ -344,6 +345,85 @@ def test_what_only_says_that_it_is_a_question_of_the_house_is_refused():
         with pytest.raises(BadInput, match="not one of synthdp's own questions"):
             data.ask(rogue)
     assert data.account.ledger.entries() == ()
+
+
+class Changing:
+    """A group that adds no noise once it was charged for."""
+
+    dimension, clip, asked = 1, 1.0, 0
+
+    def vectors(self, codes):
+        return np.ones((len(codes), 1))
+
+    @property
+    def noise(self):
+        self.asked += 1
+        return 1.0 if self.asked < 3 else 0.0
+
+
+class Uncounted:
+    """Forty tables, of which it says that there are none."""
+
+    def __iter__(self):
+        return iter([(1,)] * 40)
+
+    def __len__(self):
+        return 0
+
+
+def test_what_only_stands_for_a_part_of_a_question_is_refused_before_the_charge():
+    data = sealed()
+    for question in (Sums((Changing(),)), Marginals(Uncounted(), data.fine.sizes, 1.0, 1), Sums((np.array([None]),))):
+        with pytest.raises(BadInput, match=r"a question holds a (Changing|Uncounted|ndarray)"):
+            data.ask(question)
+    assert data.account.ledger.entries() == ()
+
+
+def test_what_was_put_into_a_question_later_is_not_asked():
+    data, taken = sealed(), []
+    tables = data.tables([("sex",)], 1.0)
+    object.__setattr__(tables, "noised", lambda bounded, _: bounded)
+    (answer,) = data.ask(tables)
+    assert (answer != np.rint(answer)).any()
+
+    groups = [None, np.arange(2), *[None] * 4]
+    tables = data.tables([("sex",)], 1.0, groups)
+    assert tables.groups[1].tolist() == [0, 1]
+    tables.groups[1][0] = -1
+    with pytest.raises(BadInput, match="a group of 0 or more"):
+        data.ask(tables)
+
+    def vectors(codes):
+        object.__setattr__(group, "noise", 0.0)
+        return np.zeros((len(codes), 1))
+
+    group = Group(Guarded(vectors), 1, 1.0, 1.0)
+    (answer,) = data.sums([group])
+    assert answer[0] != 0 == group.noise
+
+    data = Sensitive(make_frame(ROWS), make_schema(), Account(ANY), seed=0)
+    data.commit(lambda _: (Entry(Choice(1.0), 2),))
+    data.resolve()
+    choice = data.choice([("sex",), ("ill",)], Dependence(), 1.0)
+
+    class Thief:
+        def bounded(self, records):
+            taken.append(records.encoded())
+            return [np.zeros((2, 2))] * 2
+
+    object.__setattr__(choice, "_tables", (Thief(),))
+    assert data.ask(choice) in (0, 1)
+    assert not taken
+    expected = tuple(np.zeros(size) for size in (data.fine.sizes[1], data.fine.sizes[5]))
+    score = Misfit(expected=expected, weights=(1.0, 1.0), offsets=(0.0, 0.0))
+    object.__setattr__(score, "weights", (1.0, -1e6))  # the second would move a million times as far as is charged
+    with pytest.raises(BadInput, match="weights of candidates"):
+        data.choose([("sex",), ("ill",)], score, 1.0)
+    booked = data.account.ledger.entries()
+    object.__setattr__(choice, "score", score)
+    with pytest.raises(BadInput, match="weights of candidates"):
+        data.ask(choice)
+    assert data.account.ledger.entries() == booked == (Entry(Choice(1.0)),)
 
 
 # What several questions have in common; nobody asks these.

@@ -166,7 +166,7 @@ def test_the_pre_check_says_of_a_csv_file_what_it_says_of_its_frame(tmp_path):
             (Categorical(name="code", categories="learn", tree=Tree(codes=("No", "Yes"), prefix=(1,))),),
             "which codes of a tree are kept is learned from records in memory; read the table into memory",
         ),
-        ((Integer(name="nothing", bounds=(0, 1)),), "'nothing' is missing|none of the schema's columns"),
+        ((Integer(name="nothing", bounds=(0, 1)),), "missing columns: 'nothing'"),
     ],
 )
 def test_what_cannot_be_made_equal_is_refused_by_its_type(tmp_path, columns, message):

@@ -147,7 +147,7 @@ DAY = Datetime(name="a", bounds=("2020-01-01", "2021-01-01"), resolution="day")
 )
 def test_types_that_no_such_column_has_are_refused(column, stored, says):
     with pytest.raises(BadInput, match=says):
-        coded(column, stored=stored).check()
+        Reading.from_dict({"columns": {"a": {"stored": stored}}}).check((column,))
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,9 @@ LEAST_DEVIATION = 1e-3  # of tables without noise, in which only rounding is lef
 STEPS = 1000  # of progress
 DRAW = 600.0  # nanoseconds to draw a cell of a record
 FEW = 5000  # records that take as long as what every draw costs besides
+# So many units are drawn at least, or as many as there are. More of them only as long as chance in a cell of theirs is not this many times
+# below the noise of the tables: at a tiny epsilon noise alone may tell of millions, over which a fit would take hours.
+ENOUGH_UNITS, CHANCE_BELOW = 1_000, 10.0
 BROAD_CLEAR, MOST_PLACES = 4.0, 8  # see `places`
 CLEAR = 3.0  # deviations of noise that `other` must stand above, where categories are learned
 
@@ -152,8 +155,9 @@ class HistoryFit:
         """Fit the conditionals of a unit's columns, each given those before it, and draw units from them."""
         view, sizes = self.view, self.view.sizes
         self.of_unit: dict[str, Conditional] = {}
-        self.number = int(min(MOST_UNITS, max(1.0, asked.total)))
         self.total = asked.total
+        enough = max(ENOUGH_UNITS, (CHANCE_BELOW * asked.total / asked.deviation) ** 2)
+        self.number = int(min(MOST_UNITS, max(1.0, asked.total), enough))
         self.people: dict[str, Whole] = {}
         for place, name in enumerate(view.of_unit):
             before = [(each,) for each in view.of_unit[:place]]
