@@ -70,9 +70,8 @@ def plain(value: Any) -> Any:
         return value if type(value) is tuple and all(map(is_, found, value)) else found
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _plain_parts(value)
-    if callable(value) and not hasattr(
-        value, "named_parameters"
-    ):  # a network is called by functions, which are guarded
+    # A network stays as it is: functions call it, and they are guarded.
+    if callable(value) and not hasattr(value, "named_parameters"):
         return value if isinstance(value, Guarded) else Guarded(value)
     return value
 

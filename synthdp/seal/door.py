@@ -437,9 +437,8 @@ class Sensitive(AsksTables):
         question = checked(question, self.relation, counted=self._counted)
         check_shared(question, self._ranks)
         sizes = getattr(question, "sizes", None)
-        if (
-            sizes is not None and tuple(sizes) != self.fine.sizes
-        ):  # whether a code lies beyond them would be a record's doing
+        # With others, whether a code lies beyond them would be a record's doing.
+        if sizes is not None and tuple(sizes) != self.fine.sizes:
             raise BadInput("the question's sizes differ from those of the codec: make the question with `data.tables`")
         if self._fine is not self._codec and type(question) not in OF_TABLES:
             raise BadInput(

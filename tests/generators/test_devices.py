@@ -181,9 +181,8 @@ def test_a_forgotten_move_is_noticed(data, name, where, what, instead, monkeypat
     chain = [caught.value]
     while (before := chain[-1].__cause__ or chain[-1].__context__) is not None:
         chain.append(before)
-    sealed = isinstance(chain[0], CallbackError) and "raised an exception" in str(
-        chain[0]
-    )  # Mixed: one that is not Python's
+    # `Mixed` is not one of Python's own.
+    sealed = isinstance(chain[0], CallbackError) and "raised an exception" in str(chain[0])
     assert sealed or any(isinstance(error, Mixed) for error in chain)
 
 

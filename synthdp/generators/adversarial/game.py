@@ -265,9 +265,8 @@ class Game(ABC):
         labels = len(self.network.labels)
         with torch.no_grad():
             middle = float(self.d(fakes).mean())
-            judge = copy.deepcopy(
-                self.d
-            ).double()  # so that no record's score depends on its company, not even by rounding
+            # In float64 no record's score depends on its company, not even by rounding.
+            judge = copy.deepcopy(self.d).double()
 
         def classes(codes: Codes) -> Array:
             return self.network.labels_of(torch.from_numpy(codes)).double().numpy()

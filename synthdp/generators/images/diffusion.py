@@ -99,9 +99,8 @@ class UNet(nn.Module):
         """x (rows, K, width), c_noise (rows, K), y (rows,) label codes -> (rows, K, width)."""
         if isinstance(self._basis, Tensor):
             x = x @ self._basis.to(x).T
-        hidden = self.enter(
-            x.reshape(*x.shape[:-1], *self.shape).permute(0, 4, 1, 2, 3)
-        )  # rows, channels, K, height, width
+        # The axes: rows, channels, K, height, width.
+        hidden = self.enter(x.reshape(*x.shape[:-1], *self.shape).permute(0, 4, 1, 2, 3))
         embedded = functional.silu(self.time(features(c_noise)) + self.label(y).unsqueeze(1))
         kept = []
         for place, block in enumerate(self.down):

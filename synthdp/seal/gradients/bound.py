@@ -88,9 +88,8 @@ def without(rows: Tensor, bad: Tensor | None) -> Tensor:
 
 FLAT = Flat()
 MARGIN = 1e-4  # what rounding may move a sum by, in clips (law 12); float64 needs far less
-LARGEST = (
-    2.0**64
-)  # magnitude of factors, rows and norms in float32 at which a unit is left out; from half of it on it fades
+# Magnitude of factors, rows and norms in float32 at which a unit is left out; from half of it on it fades
+LARGEST = 2.0**64
 CHUNK = 1024  # units whose scaled copies are held at a time
 CANCEL = 300.0  # parts of a unit may exceed its norm by this before it is scaled down further
 RAMP = 0.05  # of the clip, to either side: where a count of units within the clip goes from 1/2 to -1/2

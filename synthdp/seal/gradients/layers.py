@@ -30,9 +30,8 @@ class Visit(NamedTuple):
     edge: GradientEdge | None
 
 
-Seen = list[
-    tuple[Visit, Tensor | None]
-]  # with the gradient of the summed losses by the layer's output; None: it has no part in them
+# Each visit with the gradient of the summed losses by the layer's output; None: it has no part in them.
+Seen = list[tuple[Visit, Tensor | None]]
 
 
 def at_once(device: torch.device) -> int:
@@ -224,9 +223,8 @@ class Convolution:
         for start in range(0, batch.units, block):
             rows = slice(start * batch.size, (start + block) * batch.size)
             places = self._unfolded(a[rows])  # rows, groups, in / groups * kernel, places
-            part = g[rows].reshape(
-                -1, layer.groups, g.shape[1] // layer.groups, g.shape[2]
-            )  # rows, groups, out / groups, places
+            # The axes: rows, groups, out / groups, places.
+            part = g[rows].reshape(-1, layer.groups, g.shape[1] // layer.groups, g.shape[2])
             norms = torch.zeros(len(part) // batch.size, dtype=torch.float64, device=g.device)
             if "weight" in self._names:
                 norms += square_norms(self._unit_sum(torch.matmul(part, places.mT)))
