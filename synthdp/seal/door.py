@@ -182,7 +182,7 @@ class Sensitive(AsksTables):
             if self._resumed is not None:
                 schema = Schema.from_dict(self._resumed.facts["schema"])
             elif self._terms is not learn.NOTHING:
-                schema = learn.resolve(schema, self._terms, self)
+                schema = learn.resolve(schema, self._terms, self.ask)
             self._codec = Codec(schema)
             cells = min(cells, IN_DATABASES) if self._counted else cells
             self._fine = Codec(schema, cells) if cells else self._codec

@@ -96,7 +96,7 @@ def tabular(codes):
 KINDS = {
     "mlp": Stacked(module=MLP, features=one_hot, loss=labels_loss, **SMALL),
     "sgd, stacks of two": Stacked(
-        module=MLP, features=one_hot, loss=labels_loss, optimizer="sgd", momentum=0.5, side_by_side=2, **SMALL
+        module=MLP, features=one_hot, loss=labels_loss, optimizer="sgd", side_by_side=2, **SMALL
     ),
     "conv": Stacked(module=CONV, features=images, loss=labels_loss, **SMALL),
     "awful": Stacked(module=MLP, features=awful, loss=labels_loss, **SMALL),

@@ -115,10 +115,11 @@ class Bound:
     ) -> None:
         self.clip, self.rule, self.counting = clip, rule, counting
         self._counts: list[Tensor] = []
-        self._places = None if layout is None or len(layout.bounds) == 1 else layout.places
-        self._limits = (
-            [clip * (1 - margin)] if self._places is None or layout is None else _limits(clip * (1 - margin), layout)
-        )
+        bounds: tuple[float, ...] = (1.0,)
+        self._places: Mapping[str, int] | None = None
+        if layout is not None and len(layout.bounds) > 1:
+            bounds, self._places = layout.bounds, layout.places
+        self._limits = [clip * (1 - margin) * bound for bound in bounds]
 
     def group(self, names: Iterable[str]) -> int:
         """The group of a layer, by the names of its parameters."""
@@ -193,10 +194,6 @@ class Bound:
 
 def _small(longest: Tensor, total: Tensor) -> bool:
     return bool(longest.max() <= LARGEST / 2) and bool(total.max() <= LARGEST**2 / 4)
-
-
-def _limits(clip: float, layout: Layout) -> list[float]:
-    return [clip * bound for bound in layout.bounds]
 
 
 class Gradients(Mapping[str, Tensor]):

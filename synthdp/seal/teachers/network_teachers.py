@@ -62,8 +62,6 @@ class Stacked:
     batch: int = 64
     learning_rate: float = 1e-2
     optimizer: str = "adam"
-    betas: tuple[float, float] = (0.9, 0.999)
-    momentum: float = 0.0
     weight_decay: float = 0.0
     start: str = "own"
     side_by_side: int | None = None
@@ -276,9 +274,8 @@ def _first_weights(module: nn.Module, count: int, chance: torch.Generator, start
 
 def _optimizer(kind: Stacked, weights: Weights) -> Optimizer:
     values = list(weights.values())
-    if kind.optimizer == "adam":
-        return Adam(values, kind.learning_rate, betas=kind.betas, weight_decay=kind.weight_decay, fused=True)
-    return SGD(values, kind.learning_rate, momentum=kind.momentum, weight_decay=kind.weight_decay, fused=True)
+    made = Adam if kind.optimizer == "adam" else SGD
+    return made(values, kind.learning_rate, weight_decay=kind.weight_decay, fused=True)
 
 
 def _window(public: Tensor, teachers: slice, step: int, batch: int) -> Tensor:
