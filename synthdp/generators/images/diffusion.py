@@ -227,13 +227,8 @@ class Prior:
         return torch.cat(found)[torch.cat(places).argsort()]
 
     def to(self, device: torch.device, dtype: torch.dtype) -> "Prior":
-        return Prior(
-            centre=self.centre.to(device, dtype),
-            means=self.means.to(device, dtype),
-            variances=self.variances.to(device, dtype),
-            basis=None if self.basis is None else self.basis.to(device, dtype),
-            rotations=None if self.rotations is None else self.rotations.to(device, dtype),
-        )
+        held: dict[str, Any] = {name: each.to(device, dtype) for name, each in vars(self).items() if each is not None}
+        return Prior(**held)
 
 
 def isotropic(pixels: int, labels: int, deviation: float) -> Prior:
