@@ -47,7 +47,6 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 def _mills_integral(a: float, b: float) -> float:
     """erfcx(a / sqrt 2) - erfcx(b / sqrt 2) for close arguments, as an integral of the derivative: no cancellation."""
-    import numpy as np
     from scipy.special import erfcx
 
     nodes, weights = np.polynomial.legendre.leggauss(6)

@@ -17,7 +17,7 @@ from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
 from synthdp.ledger.events import Plan, Selection
 from synthdp.noise.noise import Noise
-from synthdp.seal.charging import Account, Enter, counted
+from synthdp.seal.charging import Enter, counted
 
 Result = TypeVar("Result")
 Open = TypeVar("Open")
@@ -30,12 +30,6 @@ class Terms:
     noise: float
     score: Plan
     budget: Budget
-
-
-def account(event: Selection, place: int, terms: Terms, unit: str) -> Account:
-    """The account of one run: it authorises what the charged candidate holds and refuses anything more. Its ledger is kept
-    nowhere, since the selection is charged as a whole."""
-    return Account(terms.budget, unit=unit, noise=terms.noise, enter=only(event.candidates[place]))
 
 
 def only(plan: Plan) -> Enter:

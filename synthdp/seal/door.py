@@ -296,7 +296,9 @@ class Sensitive(AsksTables):
         """The same records behind a door of their own, with noise of its own, for one run of a selection."""
         seed = int.from_bytes(self._noise.bits(7), "little") if self.rehearsal else None
         twin = copy(self)
-        twin.account = best_of.account(event, place, terms, self.account.unit)
+        # It authorises what the charged candidate holds, and is kept nowhere: the selection is charged as a whole.
+        held = best_of.only(event.candidates[place])
+        twin.account = Account(terms.budget, unit=self.account.unit, noise=terms.noise, enter=held)
         twin._noise = Noise(seed)
         twin._key = twin._noise.bits(32)  # deals units to teachers anew
         twin._teachers, twin._terms, twin._answers = [], None, Answers()

@@ -354,16 +354,11 @@ def _packed(value: Any, tensors: dict[str, NDArray[Any]]) -> Any:
         return {"float": value.hex()}
     if isinstance(value, list | tuple):
         return {type(value).__name__: [_packed(each, tensors) for each in value]}
-    array, kind = _array(value)
+    if type(value) is not np.ndarray or value.dtype.kind not in "fiub":
+        raise TypeError(f"answers of type {type(value).__name__} cannot be kept")
     name = str(len(tensors))
-    tensors[name] = array
-    return {kind: name}
-
-
-def _array(value: Any) -> tuple[NDArray[Any], str]:
-    if type(value) is np.ndarray and value.dtype.kind in "fiub":
-        return np.ascontiguousarray(value), "array"
-    raise TypeError(f"answers of type {type(value).__name__} cannot be kept")
+    tensors[name] = np.ascontiguousarray(value)
+    return {"array": name}
 
 
 def _unpacked(told: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Any:

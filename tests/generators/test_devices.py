@@ -71,7 +71,7 @@ ENDS = {
     "dpdm.py:finished",
     "dpmerf.py:fit",
 }
-BEGINNINGS = {"kernel_teachers.py:space_of"}
+BEGINNINGS = {"table_generator_network.py:features_of"}
 CHECKS = {  # of a loss on made-up rows, once for each event
     "question.py:_losses",
     "question.py:_losses_elsewhere",
@@ -89,7 +89,7 @@ PLACES = {
     "dpgan_images": STEPS - {"diffusion.py:turned"} | CHECKS | SHOWN | ENDS,
     "kernel_teachers": ROUNDS | SHOWN | ENDS | BEGINNINGS,
     "kernel_teachers_images": ROUNDS | SHOWN | ENDS | {"image_kernel_rounds.py:finish"},
-    "pategan": ROUNDS | SHOWN | ENDS | {"pategan.py:ask", "pategan.py:_units", "pategan.py:_public_rows"},
+    "pategan": ROUNDS | SHOWN | ENDS | BEGINNINGS | {"pategan.py:ask", "pategan.py:_public_rows"},
     "pategan_original": ROUNDS | SHOWN | ENDS,
     "dpmerf": SHOWN | ENDS,
     "dpdm": STEPS | CHECKS | ENDS,

@@ -289,7 +289,7 @@ NOISE = (
     ),
     Mutant(
         "too little noise off the diagonal",
-        f"{SEAL}.vectors:GroupMoments._scale",
+        f"{SEAL}.vectors:GroupMoments.noised",
         "math.sqrt(2)",
         "2.0",
         (MOMENTS_NOISE,),

@@ -152,7 +152,12 @@ class Bound:
         else:
             total = torch.stack([own.double() for own in squares.values()]).sum(0)
         left = None
-        small = longest is not None and total.device.type == "cpu" and _small(longest, total)
+        small = (
+            longest is not None
+            and total.device.type == "cpu"
+            and bool(longest.max() <= LARGEST / 2)
+            and bool(total.max() <= LARGEST**2 / 4)
+        )
         if longest is not None and not small:
             left = (2 - torch.maximum(longest, total.sqrt()) / (LARGEST / 2)).nan_to_num_(0.0).clamp_(0.0, 1.0)
             total = torch.where(left > 0, total, math.inf)
@@ -192,10 +197,6 @@ class Bound:
         return total
 
 
-def _small(longest: Tensor, total: Tensor) -> bool:
-    return bool(longest.max() <= LARGEST / 2) and bool(total.max() <= LARGEST**2 / 4)
-
-
 class Gradients(Mapping[str, Tensor]):
     """One tensor per parameter, by name: views of `flat`, made on first access, so that one call on `flat` serves them all."""
 
@@ -223,19 +224,16 @@ class Gradients(Mapping[str, Tensor]):
 class Sums:
     """Where weighted sums are added up, in float64."""
 
-    dtype = torch.float64
-    chunk = CHUNK
-
     def __init__(self, trained: Mapping[str, Tensor]) -> None:
         device = next(iter(trained.values())).device if trained else None
         size = sum(parameter.numel() for parameter in trained.values())
-        flat = torch.empty(size, dtype=self.dtype, device=device)
+        flat = torch.empty(size, dtype=torch.float64, device=device)
         self._named = Gradients(flat, trained)
         self._fresh = set(trained)
         self._turned: dict[str, Tensor] = {}  # transposed sums, until the end
 
     def add(self, name: str, value: Tensor) -> None:
-        """Add a sum of at most `chunk` units."""
+        """Add a sum of at most `CHUNK` units."""
         target = self._named[name]
         if value.shape != target.shape:
             value = value.view(target.shape)
@@ -247,19 +245,19 @@ class Sums:
 
     def add_product(self, name: str, left: Tensor, right: Tensor) -> None:
         """Add left^T right."""
-        if name in self._fresh and left.dtype == self.dtype:
+        if name in self._fresh and left.dtype == torch.float64:
             self._fresh.discard(name)
             torch.mm(left.t(), right, out=self._named[name])
         elif right.shape[1] < left.shape[1]:  # a product is faster with its long side last
             product = torch.mm(right.t(), left)
             known = self._turned.get(name)
-            self._turned[name] = product.to(self.dtype) if known is None else known.add_(product)
+            self._turned[name] = product.double() if known is None else known.add_(product)
         else:
             self.add(name, torch.mm(left.t(), right))
 
     def add_column_sums(self, name: str, rows: Tensor) -> None:
         """Add the sum of the rows."""
-        if name in self._fresh and rows.dtype == self.dtype:
+        if name in self._fresh and rows.dtype == torch.float64:
             self._fresh.discard(name)
             torch.sum(rows, 0, out=self._named[name])
         else:
@@ -270,7 +268,7 @@ class Sums:
         if name in self._fresh:
             self._fresh.discard(name)
             self._named[name].zero_()
-        self._named[name].index_add_(0, index, rows.to(self.dtype))
+        self._named[name].index_add_(0, index, rows.double())
 
     def finished(self) -> Gradients:
         """The sums; zeros where nothing was added."""

@@ -130,7 +130,7 @@ class Stacks:
         """As `Ensemble.trained`."""
         return self._done > 0
 
-    def train(self, public: Codes | None, steps: int | None) -> None:
+    def train(self, public: Codes | None) -> None:
         """As `Ensemble.train`; raises `BadInput` where `public` does not fit `public_loss`."""
         kind = self._kind
         if (public is None) != (kind.public_loss is None):
@@ -140,7 +140,7 @@ class Stacks:
                 else "these teachers have no public_loss, so they cannot use public rows"
             )
         rows = None if public is None else torch.from_numpy(public).to(self._device)
-        until = self._done + (kind.steps if steps is None else steps)
+        until = self._done + kind.steps
         for place, stack in enumerate(self._stacks):
             teachers = slice(place * self._wide, place * self._wide + stack.count)
             for step in range(self._done, until):
