@@ -8,7 +8,7 @@ import copy
 import functools
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from synthdp.errors import BadInput
+from synthdp.noise.noise import Noise
 from synthdp.seal.callbacks import source
 from synthdp.seal.clipping import Layout, PerGroup, Rule, layout
 from synthdp.seal.gradients import bookkeeping, explicit
@@ -109,14 +110,6 @@ def _double(value: Tensor | None, made: dict[int, Any]) -> Tensor | None:
 __all__ = ["FLAT", "MARGIN", "Gradients", "add_noise", "losses", "sum_and_count"]
 
 Loss = Callable[[nn.Module, Tensor], Tensor]
-
-
-class Draws(Protocol):
-    """Where sums meet noise, such as `noise.Noise`."""
-
-    def added_flat(self, sums: Tensor, deviation: float) -> Tensor:
-        """`sums` (n,) plus independent N(0, deviation^2), float32."""
-        ...
 
 
 def sum_and_count(
@@ -213,6 +206,6 @@ def losses(module: nn.Module, loss: Loss, records: Tensor) -> Tensor:
     return loss(module, records.double() if records.is_floating_point() else records).detach()
 
 
-def add_noise(sums: Gradients, deviation: float, noise: Draws) -> Gradients:
+def add_noise(sums: Gradients, deviation: float, noise: Noise) -> Gradients:
     """The sums plus independent N(0, deviation^2) on every coordinate, rounded to float32: one draw for all parameters."""
     return Gradients(noise.added_flat(sums.flat, deviation), sums)
