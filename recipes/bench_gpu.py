@@ -54,7 +54,7 @@ def measure(case: Case) -> dict[str, Any]:
     keys = np.random.default_rng(3).integers(0, 2**64, case.batch, dtype=np.uint64)
     found: list[str] = []  # what a fit uses
 
-    def private(noise: gradients.Draws, *, double: bool) -> Step:
+    def private(noise: Noise | TorchNoise, *, double: bool) -> Step:
         module = case.network().to("cuda")
         prepared = None if double else buckets.prepared(module, loss, case.batch, rows[:4])
         if not double:

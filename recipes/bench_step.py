@@ -109,7 +109,7 @@ def plain_step(module: nn.Module, rows: Tensor) -> Step:
     return step
 
 
-def private_step(module: nn.Module, total: Total, noise: gradients.Draws, batch: int) -> Step:
+def private_step(module: nn.Module, total: Total, noise: Noise | TorchNoise, batch: int) -> Step:
     """Steps of DP-SGD, of which `total` gives the clipped sum."""
     parameters = list(module.parameters())
     optimiser = torch.optim.SGD(parameters, lr=RATE_OF_LEARNING)
@@ -128,7 +128,7 @@ def steps(case: Case) -> dict[str, Step]:
     """The ways to take one step, each on a network and an optimiser of its own."""
     rows = torch.randn(case.batch, *case.shape, generator=torch.Generator().manual_seed(1))
 
-    def private(total: Total, noise: gradients.Draws) -> Step:
+    def private(total: Total, noise: Noise | TorchNoise) -> Step:
         return private_step(case.network(), total, noise, case.batch)
 
     def in_double(module: nn.Module) -> gradients.Gradients:

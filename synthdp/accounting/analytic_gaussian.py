@@ -17,9 +17,8 @@ def gaussian_log_delta(mu: float, epsilon: float) -> float:
     from scipy.special import erfcx, log_ndtr
 
     a, b = epsilon / mu - mu / 2, epsilon / mu + mu / 2
-    if (
-        a < -20
-    ):  # Mills' ratio overflows near -37; here the first term is 1 to 1e-88 and the second is what is subtracted
+    # Mills' ratio overflows near -37; here the first term is 1 to 1e-88 and the second is what is subtracted
+    if a < -20:
         lost = math.exp(min(0.0, epsilon + float(log_ndtr(-b)))) + math.exp(float(log_ndtr(a)))
         return math.log1p(-lost) if lost < 1 else 0.0  # lost in rounding: delta is taken to be 1
     difference = float(erfcx(a / math.sqrt(2)) - erfcx(b / math.sqrt(2))) if mu > 0.01 else _mills_integral(a, b)
@@ -48,7 +47,6 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 def _mills_integral(a: float, b: float) -> float:
     """erfcx(a / sqrt 2) - erfcx(b / sqrt 2) for close arguments, as an integral of the derivative: no cancellation."""
-    import numpy as np
     from scipy.special import erfcx
 
     nodes, weights = np.polynomial.legendre.leggauss(6)

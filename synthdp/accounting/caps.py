@@ -164,11 +164,7 @@ def cap_of(plan: Plan, budget: Budget) -> Capped | None:
 
 def least_noise(plan: Callable[[float], Plan], cap: Capped) -> float:
     """The least noise at which the filter admits all of `plan(noise)`, within 0.1 % of the cap. Raises `BadInput` where none is."""
-
-    def spent(noise: float) -> float:
-        return _price(plan(noise), cap)
-
-    return calibrate_to(spent, 1.0)
+    return calibrate_to(lambda noise: _price(plan(noise), cap), 1.0)
 
 
 def most(plan: Callable[[int], Plan], cap: Capped) -> int:

@@ -151,8 +151,6 @@ def _at_least_zero(name: str, value: float) -> None:
         raise BadInput(f"{name} must be 0 or more, got {value}")
 
 
-__all__ = ["CAP_ALLOWANCE", "Charges", "Unproven", "canonical", "charges", "combined", "contributions", "own_delta"]
-
 CAP_ALLOWANCE = 1e-12  # relative: what a filter lets pass for round-off, and what its cap is charged beyond its bound
 MOST_DIFFERENT, MOST_COSTLY = 5_000, 64  # events of a ledger, in canonical form
 ANY_SAMPLER = ("poisson", "without_replacement")  # samplers whose joint Gaussian queries are one Gaussian query

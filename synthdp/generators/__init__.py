@@ -67,9 +67,8 @@ SETTINGS = {"kernel_teachers": KERNELS, "kernel_teachers_images": KERNELS}
 ROUNDED = 1e-3  # by which shares that were added up in float32 may miss 1
 MANY_SCALES = 1000  # how far apart the bounds of numbers below visits may be before bins are asked for
 SHOWN = 60  # characters of a name that is somebody else's
-packages_distributions = functools.cache(
-    importlib.metadata.packages_distributions
-)  # half a second: it lists all installed files
+# Half a second: it lists all installed files
+packages_distributions = functools.cache(importlib.metadata.packages_distributions)
 
 Tensors = dict[str, NDArray[Any]]
 Progress = Callable[[int, int, Mapping[str, float]], None]  # step, steps, public figures of the training

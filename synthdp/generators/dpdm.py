@@ -41,10 +41,8 @@ SHOW_EVERY = 10
 MOST_CHANNELS = 4096  # of a U-Net
 WIDTHS = {"mlp": 64, "unet": 32}  # default of `hidden`
 DEPTHS = {"mlp": 1, "unet": 3}  # default of `depth`
-LEVELS = {
-    "gauss": (0.3, 0.8),
-    "none": (-1.2, 1.2),
-}  # default of P_mean and P_std; EDM's, and the paper's, without a start
+# Default of P_mean and P_std; EDM's, and the paper's, without a start
+LEVELS = {"gauss": (0.3, 0.8), "none": (-1.2, 1.2)}
 HIGHEST = {"gauss": 20.0, "none": 80.0}  # default of sigma_max
 
 
@@ -277,9 +275,8 @@ class Training:
         }
         self.prior = prior_of(start, settings.sigma_data).to(device, torch.float64)
         units = data.schema.units
-        self.expected = max(
-            1.0, self.rate * (units if isinstance(units, int) else 1)
-        )  # public: never the batch that came
+        # Public: never the batch that came
+        self.expected = max(1.0, self.rate * (units if isinstance(units, int) else 1))
         default = LEVELS[settings.start]
         self.levels = Levels(
             default[0] if settings.P_mean is None else settings.P_mean,

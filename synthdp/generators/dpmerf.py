@@ -193,9 +193,6 @@ class DPMERF:
         varying = vectors.pixels / 8 + vectors.scale**2 * len(vectors.blocks)
         return self.sigma or math.sqrt(max(1.0, varying))
 
-    def _given(self) -> dict[str, int]:
-        return {name: getattr(self, name) for name in TABLES if getattr(self, name) is not None}
-
     def fit(self, data: Sensitive, *, seed: int | None = None, progress: Progress = silent) -> Model:
         """Two questions, then the training."""
         device = devices.place(self.device)
@@ -203,7 +200,8 @@ class DPMERF:
         schema = data.resolve()
         vectors, generator = Vectors(data.codec, gan_model.label_place(self.condition, schema)), random(seed)
         rng = np.random.default_rng(int(torch.randint(2**62, (1,), generator=generator)))
-        chosen = {**(TABLES if schema.image is None else IMAGES), **self._given()}
+        chosen = {**(TABLES if schema.image is None else IMAGES)}
+        chosen |= {name: given for name in TABLES if (given := getattr(self, name)) is not None}
         features = Features(vectors.width, chosen["features"], self.width(vectors), rng)
         labels = vectors.labels
         counts = data.ask(

@@ -20,8 +20,13 @@ from torch import Tensor
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import table_generator_network
 from synthdp.generators.adversarial.kernel_rounds import KernelSettings, Rounds, units_of
-from synthdp.generators.adversarial.pair_kernel import ORDERED, Interactions, distance, interactions, learnt
-from synthdp.generators.adversarial.table_generator_network import Judgement, TableGeneratorNetwork, start_option
+from synthdp.generators.adversarial.pair_kernel import ORDERED, Interactions, distance, learnt
+from synthdp.generators.adversarial.table_generator_network import (
+    Judgement,
+    TableGeneratorNetwork,
+    features_of,
+    start_option,
+)
 from synthdp.generators.parts import devices, training_state
 from synthdp.generators.parts.gan_model import NetworkModel, restored
 from synthdp.generators.parts.setting_checks import refuse_ignored
@@ -130,15 +135,10 @@ class Columns:
 
 
 def space_of(settings: KernelTeachers, data: Sensitive, network: TableGeneratorNetwork) -> Columns:
-    """The features of the noisy tables; of even tables where none were asked for."""
-    blocks, tables = network.blocks, network.tables
-    even = torch.cat([torch.full((size,), 1 / size) for size in blocks.sizes]).expand(len(network.labels), -1)
-    columns = even if tables is None else tables.columns.cpu()
+    """The features of the noisy tables, in polynomials of a lower degree where many columns stand in order."""
     ordered = sum(column.kind in ORDERED for column in data.schema.coded)
     degree = settings.degree or max(1, min(MOST_DEGREE, MOST_FEATURES // max(1, ordered)))
-    found = interactions(
-        data.schema, blocks, network.label, columns, network.labels, degree=degree, floor=settings.rare_floor
-    )
+    found = features_of(network, data.schema, degree=degree, floor=settings.rare_floor)
     return Columns(found, settings.student_weight, network.device)
 
 

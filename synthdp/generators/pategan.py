@@ -27,9 +27,14 @@ from torch.nn import functional
 
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import table_generator_network
-from synthdp.generators.adversarial.kernel_rounds import AnsweredRounds
-from synthdp.generators.adversarial.pair_kernel import PairUnits, interactions, pair_units
-from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork, start_option, tables_option
+from synthdp.generators.adversarial.kernel_rounds import AnsweredRounds, units_of
+from synthdp.generators.adversarial.pair_kernel import PairUnits, pair_units
+from synthdp.generators.adversarial.table_generator_network import (
+    TableGeneratorNetwork,
+    features_of,
+    start_option,
+    tables_option,
+)
 from synthdp.generators.parts import devices, gan_model, training_state
 from synthdp.generators.parts.setting_checks import check_teachers, refuse_ignored
 from synthdp.generators.parts.table_networks import WIDTH, random
@@ -182,8 +187,7 @@ class Game(AnsweredRounds):
         rows = self._public_rows()
         self.size = float(self.units.of_codes(rows).square().sum(1).mean().clamp_min(1e-6))
         self.rate = settings.teacher_rate / self.size
-        known = data.schema.units if isinstance(data.schema.units, int) else None
-        self.known = known or (1.0 if network.tables is None else network.tables.total)
+        self.known = units_of(data, network.tables)
         output = nn.Linear(self.units.width, 1, bias=False)
         with torch.no_grad():
             output.weight.zero_()
@@ -204,12 +208,8 @@ class Game(AnsweredRounds):
 
     def _units(self) -> PairUnits:
         """The hidden layer: from the noisy tables, or from even ones where none were asked for, and from chance of its own."""
-        blocks, tables = self.network.blocks, self.network.tables
-        even = torch.cat([torch.full((size,), 1 / size) for size in blocks.sizes]).expand(len(self.network.labels), -1)
-        columns = even if tables is None else tables.columns.cpu()
-        space = interactions(
-            self.data.schema, blocks, self.network.label, columns, self.network.labels, degree=DEGREE, floor=FLOOR
-        )
+        tables = self.network.tables
+        space = features_of(self.network, self.data.schema, degree=DEGREE, floor=FLOOR)
         chance = torch.Generator()
         chance.set_state(self.drawn)
         linear = tables is None or not tables.joint or self.settings.units == 0

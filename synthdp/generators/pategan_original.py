@@ -36,10 +36,8 @@ from synthdp.options import check, fraction, not_negative, number, one_of, optio
 from synthdp.schema.schema import Schema
 from synthdp.seal import LNMax, Sensitive, Stacked
 
-ROUNDS, FEWEST_ROUNDS = (
-    400,
-    30,
-)  # where neither they nor gamma are given: so many, and below how many each asks for fewer labels
+# Where neither rounds nor gamma are given: so many, and below how many each asks for fewer labels.
+ROUNDS, FEWEST_ROUNDS = 400, 30
 MOST_RECORDS, FEWEST_RECORDS = 1000, 50  # of a teacher: the paper's number, and where the noise calls for many teachers
 FEWEST_TEACHERS = 10
 CLEAR = 2.0  # teachers over the scale of the noise: below it fewer labels are bought, and not noisier ones

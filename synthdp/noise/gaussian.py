@@ -24,14 +24,14 @@ concluded from float32. In float64 the same sum is below s R * 2^-44 where both 
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from synthdp.noise.stream import PAIRS
+from synthdp.noise.stream import PAIRS, Stream
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
@@ -46,20 +46,6 @@ WIDTH = 2.0**-31  # of the uniforms that share one word
 ERROR_DOUBLE = 2.0**-30  # of the float64 evaluation, in units of g
 LEAST_DOUBLE = 2.0**-40  # uniforms for which that holds, and their complements
 DEEPEST = 64  # further words after which something is wrong: reached with a probability below 2^-4000
-
-
-class Source(Protocol):
-    """Where the uniforms' bits come from: `stream.Stream`."""
-
-    pairs: int
-
-    def words(self, pairs: int) -> NDArray[np.int32]:
-        """The next 2 * pairs words."""
-        ...
-
-    def further(self, pairs: Words, depth: int) -> Words:
-        """64 further bits for both words of each pair, at one depth: (n, 2)."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +68,7 @@ def fits(deviation: float) -> bool:
     return 2.0**-119 <= deviation <= 2.0**120
 
 
-def rounded(sums: Tensor, deviation: float, source: Source) -> Tensor:
+def rounded(sums: Tensor, deviation: float, source: Stream) -> Tensor:
     """`sums` (n,), float32 or float64 on the CPU, plus N(0, deviation^2), to the grid: (n,), of the same type.
 
     `deviation` > 0, and for float32 `fits` it. An answer that the type cannot hold exactly (more than 2^24 or 2^53
@@ -140,7 +126,7 @@ def _in_float64(
     places: Places,
     bits: tuple[NDArray[np.int32], Words],
     grid: Grid,
-    source: Source,
+    source: Stream,
     first: int,
 ) -> None:
     """Answer again for the pairs at `places`, from further bits of the same uniforms, and if need be from more."""
@@ -188,7 +174,7 @@ def magnitude(word: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(word < 0, ~word, word)
 
 
-def nearest(pair: int, word: NDArray[np.int32], rest: float, scale: float, source: Source, *, sine: bool) -> int:
+def nearest(pair: int, word: NDArray[np.int32], rest: float, scale: float, source: Stream, *, sine: bool) -> int:
     """The whole number nearest to rest + scale * normal, by interval arithmetic on ever more bits of the uniforms.
 
     `word` holds the pair's two words. Each turn reads 64 further bits of both uniforms, and computes with as many more.

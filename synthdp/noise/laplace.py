@@ -17,8 +17,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.noise.gaussian import DEEPEST, FINE, Source
-from synthdp.noise.stream import PAIRS
+from synthdp.noise.gaussian import DEEPEST, FINE
+from synthdp.noise.stream import PAIRS, Stream
 
 Floats = NDArray[np.float64]
 ERROR = 2.0**-40  # of -ln U from its first 63 bits, where they are at least LEAST
@@ -31,7 +31,7 @@ def grid(scale: float) -> float:
     return math.ldexp(1.0, min(0, math.frexp(scale)[1] - FINE))
 
 
-def rounded(counts: Floats, scale: float, source: Source) -> Floats:
+def rounded(counts: Floats, scale: float, source: Stream) -> Floats:
     """`counts` (n,), whole numbers, plus Laplace noise of `scale`, to the grid: (n,) float64."""
     step = grid(scale)
     steps = np.concatenate(
@@ -41,7 +41,7 @@ def rounded(counts: Floats, scale: float, source: Source) -> Floats:
     return counts + steps * step + 0.0
 
 
-def _steps(count: int, scale: float, source: Source) -> Floats:
+def _steps(count: int, scale: float, source: Stream) -> Floats:
     """`count` <= PAIRS Laplace variables of `scale`, rounded to whole numbers."""
     first = source.pairs
     words = source.words(count).reshape(2, -1).astype(np.int64)
@@ -59,7 +59,7 @@ def _steps(count: int, scale: float, source: Source) -> Floats:
     return signed
 
 
-def _nearest(pair: int, bits: int, scale: float, source: Source) -> int:
+def _nearest(pair: int, bits: int, scale: float, source: Stream) -> int:
     """The whole number nearest to -scale * ln U, by interval arithmetic on ever more bits of U."""
     from mpmath.ctx_iv import MPIntervalContext
 

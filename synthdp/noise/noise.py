@@ -101,7 +101,7 @@ class Noise:
         """Independent uniforms in [0, 1), multiples of 2^-53."""
         sizes = (shape,) if isinstance(shape, int) else tuple(shape)
         words = np.frombuffer(self.bits(8 * math.prod(sizes)), np.uint64)
-        return _fractions(words).reshape(sizes)
+        return ((words >> np.uint64(11)).astype(np.float64) * 2.0**-53).reshape(sizes)
 
     def bits(self, n_bytes: int) -> bytes:
         """The next `n_bytes` of the stream."""
@@ -150,19 +150,10 @@ class Noise:
         self._rekey(os.urandom(32))
 
     def _rounded(self, flat: torch.Tensor, deviation: float) -> torch.Tensor:
-        _check(deviation)
+        if not (math.isfinite(deviation) and deviation >= 0):
+            raise BadInput(f"deviation of noise must be a finite number of 0 or more, got {deviation}")
         if deviation == 0:
             return flat.clone()
         with torch.no_grad(), self._lock:
             self._check_process()
             return gaussian.rounded(flat, deviation, self._stream)
-
-
-def _check(deviation: float) -> None:
-    if not (math.isfinite(deviation) and deviation >= 0):
-        raise BadInput(f"deviation of noise must be a finite number of 0 or more, got {deviation}")
-
-
-def _fractions(words: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """The upper 53 bits as numbers in [0, 1)."""
-    return (words >> np.uint64(11)).astype(np.float64) * 2.0**-53

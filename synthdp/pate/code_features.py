@@ -129,17 +129,13 @@ def table(codec: Codec, index: int, encoding: str = "one_hot") -> NDArray[np.flo
         return np.arange(size, dtype=np.float32)[:, None]
     if isinstance(column, Categorical):
         return np.eye(size, dtype=np.float32)
-    known = _middles(codec, name) if isinstance(column, Integer | Continuous | Datetime) else _ranks(size, column)
-    if not getattr(column, "missing", False):
+    missing = bool(getattr(column, "missing", False))
+    known = np.linspace(0, 1, size - missing, dtype=np.float32)
+    if isinstance(column, Integer | Continuous | Datetime):
+        known = _middles(codec, name)
+    if not missing:
         return known[:, None]
-    missing = np.zeros(size, np.float32)
-    missing[-1] = 1
-    return np.stack([np.append(known, 0).astype(np.float32), missing], 1)
-
-
-def _ranks(size: int, column: Any) -> NDArray[np.float32]:
-    count = size - bool(column.missing)
-    return np.linspace(0, 1, count, dtype=np.float32)
+    return np.stack([np.append(known, 0).astype(np.float32), np.eye(size, dtype=np.float32)[-1]], 1)
 
 
 def _middles(codec: Codec, name: str) -> NDArray[np.float32]:

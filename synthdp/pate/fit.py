@@ -117,9 +117,8 @@ class PATE:
         _check(schema, target, budget, seed, recorder)
         generators.warn_of_large_delta(budget, schema)
         warn_of_others()
-        schema = replace(
-            schema, rules=(), honoured=None
-        )  # public records are labelled as they are: there is none to keep
+        # Public records are labelled as they are: there is none to keep
+        schema = replace(schema, rules=(), honoured=None)
         known = _checked_public(public, schema, target, invalid)
         self.validate(schema, budget, target=target, public=len(known))
         about: dict[str, Any] = {"generator": KIND, "settings": self.settings(), "rehearsal": seed is not None}

@@ -8,7 +8,6 @@ hidden is time: a watcher of the clock learns about how many runs there were.
 
 import math
 import warnings
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -16,9 +15,9 @@ from typing import TypeVar
 from synthdp.accounting.repetitions import runs
 from synthdp.errors import BadInput
 from synthdp.ledger.budget import Budget
-from synthdp.ledger.events import Event, Plan, Selection
+from synthdp.ledger.events import Plan, Selection
 from synthdp.noise.noise import Noise
-from synthdp.seal.charging import Account, Enter
+from synthdp.seal.charging import Enter, counted
 
 Result = TypeVar("Result")
 Open = TypeVar("Open")
@@ -33,23 +32,11 @@ class Terms:
     budget: Budget
 
 
-def account(event: Selection, place: int, terms: Terms, unit: str) -> Account:
-    """The account of one run: it authorises what the charged candidate holds and refuses anything more. Its ledger is kept
-    nowhere, since the selection is charged as a whole."""
-    return Account(terms.budget, unit=unit, noise=terms.noise, enter=only(event.candidates[place]))
-
-
 def only(plan: Plan) -> Enter:
     """Refuses what is not in the plan."""
-    held: Counter[Event] = Counter()
-    for entry in plan:
-        held[entry.event] += entry.count
 
     def enter(asked: Plan, budget: Budget) -> None:  # noqa: ARG001
-        wanted: Counter[Event] = Counter()
-        for entry in asked:
-            wanted[entry.event] += entry.count
-        beyond = sorted({type(event).__name__ for event, count in wanted.items() if count > held[event]})
+        beyond = sorted({type(event).__name__ for event in counted(asked) - counted(plan)})
         if beyond:
             raise BadInput(
                 f"a run asks for more than the selection was charged for ({', '.join(beyond)}): a candidate's fit must commit the "

@@ -69,10 +69,7 @@ class Account:
         if self._plan is not None:
             raise BadInput("a plan has been committed already; a fit commits one plan, before its first question")
         noise, self._plan = self._solved(plan)
-        for entry in self._plan:
-            self._left[entry.event] += entry.count
-        for entry in self.ledger.booked():
-            self._left[entry.event] -= min(self._left[entry.event], entry.count)
+        self._left = counted(self._plan) - counted(self.ledger.booked())
         return noise
 
     def enter(self) -> None:
@@ -111,9 +108,9 @@ class Account:
         if self._noise is not None:
             whole = merged(self.scoped(plan(self._noise)))
             self.ledger.mend(whole)
-            whole = (*_beside(whole, self.ledger.booked()), *whole)
-            for entry in self.ledger.unasked:
-                self._unasked[entry.event] += entry.count
+            beyond = counted(self.ledger.booked()) - counted(whole)
+            whole = (*(Entry(event, count) for event, count in beyond.items()), *whole)
+            self._unasked = counted(self.ledger.unasked)
             _check(self.ledger.entries() if self.ledger.replanned else whole, self._noise, self.cap)
             return self._noise, whole
         first = _least_noise(lambda z: self.scoped(plan(z)), self.cap)
@@ -221,14 +218,12 @@ class Account:
         self._left[event] -= count
 
 
-def _beside(plan: Plan, booked: Plan) -> Plan:
-    """What was booked beyond what the plan holds."""
-    beyond: Counter[Event] = Counter()
-    for entry in booked:
-        beyond[entry.event] += entry.count
+def counted(plan: Plan) -> Counter[Event]:
+    """How often a plan holds each event. Of two such counts, `one - other` is what one holds beyond the other."""
+    found: Counter[Event] = Counter()
     for entry in plan:
-        beyond[entry.event] -= entry.count
-    return tuple(Entry(event, count) for event, count in beyond.items() if count > 0)
+        found[entry.event] += entry.count
+    return found
 
 
 def _check_lost(noise: float, first: float) -> None:

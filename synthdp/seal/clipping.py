@@ -84,9 +84,8 @@ class Automatic:
     gamma: float = 0.01
 
     def __post_init__(self) -> None:
-        if (
-            not LEAST_CLIP <= self.gamma < math.inf
-        ):  # a weight of 1 / gamma must be a number, or a gradient of zero is none
+        # A weight of 1 / gamma must be a number, or a gradient of zero is none
+        if not LEAST_CLIP <= self.gamma < math.inf:
             raise BadInput(f"gamma must be a finite number of {LEAST_CLIP:g} or more, got {self.gamma}")
 
 

@@ -22,7 +22,7 @@ from synthdp.schema.number_levels import LEVEL
 from synthdp.schema.rows_below import AGAIN, AT_LAST, HERE, LAST, LONG_AGO, NEW, PREVIOUS, ROW
 from synthdp.schema.schema import Schema
 from synthdp.seal.database import ALONE, MOST_CELLS, TOGETHER, CountedTable
-from synthdp.seal.history_statements import Making, keyed, label
+from synthdp.seal.history_statements import Making, keyed, label, over
 from synthdp.seal.records import lots
 from synthdp.tables import coded, source
 
@@ -204,7 +204,7 @@ class CountedHistories:
             inner = f"SELECT a.whose, {same} FROM {two} WHERE a.kept <= {MOST_PAIRED}"
             held += f" LEFT JOIN (SELECT whose, sum({pairs}) AS pairs FROM ({inner}) AS s GROUP BY whose) AS p ON p.whose = h.whose"
             few = f"{same_cell} * {kept} * {kept} + {len(cliques) - same_cell} * {kept} + 2 * coalesce(p.pairs, 0)"
-            least = self._over(f"{len(cliques)} * {kept} * ({kept} + 1)", "2")
+            least = over(self.table, f"{len(cliques)} * {kept} * ({kept} + 1)", "2")
             norm = f"CASE WHEN h.kept <= {MOST_PAIRED} THEN greatest({few}, {least}) ELSE {norm} END"
         return held, {"weight": norm}
 
@@ -246,7 +246,7 @@ class CountedHistories:
                 outer = "LEFT JOIN" if column == self.names[of.code] else "JOIN"
                 where += f" {outer} {self.below[of.table]} AS b ON b.rid = {'h.prev' if before else 'h.rid'}"
                 columns.append(f"coalesce(b.{column}, {of.none})")
-                several, weight = True, self._over(weight, "coalesce(b.n, 1)")
+                several, weight = True, over(self.table, weight, "coalesce(b.n, 1)")
         cells = math.prod(sizes[name] for name in clique)
         if cells > MOST_CELLS // TOGETHER:
             raise BadInput("a table with so many cells cannot be counted: ask for fewer columns together")
@@ -278,9 +278,6 @@ class CountedHistories:
             f"SELECT k.*, {', '.join(made)} FROM {self.below[rows]} AS k "
             f"LEFT JOIN ({last}) AS l ON l.rid = k.rid AND l.{code} = k.{code}"
         )
-
-    def _over(self, dividend: str, divisor: str) -> str:
-        return f"({dividend}) {'//' if self.table.engine == 'duckdb' else '/'} {divisor}"
 
     def _counted(self, asked: Sequence[tuple[str, str, str, int]]) -> Iterator[tuple[int, Whole, Whole]]:
         """(number of a clique, its cells that hold records, how much these weigh): group-by statements, of several cliques where a start

@@ -182,7 +182,7 @@ class Sensitive(AsksTables):
             if self._resumed is not None:
                 schema = Schema.from_dict(self._resumed.facts["schema"])
             elif self._terms is not learn.NOTHING:
-                schema = learn.resolve(schema, self._terms, self)
+                schema = learn.resolve(schema, self._terms, self.ask)
             self._codec = Codec(schema)
             cells = min(cells, IN_DATABASES) if self._counted else cells
             self._fine = Codec(schema, cells) if cells else self._codec
@@ -296,7 +296,9 @@ class Sensitive(AsksTables):
         """The same records behind a door of their own, with noise of its own, for one run of a selection."""
         seed = int.from_bytes(self._noise.bits(7), "little") if self.rehearsal else None
         twin = copy(self)
-        twin.account = best_of.account(event, place, terms, self.account.unit)
+        # It authorises what the charged candidate holds, and is kept nowhere: the selection is charged as a whole.
+        held = best_of.only(event.candidates[place])
+        twin.account = Account(terms.budget, unit=self.account.unit, noise=terms.noise, enter=held)
         twin._noise = Noise(seed)
         twin._key = twin._noise.bits(32)  # deals units to teachers anew
         twin._teachers, twin._terms, twin._answers = [], None, Answers()
@@ -437,9 +439,8 @@ class Sensitive(AsksTables):
         question = checked(question, self.relation, counted=self._counted)
         check_shared(question, self._ranks)
         sizes = getattr(question, "sizes", None)
-        if (
-            sizes is not None and tuple(sizes) != self.fine.sizes
-        ):  # whether a code lies beyond them would be a record's doing
+        # With others, whether a code lies beyond them would be a record's doing.
+        if sizes is not None and tuple(sizes) != self.fine.sizes:
             raise BadInput("the question's sizes differ from those of the codec: make the question with `data.tables`")
         if self._fine is not self._codec and type(question) not in OF_TABLES:
             raise BadInput(

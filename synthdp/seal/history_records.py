@@ -136,10 +136,7 @@ class Ordered(Records):
 
     def take(self, chosen: NDArray[np.bool_]) -> Records:
         """Of a sample there are records, and no histories."""
-        return replace(self, histories=None)._taken(chosen)
-
-    def _taken(self, chosen: NDArray[np.bool_]) -> Records:
-        return super().take(chosen)
+        return Records.take(replace(self, histories=None), chosen)
 
 
 def ordered(

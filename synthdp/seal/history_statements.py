@@ -151,13 +151,9 @@ class Making:
     def _keep(self, text: str) -> "ibis.Table":
         return self.table.keep(self.table.sql(text))
 
-    def _over(self, dividend: str, divisor: str) -> str:
-        """Division of whole numbers that leaves no rest, or of such as are not negative."""
-        return f"({dividend}) {'//' if self.table.engine == 'duckdb' else '/'} ({divisor})"
-
     def _floor(self, value: str, period: int) -> str:
         rest = f"((({value}) % {period}) + {period}) % {period}"
-        return value if period == 1 else self._over(f"({value}) - ({rest})", str(period))
+        return value if period == 1 else over(self.table, f"({value}) - ({rest})", str(period))
 
     def _point(self, moment: str, name: str, kind: Any, absent: int) -> str:
         """A date as a point of its grid, as `Bins.points`."""
@@ -295,7 +291,7 @@ class Making:
         walked = f"SELECT {', '.join(inner)} FROM ({told}) AS s WINDOW w AS ({ordered})"
         between = [
             "greatest(point - before, 0) AS steps",
-            f"{self._over(f'{view.last} - before', 'number - place')} AS left_steps",
+            f"{over(self.table, f'{view.last} - before', 'number - place')} AS left_steps",
             f"CASE WHEN number > {most} THEN {_number(_hex('unit'))} % greatest(number - {most} + 1, 1) ELSE 0 END AS start",
         ]
         same = [
@@ -365,6 +361,11 @@ def _within(column: Any, cell: Any) -> Any:
         last = datetime.combine(coded.day_from(last), datetime.min.time())
     low, high = coded.instant(cell, first), coded.instant(cell, last)
     return ibis.cases((cell < low, low), (cell > high, high), else_=cell)
+
+
+def over(table: source.Opened, dividend: str, divisor: str) -> str:
+    """Division of whole numbers that leaves no rest, or of such as are not negative."""
+    return f"({dividend}) {'//' if table.engine == 'duckdb' else '/'} ({divisor})"
 
 
 def label(table: "ibis.Table") -> str:

@@ -3,24 +3,19 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from synthdp.errors import BadInput
-from synthdp.ledger.events import Event, Gaussian
 from synthdp.schema.history_view import BROAD, UNIT_WEIGHT, View
 from synthdp.schema.number_levels import LEVELS
 from synthdp.schema.rows_below import AGAIN, LAST, PREVIOUS, ROW
-from synthdp.seal.marginals import Table, noisy
+from synthdp.seal.marginals import StackedTables, Table
 from synthdp.seal.records import Records
-
-if TYPE_CHECKING:
-    from synthdp.noise.noise import Noise
 
 
 @dataclass(frozen=True)
-class HistoryTables:
+class HistoryTables(StackedTables):
     """One table per clique of a history's columns, every cell plus N(0, deviation^2) noise.
 
     With `clip` a record counts. A unit's records add up to one vector, stacked over all m tables, whose entries are how many of them lie in
@@ -41,8 +36,6 @@ class HistoryTables:
     once: as its first record tells it, with its number of records and the time from the last one to a date such as death: sqrt(m).
     """
 
-    additive: ClassVar[bool] = True  # a sum over units
-    counted: ClassVar[bool] = True  # asks for counts alone
     view: View
     cliques: tuple[tuple[str, ...], ...]
     noise: float
@@ -96,19 +89,9 @@ class HistoryTables:
         return self.view.sizes | {BROAD + name: max(places) + 1 for name, places in self.broad}
 
     @property
-    def events(self) -> Sequence[Event]:
-        """One Gaussian for all tables together."""
-        return [Gaussian(self.noise)]
-
-    @property
     def sensitivity(self) -> float:
         """clip * sqrt(m), or sqrt(m)."""
         return (1.0 if self.clip is None else self.clip) * math.sqrt(len(self.cliques))
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of each cell."""
-        return self.noise * self.sensitivity
 
     @property
     def meaning(self) -> int:
@@ -128,14 +111,6 @@ class HistoryTables:
         levels = {name: np.array(starts, np.int64) for name, starts in self.levels}
         broad = {name: np.array(places, np.int64) for name, places in self.broad}
         return [table / scale for table in histories.tables(self.cliques, self.clip, self.rows, levels, broad)]
-
-    def noised(self, bounded: list[Table], noise: "Noise") -> list[Table]:
-        """The noisy counts."""
-        return noisy(bounded, self.deviation, noise)
-
-    def movement(self, one: list[Table], other: list[Table]) -> float:
-        """L2 distance of the stacked tables."""
-        return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))
 
 
 def _are_starts(starts: Sequence[Sequence[int]], codes: int | None) -> bool:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -310,12 +310,6 @@ class Purchase:
 NOTHING = Purchase(0.0, 0.0)  # where the schema declares all
 
 
-class Asks(Protocol):
-    """The sealed door, as far as buying needs it."""
-
-    def ask(self, question: Question[Any]) -> Any: ...
-
-
 def purchase(schema: Schema, budget: Budget, unit: str) -> Purchase:
     """The least noise at which all that is to learn costs at most SHARE of epsilon; fixed before any answer is seen."""
     if not schema.learned and schema.units != LEARN:
@@ -371,14 +365,14 @@ def grids(column: Numeric) -> int:
     return 2 if column.bounds == LEARN else int(column.bins == LEARN)
 
 
-def resolve(schema: Schema, terms: Purchase, data: Asks) -> Schema:
+def resolve(schema: Schema, terms: Purchase, ask: Ask) -> Schema:
     """The schema with every `learn` item bought. Total: whatever the noisy answers say, a usable schema comes back."""
     resolved = schema
     if schema.units == LEARN:
-        resolved = dataclasses.replace(schema, units=max(1, round(data.ask(Size(terms.noise)))))
+        resolved = dataclasses.replace(schema, units=max(1, round(ask(Size(terms.noise)))))
     units = float(resolved.units) if isinstance(resolved.units, int) else math.inf
     for column, places in linked_tables.once(schema):
-        items = _bought(column, places, schema.max_records_per_unit, units, terms, data.ask)
+        items = _bought(column, places, schema.max_records_per_unit, units, terms, ask)
         if items:
             resolved = resolved.with_learned(column.name, **items)
     return resolved

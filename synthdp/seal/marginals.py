@@ -1,6 +1,7 @@
 """Noisy contingency tables over the declared domain."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -20,8 +21,41 @@ Table = NDArray[np.float64]
 Grouping = NDArray[np.int64]
 
 
+class StackedTables(ABC):
+    """Tables of which a unit moves the stacked vector by at most `sensitivity` in L2, and N(0, deviation^2) noise in every cell."""
+
+    additive: ClassVar[bool] = True  # a sum over units
+    counted: ClassVar[bool] = True  # asks for counts alone
+    noise: float
+
+    @property
+    @abstractmethod
+    def sensitivity(self) -> float:
+        """Of all tables together."""
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """One Gaussian for all tables together."""
+        return [Gaussian(self.noise)]
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of each cell."""
+        return self.noise * self.sensitivity
+
+    def noised(self, bounded: list[Table], noise: "Noise") -> list[Table]:
+        """The noisy counts."""
+        found = noise.added(np.concatenate([np.zeros(0), *(table.ravel() for table in bounded)]), self.deviation)
+        parts = np.split(found, np.cumsum([table.size for table in bounded]))
+        return [part.reshape(table.shape) for table, part in zip(bounded, parts, strict=False)]
+
+    def movement(self, one: list[Table], other: list[Table]) -> float:
+        """L2 distance of the stacked tables."""
+        return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))
+
+
 @dataclass(frozen=True)
-class Marginals:
+class Marginals(StackedTables):
     """One table per clique, every cell of the declared domain plus N(0, deviation^2) noise.
 
     A unit of at most R records adds at most R to the cells of each of the m tables, so the stacked vector moves by at most
@@ -31,8 +65,6 @@ class Marginals:
     such as the bins that earlier noisy answers asked for. Counting by groups adds cells up, which moves no unit further.
     """
 
-    additive: ClassVar[bool] = True  # a sum over units
-    counted: ClassVar[bool] = True  # asks for counts alone
     cliques: tuple[tuple[int, ...], ...]  # columns of the code table
     sizes: tuple[int, ...]  # codes per column
     noise: float
@@ -43,39 +75,14 @@ class Marginals:
         _check_groups(self.sizes, self.groups)
 
     @property
-    def events(self) -> Sequence[Event]:
-        """One Gaussian for all tables together."""
-        return [Gaussian(self.noise)]
-
-    @property
     def sensitivity(self) -> float:
         """R * sqrt(m)."""
         return self.max_records * math.sqrt(len(self.cliques))
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of each cell."""
-        return self.noise * self.sensitivity
 
     def bounded(self, records: Countable) -> list[Table]:
         """The exact counts, one array per clique with one axis per column."""
         within(records, self.max_records)
         return records.counts(self.cliques, self.sizes, self.groups)
-
-    def noised(self, bounded: list[Table], noise: "Noise") -> list[Table]:
-        """The noisy counts."""
-        return noisy(bounded, self.deviation, noise)
-
-    def movement(self, one: list[Table], other: list[Table]) -> float:
-        """L2 distance of the stacked tables."""
-        return math.sqrt(sum(float(((a - b) ** 2).sum()) for a, b in zip(one, other, strict=True)))
-
-
-def noisy(tables: list[Table], deviation: float, noise: "Noise") -> list[Table]:
-    """The tables, with noise of this deviation in each cell."""
-    found = noise.added(np.concatenate([np.zeros(0), *(table.ravel() for table in tables)]), deviation)
-    parts = np.split(found, np.cumsum([table.size for table in tables]))
-    return [part.reshape(table.shape) for table, part in zip(tables, parts, strict=False)]
 
 
 def _check_groups(sizes: tuple[int, ...], groups: tuple[Grouping | None, ...] | None) -> None:

@@ -175,9 +175,8 @@ class Records:
     def take(self, chosen: NDArray[np.bool_]) -> "Records":
         """The records of the chosen units, renumbered; `chosen` is (units,)."""
         self._whole()
-        if (
-            self.max_records == 1 and len(self.owner) == self.units
-        ):  # every unit holds just one record: skip the regrouping
+        # Every unit holds just one record: skip the regrouping
+        if self.max_records == 1 and len(self.owner) == self.units:
             rows = np.flatnonzero(chosen)
             owner = np.arange(len(rows))
         else:

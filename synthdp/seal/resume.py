@@ -66,12 +66,7 @@ class Checkpoint:
         found = [self._read(path) for path in (self._path, self._next) if path.exists()]
         kept = [each for each in found if each is not None]
         for each in kept:
-            of = dict(each.facts.get("of", {}))
-            other = sorted(name for name in {*self._of, *of} if of.get(name) != self._of.get(name))
-            if other:
-                raise BadInput(
-                    f"{self._path} belongs to another fit, which differs in {', '.join(other)}: resume with what it began with"
-                )
+            _check_same(self._path, each.facts.get("of", {}), self._of)
             if each.name not in ledger.resumed:
                 return each
         if kept:
@@ -114,6 +109,18 @@ class Checkpoint:
         ):
             return None
         return Kept(str(facts.pop("name")), facts, state)
+
+
+def _check_same(path: Path | None, kept: Mapping[str, str], of: Mapping[str, str]) -> None:
+    """Refuse a file of another fit."""
+    if other := _differing(kept, of):
+        raise BadInput(
+            f"{path} belongs to another fit, which differs in {', '.join(other)}: resume with what it began with"
+        )
+
+
+def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+    return sorted(name for name in {*one, *other} if one.get(name) != other.get(name))
 
 
 # ---- Noisy answers on disk, kept before anyone sees them: a stopped fit is given them again, at no charge.
@@ -181,11 +188,7 @@ class Answers:
             raise BadInput(
                 f"{self._path} does not contain answers in the form that synthdp keeps ({type(error).__name__}); it was altered"
             ) from None
-        other = sorted(name for name in {*self._of, *of} if of.get(name) != self._of.get(name))
-        if other:
-            raise BadInput(
-                f"{self._path} belongs to another fit, which differs in {', '.join(other)}: resume with what it began with"
-            )
+        _check_same(self._path, of, self._of)
         if not shown <= ledger.asked().keys():  # it was written when their lines were on disk
             raise BadInput(
                 f"{self._path} holds answers of which the ledger has no line: some were cut off. Put that ledger back to continue the fit"
@@ -240,8 +243,7 @@ class Answers:
         """The stored answer of the next question. Raises `BadInput` where that is not this one, and names what differs."""
         stored, asked = self._waiting.popleft(), digest(question, rate, codec)
         if not isinstance(stored, Stored) or dict(stored.question) != asked:
-            old = stored.question if isinstance(stored, Stored) else {}
-            differ = sorted(name for name in {*old, *asked} if old.get(name) != asked.get(name))
+            differ = _differing(stored.question if isinstance(stored, Stored) else {}, asked)
             raise BadInput(
                 f"the stopped fit asked a different question here: {type(question).__name__} differs in {', '.join(differ)}. Its "
                 "answers cannot serve another question; resume with the same version, settings, machine and number of threads, or "
@@ -352,16 +354,11 @@ def _packed(value: Any, tensors: dict[str, NDArray[Any]]) -> Any:
         return {"float": value.hex()}
     if isinstance(value, list | tuple):
         return {type(value).__name__: [_packed(each, tensors) for each in value]}
-    array, kind = _array(value)
+    if type(value) is not np.ndarray or value.dtype.kind not in "fiub":
+        raise TypeError(f"answers of type {type(value).__name__} cannot be kept")
     name = str(len(tensors))
-    tensors[name] = array
-    return {kind: name}
-
-
-def _array(value: Any) -> tuple[NDArray[Any], str]:
-    if type(value) is np.ndarray and value.dtype.kind in "fiub":
-        return np.ascontiguousarray(value), "array"
-    raise TypeError(f"answers of type {type(value).__name__} cannot be kept")
+    tensors[name] = np.ascontiguousarray(value)
+    return {"array": name}
 
 
 def _unpacked(told: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]]) -> Any:

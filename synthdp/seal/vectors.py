@@ -176,7 +176,6 @@ def clipped_sum(records: Records, group: Group) -> Vector:
 # image, and what is estimated is a mean over patients.
 
 
-Array = NDArray[np.float64]
 Vectors = Callable[[Codes], Any]  # codes (records, columns) -> (records, dimension)
 Groups = Callable[[Codes], Any]  # codes (records, columns) -> (records,) whole numbers
 CHUNK = 2048  # records at a time
@@ -212,11 +211,11 @@ class _Grouped:
         """One Gaussian for all groups together."""
         return [Gaussian(self.noise)]
 
-    def movement(self, one: Array, other: Array) -> float:
+    def movement(self, one: Vector, other: Vector) -> float:
         """L2 distance over all groups; of moments, that of the vectors that the noise is added to (Frobenius)."""
         return float(np.linalg.norm(one - other))
 
-    def _chunks(self, records: Records) -> Iterator[tuple[Array, Array, NDArray[np.int64]]]:
+    def _chunks(self, records: Records) -> Iterator[tuple[Vector, Vector, NDArray[np.int64]]]:
         """Clipped vectors, weights (one over the number of the unit's records) and groups of a few thousand records at a time."""
         codes = records.encoded()
         shares = 1 / np.maximum(np.bincount(records.owner, minlength=records.units), 1)
@@ -249,7 +248,7 @@ class GroupSums(_Grouped):
         """C."""
         return self.clip
 
-    def bounded(self, records: Records) -> Array:
+    def bounded(self, records: Records) -> Vector:
         """The exact sums, float64."""
         total = np.zeros((self.count, self.dimension))
         for rows, weights, member in self._chunks(records):
@@ -257,7 +256,7 @@ class GroupSums(_Grouped):
             total += (present * weights) @ rows
         return total
 
-    def noised(self, bounded: Array, noise: Noise) -> Array:
+    def noised(self, bounded: Vector, noise: Noise) -> Vector:
         """The noisy sums."""
         return noise.added(bounded, self.noise * self.sensitivity)
 
@@ -278,7 +277,7 @@ class GroupMoments(_Grouped):
         """C^2."""
         return self.clip**2
 
-    def bounded(self, records: Records) -> Array:
+    def bounded(self, records: Records) -> Vector:
         """The exact moments, float64."""
         total = np.zeros((self.count, self.dimension, self.dimension))
         for rows, weights, member in self._chunks(records):
@@ -288,16 +287,12 @@ class GroupMoments(_Grouped):
                 total[group] += (part * weights[inside, None]).T @ part
         return total
 
-    def noised(self, bounded: Array, noise: Noise) -> Array:
+    def noised(self, bounded: Vector, noise: Noise) -> Vector:
         """The noisy moments, symmetric."""
-        scale = self._scale()
+        scale = np.where(np.eye(self.dimension, dtype=np.bool_), 1.0, math.sqrt(2))
         upper = np.triu_indices(self.dimension)
         noisy = noise.added((bounded * scale)[:, upper[0], upper[1]], self.noise * self.sensitivity)
         answer = np.zeros_like(bounded)
         answer[:, upper[0], upper[1]] = noisy / scale[upper]
         answer[:, upper[1], upper[0]] = noisy / scale[upper]
         return answer
-
-    def _scale(self) -> Array:
-        """1 on the diagonal, sqrt(2) off it."""
-        return np.where(np.eye(self.dimension, dtype=np.bool_), 1.0, math.sqrt(2))

@@ -38,9 +38,8 @@ class Inputs:
             return
         places = [place for place in range(len(codec.names)) if place != self._target]
         tables = {place: _on(table(codec, place), device) for place in places}
-        self._single = [
-            place for place in places if tables[place].shape[1] == 1
-        ]  # looked up together, in one long table
+        # These are looked up together, in one long table.
+        self._single = [place for place in places if tables[place].shape[1] == 1]
         wide = [place for place in places if place not in self._single]
         sizes = [len(tables[place]) for place in self._single]
         self._starts = torch.tensor(np.cumsum([0, *sizes])[:-1], device=device)

@@ -179,13 +179,8 @@ class Row(NamedTuple):
     z: str
 
 
-VALUES = {
-    0: [0, 1],
-    1: [2],
-    2: [3, 4, 6],
-    3: [5],
-    4: [GONE],
-}  # of the codes of `a`: bins [0, 2), [2, 3), [3, 7) without the atom 5, the atom, missing
+# Of the codes of `a`: bins [0, 2), [2, 3), [3, 7) without the atom 5, the atom, missing
+VALUES = {0: [0, 1], 1: [2], 2: [3, 4, 6], 3: [5], 4: [GONE]}
 
 
 def enumerated(model):

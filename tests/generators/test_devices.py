@@ -71,7 +71,7 @@ ENDS = {
     "dpdm.py:finished",
     "dpmerf.py:fit",
 }
-BEGINNINGS = {"kernel_teachers.py:space_of"}
+BEGINNINGS = {"table_generator_network.py:features_of"}
 CHECKS = {  # of a loss on made-up rows, once for each event
     "question.py:_losses",
     "question.py:_losses_elsewhere",
@@ -89,7 +89,7 @@ PLACES = {
     "dpgan_images": STEPS - {"diffusion.py:turned"} | CHECKS | SHOWN | ENDS,
     "kernel_teachers": ROUNDS | SHOWN | ENDS | BEGINNINGS,
     "kernel_teachers_images": ROUNDS | SHOWN | ENDS | {"image_kernel_rounds.py:finish"},
-    "pategan": ROUNDS | SHOWN | ENDS | {"pategan.py:ask", "pategan.py:_units", "pategan.py:_public_rows"},
+    "pategan": ROUNDS | SHOWN | ENDS | BEGINNINGS | {"pategan.py:ask", "pategan.py:_public_rows"},
     "pategan_original": ROUNDS | SHOWN | ENDS,
     "dpmerf": SHOWN | ENDS,
     "dpdm": STEPS | CHECKS | ENDS,
@@ -181,9 +181,8 @@ def test_a_forgotten_move_is_noticed(data, name, where, what, instead, monkeypat
     chain = [caught.value]
     while (before := chain[-1].__cause__ or chain[-1].__context__) is not None:
         chain.append(before)
-    sealed = isinstance(chain[0], CallbackError) and "raised an exception" in str(
-        chain[0]
-    )  # Mixed: one that is not Python's
+    # `Mixed` is not one of Python's own.
+    sealed = isinstance(chain[0], CallbackError) and "raised an exception" in str(chain[0])
     assert sealed or any(isinstance(error, Mixed) for error in chain)
 
 

@@ -92,8 +92,8 @@ def test_a_mean_embedding_is_over_its_own_records_alone(space):
     starts, counts = np.array([0, 10, 10]), np.array([10, 0, 20])
     ensemble = kind.begin(Parts(codes, starts, counts), None, 2, b"")
     with pytest.raises(BadInput, match="generated"):
-        ensemble.train(None, None)
-    ensemble.train(generated.numpy(), None)
+        ensemble.train(None)
+    ensemble.train(generated.numpy())
     found = ensemble.scores(queries.numpy())
     against = space.kernel(generated, queries).double()
     own = space.kernel(torch.from_numpy(codes[10:]), queries).double()
@@ -103,7 +103,7 @@ def test_a_mean_embedding_is_over_its_own_records_alone(space):
     # Another teacher's part grows: not a bit of the first one's answers moves.
     more = np.concatenate([codes[:10], codes[:3], codes[10:]])
     other = kind.begin(Parts(more, np.array([0, 10, 13]), np.array([10, 3, 20])), None, 2, b"")
-    other.train(generated.numpy(), None)
+    other.train(generated.numpy())
     np.testing.assert_array_equal(other.scores(queries.numpy())[[0, 2]], found[[0, 2]])
 
 

@@ -289,7 +289,7 @@ NOISE = (
     ),
     Mutant(
         "too little noise off the diagonal",
-        f"{SEAL}.vectors:GroupMoments._scale",
+        f"{SEAL}.vectors:GroupMoments.noised",
         "math.sqrt(2)",
         "2.0",
         (MOMENTS_NOISE,),
@@ -1333,8 +1333,8 @@ ONCE_UNNOTICED = (  # by the quick tests and the long ones, until a reviewer mad
     Mutant(
         "a run of a selection asks twice what was charged once",
         f"{SEAL}.best_of:only.enter",
-        "count > held[event]",
-        "count > 2 * held[event]",
+        "counted(asked) - counted(plan)",
+        "counted(asked) - counted((*plan, *plan))",
         ("tests/seal/test_selection.py::test_what_a_run_asks_beyond_its_plan_is_refused",),
     ),
     Mutant(

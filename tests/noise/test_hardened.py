@@ -277,9 +277,8 @@ def test_zero_sums_get_noise_that_is_independent_across_steps_places_and_streams
     resumed = Noise(14)
     resumed.turn(2)
     assert torch.equal(resumed.added_flat(torch.zeros(count), 1.0), draws[3])
-    for one, two in itertools.combinations(
-        draws, 2
-    ):  # nine of them with fresh noise: together they fail once in 5 * 10^7 runs
+    # Nine of them with fresh noise: together they fail once in 5 * 10^7 runs
+    for one, two in itertools.combinations(draws, 2):
         assert abs(np.corrcoef(one, two)[0, 1]) < 6 / count**0.5
     half, first = (count + 1) // 2, draws[0].numpy()
     for shape in (lambda x: x, np.square, np.abs):  # cosine and sine of a pair; neighbours
@@ -332,9 +331,8 @@ def test_every_deviation_and_every_sum_is_answered(deviation):
 def test_noise_is_the_same_whichever_type_the_sums_come_in(deviation):
     """The type of a sum of gradients depends on how many parts the units fell into, so it must not show."""
     bits = np.random.default_rng(20).integers(0, 2**32, 60_000, dtype=np.uint32).view(np.float32)  # every exponent
-    bits = np.where(
-        np.isnan(bits), np.float32(np.nan), bits
-    )  # a signalling one is no result of arithmetic, and numpy warns of it
+    # A signalling one is no result of arithmetic, and numpy warns of it
+    bits = np.where(np.isnan(bits), np.float32(np.nan), bits)
     near = np.random.default_rng(21).normal(size=60_000) * min(deviation, 1e30)
     sums = torch.from_numpy(np.concatenate([bits, near.astype(np.float32), np.float32([0.0, -0.0, 1e-45, 3.4e38])]))
     short, wide = (Noise(22).added_flat(each, deviation).numpy().tobytes() for each in (sums, sums.double()))

@@ -22,11 +22,8 @@ from synthdp.seal.gradients.buckets import STEP, Buckets, Moved, mixed, prepared
 from synthdp.seal.gradients.question import Gradient
 from synthdp.seal.records import Records
 
-SUMS = {
-    "sequence",
-    "padding index",
-    "linear over few positions",
-}  # float64: an embedding at several places, wide layers at few
+# Float64: an embedding at several places, wide layers at few
+SUMS = {"sequence", "padding index", "linear over few positions"}
 
 
 def keys(units, seed=0):

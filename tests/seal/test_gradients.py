@@ -241,9 +241,8 @@ def test_rounding_that_adds_up_stays_within_the_margin(units):
     """Patterns of large and small contributions whose rounding goes one way; in float32 some pass the clip by 1e-4 to 1e-3."""
     random = np.random.default_rng(1)
     module = torch.nn.Linear(1, 1, bias=False)
-    torch.nn.init.zeros_(
-        module.weight
-    )  # torch would draw it anew in each process, and float32 would pass with some weights
+    # Torch would draw it anew in each process, and float32 would pass with some weights
+    torch.nn.init.zeros_(module.weight)
     for _ in range(60):
         period, clip = int(2 ** random.integers(0, 11)), float(random.uniform(0.5, 1))
         pattern = np.where(random.random(period) < random.random(), 10.0, clip * random.random())

@@ -543,9 +543,8 @@ def test_noise_far_from_the_records_rarely_becomes_a_bound():
     counts = np.zeros(len(SIGNED_POWERS) - 1)
     counts[SIGNED_POWERS.index(32.0)] = 5000
     found = [occupied(SIGNED_POWERS, counts + rng.normal(0, 50, len(counts)), 50.0) for _ in range(3000)]
-    assert (
-        sum(low < 0 or high > 64 * 2**3 for low, high in found) <= 6
-    )  # 3000 times 0.0004, the chance of more is below 1e-3
+    # 3000 times 0.0004, the chance of more is below 1e-3
+    assert sum(low < 0 or high > 64 * 2**3 for low, high in found) <= 6
     assert sum((low, high) == (32.0, 64.0) for low, high in found) > 2900
 
 

@@ -226,9 +226,8 @@ def fit(folder, *, resume=False):
     return synth.fit(FRAME, seed=3, resume=resume, **files)
 
 
-@pytest.mark.parametrize(
-    "after", sweep([1, 20, 33, 40], lambda after: after == 33)
-)  # blocks kept before the stop: in the first loop, at its end, in the second
+# Blocks kept before the stop: in the first loop, at its end, in the second
+@pytest.mark.parametrize("after", sweep([1, 20, 33, 40], lambda after: after == 33))
 def test_a_fit_resumed_in_either_loop_tosses_new_coins_for_what_it_does_again(tmp_path, monkeypatch, after):
     TwoPhases.told.clear()
     plain, saves = Checkpoint.save, 0

@@ -247,9 +247,8 @@ def test_noise_of_a_run_is_seeded_in_rehearsals_alone_and_no_warning_counts_the_
     seen = []
 
     def run(place, door):
-        warnings.warn(
-            "as many as there are runs", UserWarning, stacklevel=1
-        )  # these tests make it an error if it is heard
+        # These tests make it an error if it is heard.
+        warnings.warn("as many as there are runs", UserWarning, stacklevel=1)
         seen.append((door.rehearsal, door._noise.rehearsal))
         return place, 0.0
 

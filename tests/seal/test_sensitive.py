@@ -167,10 +167,8 @@ def test_a_unit_keeps_at_most_its_records_and_the_choice_is_its_own():
 
     everyone = kept(frame)
     assert everyone.sum() == pytest.approx(20)
-    for rows in (
-        slice(None, -5),
-        slice(5, None),
-    ):  # without the last patient, and without the first, whose records stand before all others
+    # Without the last patient, and without the first, whose records stand before all others
+    for rows in (slice(None, -5), slice(5, None)):
         difference = everyone - kept(frame.iloc[rows])
         assert difference.min() >= -1e-9
         assert difference.sum() == pytest.approx(2)

@@ -87,9 +87,8 @@ def stopped_while_it_spills(folder, *, before="", file="visits.parquet", memory=
     """A process that encodes the visits again and again; stopped where it has spilled and `until` is true, killed at the end."""
     SCHEMA.save(folder / "schema.yaml")
     words = [sys.executable, "-c", before + SCRIPT, folder, file, memory, str(ROWS // 5)]
-    own = {
-        name: value for name, value in os.environ.items() if name != "DUCKDB_JE_MALLOC_CONF"
-    }  # which this process may have set
+    # This process may have set the one that is left out.
+    own = {name: value for name, value in os.environ.items() if name != "DUCKDB_JE_MALLOC_CONF"}
     process = subprocess.Popen(words, cwd=folder, env=own)  # where no other copy of the package lies
     try:
         deadline = time.monotonic() + 120

@@ -96,7 +96,7 @@ def tabular(codes):
 KINDS = {
     "mlp": Stacked(module=MLP, features=one_hot, loss=labels_loss, **SMALL),
     "sgd, stacks of two": Stacked(
-        module=MLP, features=one_hot, loss=labels_loss, optimizer="sgd", momentum=0.5, side_by_side=2, **SMALL
+        module=MLP, features=one_hot, loss=labels_loss, optimizer="sgd", side_by_side=2, **SMALL
     ),
     "conv": Stacked(module=CONV, features=images, loss=labels_loss, **SMALL),
     "awful": Stacked(module=MLP, features=awful, loss=labels_loss, **SMALL),
@@ -127,7 +127,7 @@ def begun(frame, kind, count=4):
 def trained(frame, kind, count=4, rounds=2):
     ensemble = begun(frame, kind, count)
     for _ in range(1 if isinstance(kind, Estimators) else rounds):
-        ensemble.train(public(kind), None)
+        ensemble.train(public(kind))
     return ensemble
 
 
@@ -215,15 +215,15 @@ def test_a_stack_is_a_loop_over_teachers(name):
     parts = dealt(seal(frame, SCHEMA, KEY).encoded_by(CODEC), 4)
     ensemble = kind.begin(parts, CODEC, 2, b"s" * 32)
     first = {key: value.detach().clone() for key, value in ensemble._stacks[0].weights.items()}
-    ensemble.train(public(kind), None)
-    ensemble.train(public(kind), 5)
+    ensemble.train(public(kind))
+    ensemble.train(public(kind))
     for teacher in range(4):
         module = nn.Sequential(*[type(layer)(*([layer.in_features, layer.out_features] if hasattr(layer, "in_features")
                                                else [])) for layer in kind.module])  # fmt: skip
         module.load_state_dict({key: value[teacher] for key, value in first.items()})
         optimizer = torch.optim.Adam(module.parameters(), kind.learning_rate)
         own = torch.from_numpy(parts.of(teacher).copy())
-        for step in range(17):
+        for step in range(2 * kind.steps):
             held = min(len(own), kind.batch)
             batch = own[[(step * held + place) % len(own) for place in range(held)]]
             loss = kind.loss(module(kind.features(batch)), batch).mean()
@@ -600,7 +600,7 @@ def test_training_is_free_and_every_answer_is_charged_before_it(monkeypatch):
     data.commit(lambda _: plan)
     teachers = data.partition(4, KINDS["mlp"])
     teachers.train()
-    teachers.train(steps=3)
+    teachers.train()
     assert data.account.ledger.entries() == ()
     booked = []
     for aggregator in aggregators:
@@ -750,9 +750,9 @@ def mixing(codes):
          "on its own"),
         (lambda: MeanEmbeddings(kernel=lambda codes, queries: (torch.arange(len(codes)) // 40)[:, None].float().expand(-1, len(queries)))
          .check(CODEC), "where a row is in the batch"),
-        (lambda: begun(make_frame(9), KINDS["mlp"]).train(FAKES, None), "no public_loss"),
-        (lambda: begun(make_frame(9), KINDS["discriminators"]).train(None, None), "against public rows"),
-        (lambda: begun(make_frame(9), KINDS["forests"]).train(FAKES, None), "neither public rows"),
+        (lambda: begun(make_frame(9), KINDS["mlp"]).train(FAKES), "no public_loss"),
+        (lambda: begun(make_frame(9), KINDS["discriminators"]).train(None), "against public rows"),
+        (lambda: begun(make_frame(9), KINDS["forests"]).train(FAKES), "no public rows"),
     ],
 )  # fmt: skip
 def test_bad_settings_are_one_clear_line(make, word):
@@ -777,8 +777,6 @@ def test_bad_queries_and_counts_are_refused_before_they_are_charged():
             teachers.ask(queries, Shares(0.0))
     with pytest.raises(BadInput, match="predictions"):
         teachers.ask(QUERIES, Interactive(1.0, 1.0, 1.0, 5, np.full((3, 2), 0.5)))
-    with pytest.raises(BadInput, match="steps"):
-        teachers.train(steps=0)
     assert data.account.ledger.entries() == ()
 
 

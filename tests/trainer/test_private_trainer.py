@@ -155,9 +155,8 @@ def test_steps_are_those_of_torch_over_clipped_means(optimizer):
     found = made.fit(data, seed=0)
     expected = by_hand(made, data, 4, clip)
     for one, other in zip(found.module.parameters(), expected.parameters(), strict=True):
-        assert torch.allclose(
-            one, other, rtol=2e-3, atol=2e-4
-        )  # clips are a ten-thousandth smaller, floats are 32 bits
+        # Clips are a ten-thousandth smaller, floats are 32 bits
+        assert torch.allclose(one, other, rtol=2e-3, atol=2e-4)
 
 
 def test_weight_decay_shrinks_what_no_gradient_holds():

@@ -141,9 +141,8 @@ def pure(epsilon: float) -> Array:
     # e^(a e) p + e^(-a e) (1 - p) with p = 1 / (1 + e^e), the Q-mass of the likelier outcome.
     log_q = -np.logaddexp(0.0, e)
     exact = (np.logaddexp(a * e + log_q, -a * e + e + log_q) + ROUND_OFF * (1 + a * e)) / (a - 1)
-    small = (
-        a * e * e / 2
-    )  # Bun & Steinke 2016, proposition 3.3: free of the cancellation that `exact` has for tiny epsilon
+    # Bun & Steinke 2016, proposition 3.3: free of the cancellation that `exact` has for tiny epsilon
+    small = a * e * e / 2
     bound: Array = np.minimum(small, e)
     return np.where((a - 1) * e > 1e-6, np.minimum(bound, np.maximum(exact, 0.0)), bound)
 

@@ -75,9 +75,8 @@ def log_moments(log_q: Array, gamma: float, orders: Array) -> Array:
     """
     loss = 2 * positive("gamma", gamma)
     applies = log_q < -np.logaddexp(loss, 0.0)
-    log_q = np.where(applies, log_q, -1.0 - loss)[
-        :, None
-    ]  # where it does not, any value at which the formula is a number
+    # Where it does not apply, any value at which the formula is a number.
+    log_q = np.where(applies, log_q, -1.0 - loss)[:, None]
     stays = np.log1p(-np.exp(log_q))
     likely = (orders + 1) * stays - orders * np.log1p(-np.exp(loss + log_q))
     theorem3 = np.logaddexp(likely, log_q + loss * orders)

@@ -110,17 +110,18 @@ class DataDependent:
 def from_moments(whole: Array, orders: Array, delta: float) -> tuple[float, float]:
     """(epsilon, order) from log-moments (orders,): the least (alpha(l) + log(1 / delta)) / l (Abadi et al. 2016, theorem 2)."""
     _check_delta(delta)
-    found = (whole - math.log(delta)) / orders
-    best = int(np.argmin(found))
-    return max(0.0, float(found[best])), float(orders[best])
+    return _least((whole - math.log(delta)) / orders, orders)
 
 
 def from_divergences(whole: Array, orders: Array, delta: float) -> tuple[float, float]:
     """(epsilon, order) from Renyi divergences (orders,): Mironov 2017, proposition 3, which the papers' figures used."""
     _check_delta(delta)
-    found = whole - math.log(delta) / (orders - 1)
-    best = int(np.argmin(found))
-    return max(0.0, float(found[best])), float(orders[best])
+    return _least(whole - math.log(delta) / (orders - 1), orders)
+
+
+def _least(bounds: Array, orders: Array) -> tuple[float, float]:
+    best = int(np.argmin(bounds))
+    return max(0.0, float(bounds[best])), float(orders[best])
 
 
 def checked_orders(orders: Sequence[float] | Array, above: float) -> Array:

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from synthdp.accounting.charges import combined
 from synthdp.errors import BadInput
 from synthdp.generators.parts.setting_checks import refuse_ignored, refuse_unused
-from synthdp.ledger.events import Event, Gaussian
+from synthdp.ledger.events import Gaussian
 from synthdp.options import fraction, number, one_of, option, positive, several, whole
 from synthdp.seal import (
     ALLOCATIONS,
@@ -227,17 +226,11 @@ def count_deviation(settings: Clipping, expected: float | None, noise: float) ->
     return max(expected / COUNT_SHARE, COUNT_LEAST * noise)
 
 
-def events(noise: float, deviation: float | None, beside: Sequence[float] = ()) -> tuple[Event, ...]:
+def events(noise: float, deviation: float | None, beside: Sequence[float] = ()) -> tuple[Gaussian, ...]:
     """What one step asks of its sample: the gradient of this noise, the count of units within the clip if there is one, and statistics
     of the noises `beside`."""
     counts = () if deviation is None else (2 * deviation,)
     return tuple(Gaussian(each) for each in (noise, *counts, *beside))
-
-
-def together(noise: float, deviation: float | None, beside: Sequence[float] = ()) -> float:
-    """The noise of all that one step asks."""
-    asked = (noise, *(() if deviation is None else (2 * deviation,)), *beside)
-    return combined(asked) if len(asked) > 1 else noise
 
 
 class Apart(nn.Module):

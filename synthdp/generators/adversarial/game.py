@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from synthdp.accounting.charges import combined
 from synthdp.errors import BadInput
 from synthdp.generators import Model, Progress, Tensors, Traits, silent
 from synthdp.generators.adversarial import clipping_strategies
@@ -166,7 +167,7 @@ class GanSettings(Clipping, Sampling):
         expected = None if units is None else rate * units
         deviation = clipping_strategies.count_deviation(self, expected, noise)
         beside = (self.statistics_noise * noise,) * len(self.statistics)
-        together = clipping_strategies.together(noise, deviation, beside)
+        together = combined(each.noise for each in clipping_strategies.events(noise, deviation, beside))
         none = self.start == "none"
         tables = math.inf if none else table_noise(self.start_share, self.steps_on(schema), rate, together)
         return Terms(rate=rate, noise=noise, table_noise=tables, count_deviation=deviation, beside=beside)
@@ -265,9 +266,8 @@ class Game(ABC):
         labels = len(self.network.labels)
         with torch.no_grad():
             middle = float(self.d(fakes).mean())
-            judge = copy.deepcopy(
-                self.d
-            ).double()  # so that no record's score depends on its company, not even by rounding
+            # In float64 no record's score depends on its company, not even by rounding.
+            judge = copy.deepcopy(self.d).double()
 
         def classes(codes: Codes) -> Array:
             return self.network.labels_of(torch.from_numpy(codes)).double().numpy()

@@ -245,7 +245,7 @@ def pair_units(space: Interactions, count: int, *, linear: bool, generator: torc
         for place in range(max(1, features - 1)):  # where the label is the only column, the constant by itself
             left.append(functional.one_hot(torch.tensor(place), features).float())
             right.append(functional.one_hot(torch.tensor(features - 1), features).float())
-    return PairUnits(space, _stacked(left), _stacked(right))
+    return PairUnits(space, torch.stack(left, 1), torch.stack(right, 1))
 
 
 def _direction(owner: Tensor, column: int, generator: torch.Generator) -> Tensor:
@@ -255,7 +255,3 @@ def _direction(owner: Tensor, column: int, generator: torch.Generator) -> Tensor
     found = torch.zeros(len(owner))
     found[places] = drawn / drawn.norm().clamp_min(1e-12)
     return found
-
-
-def _stacked(directions: Sequence[Tensor]) -> Tensor:
-    return torch.stack(list(directions), 1)

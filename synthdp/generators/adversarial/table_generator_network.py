@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from synthdp.generators.adversarial.pair_kernel import Interactions, interactions
 from synthdp.generators.parts import devices, noisy_tables, training_state
 from synthdp.generators.parts.gan_model import Shape, network
 from synthdp.generators.parts.noisy_tables import Tables
@@ -181,6 +182,14 @@ class TableGeneratorNetwork(training_state.Training):
             columns = training_state.tensor(state["tables"])
             tables = Tables(columns=columns, labels=self.labels, joint=bool(joint), total=total)
             self.tables = tables.to(self.device)
+
+
+def features_of(network: TableGeneratorNetwork, schema: Schema, *, degree: int, floor: float) -> Interactions:
+    """Features of pairs of columns under the noisy tables, or under even ones where none were asked for: see `interactions`."""
+    blocks, tables = network.blocks, network.tables
+    even = torch.cat([torch.full((size,), 1 / size) for size in blocks.sizes]).expand(len(network.labels), -1)
+    columns = even if tables is None else tables.columns.cpu()
+    return interactions(schema, blocks, network.label, columns, network.labels, degree=degree, floor=floor)
 
 
 # ---- What a game on tables buys before its first step.

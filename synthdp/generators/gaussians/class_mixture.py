@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 ROWS = 4096  # drawn at a time
 FINE = 1024  # steps of 1 in the table of grey values
-GREYS = np.array(
-    [0, *range(1, 250, 8), 255, 256]
-)  # lower ends of the bins of grey values; black and white have their own
+# Lower ends of the bins of grey values; black and white have their own
+GREYS = np.array([0, *range(1, 250, 8), 255, 256])
 LEVELS = np.searchsorted(GREYS, np.arange(256), side="right") - 1  # the bin of each grey value
 ROUNDS = 8  # of the search for offsets
 NEVER = 1e3  # beyond all values

@@ -99,9 +99,8 @@ class UNet(nn.Module):
         """x (rows, K, width), c_noise (rows, K), y (rows,) label codes -> (rows, K, width)."""
         if isinstance(self._basis, Tensor):
             x = x @ self._basis.to(x).T
-        hidden = self.enter(
-            x.reshape(*x.shape[:-1], *self.shape).permute(0, 4, 1, 2, 3)
-        )  # rows, channels, K, height, width
+        # The axes: rows, channels, K, height, width.
+        hidden = self.enter(x.reshape(*x.shape[:-1], *self.shape).permute(0, 4, 1, 2, 3))
         embedded = functional.silu(self.time(features(c_noise)) + self.label(y).unsqueeze(1))
         kept = []
         for place, block in enumerate(self.down):
@@ -228,13 +227,8 @@ class Prior:
         return torch.cat(found)[torch.cat(places).argsort()]
 
     def to(self, device: torch.device, dtype: torch.dtype) -> "Prior":
-        return Prior(
-            centre=self.centre.to(device, dtype),
-            means=self.means.to(device, dtype),
-            variances=self.variances.to(device, dtype),
-            basis=None if self.basis is None else self.basis.to(device, dtype),
-            rotations=None if self.rotations is None else self.rotations.to(device, dtype),
-        )
+        held: dict[str, Any] = {name: each.to(device, dtype) for name, each in vars(self).items() if each is not None}
+        return Prior(**held)
 
 
 def isotropic(pixels: int, labels: int, deviation: float) -> Prior:

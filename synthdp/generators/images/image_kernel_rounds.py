@@ -110,11 +110,8 @@ def coefficients(layout: PixelLayout, values: Tensor, labels: Tensor, shares: Te
     )
 
 
-COMPARED, LEAST_COMPARED, VALUES = (
-    16384,
-    2048,
-    2**24,
-)  # pictures of the start; fewer where they are large: about so many values
+# Pictures of the start; fewer where they are large: about so many values
+COMPARED, LEAST_COMPARED, VALUES = 16384, 2048, 2**24
 AT_ONCE = 2048
 CHECKED = 1024  # pairs by which the generator's distance is checked at the end
 

@@ -159,34 +159,24 @@ class HistoryFit:
         enough = max(ENOUGH_UNITS, (CHANCE_BELOW * asked.total / asked.deviation) ** 2)
         self.number = int(min(MOST_UNITS, max(1.0, asked.total), enough))
         self.people: dict[str, Whole] = {}
+        self.alone = {name: self._alone([asked], name) for name in (*view.of_unit, *view.ending)}
+        weights = np.full(self.number, self.total / self.number)
+
+        def fitted(name: str, before: Sequence[str], offset: Array | None = None) -> Conditional:
+            cliques = [(each,) for each in before]
+            tables = [_told(asked.tables, each, name) for each in before]
+            return self._fitted(
+                name, self.people, weights, cliques, tables, [asked.deviation] * len(before), None, offset
+            )
+
         for place, name in enumerate(view.of_unit):
-            before = [(each,) for each in view.of_unit[:place]]
-            tables = [_told(asked.tables, each, name) for (each,) in before]
-            if not before:
-                self.of_unit[name] = _by_itself(self._alone([asked], name))
-            else:
-                weights = np.full(self.number, self.total / self.number)
-                deviations = [asked.deviation] * len(tables)
-                self.of_unit[name] = self._fitted(
-                    name, self.people, weights, before, tables, deviations, self._alone([asked], name), None
-                )
+            self.of_unit[name] = fitted(name, view.of_unit[:place]) if place else _by_itself(self.alone[name])
             closed = functools.partial(self.zeros.closed, name)
             self.people[name] = self.of_unit[name].draw(self.people, sizes, self.number, rng, closed)
         for name in view.ending:
-            before = [(each,) for each in view.before_end]
             never = never_after(view, self.codec, self.people)
             offset = np.where(never[:, None] == (np.arange(sizes[name]) > 0), CLOSED, 0.0)
-            self.of_unit[name] = self._fitted(
-                name,
-                self.people,
-                np.full(self.number, self.total / self.number),
-                before,
-                [_told(asked.tables, each, name) for (each,) in before],
-                [asked.deviation] * len(before),
-                self._alone([asked], name),
-                None,
-                offset,
-            )
+            self.of_unit[name] = fitted(name, view.before_end, offset)
             self.people[name] = draw_after(self.of_unit[name], view, self.codec, self.people, rng)
 
     def records(self, rng: np.random.Generator) -> "HistoryModel":
@@ -194,8 +184,8 @@ class HistoryFit:
         rounds move columns halfway to their new fit. Going the whole way would never settle where a column depends much on its previous
         value: if too many drawn records follow one value, the fit makes up for that, and then too few follow it."""
         view = self.view
-        self.alone = {name: self._alone([self._alike(name)], name) for name in view.drawn}
-        held = {name: _by_itself(alone) for name, alone in self.alone.items()}
+        self.alone |= {name: self._alone([self._alike(name)], name) for name in view.drawn}
+        held = {name: _by_itself(self.alone[name]) for name in view.drawn}
         held |= {name: self._by_code(below, name) for below in view.below for name, _ in below.leveled}
         days = np.ones(WEEK)
         if view.period:
@@ -250,11 +240,8 @@ class HistoryFit:
 
     def _iterations(self, name: str) -> int:
         """Steps of a fit: half as many for codes of rows in groups, which have by far the most parameters and gain nothing from more."""
-        return (
-            -(-self.iterations // 2)
-            if any(name == each.code and each.groups for each in self.view.below)
-            else self.iterations
-        )
+        grouped = any(name == each.code and each.groups for each in self.view.below)
+        return -(-self.iterations // 2) if grouped else self.iterations
 
     def _draw(self, rng: np.random.Generator) -> tuple[dict[str, Whole], Array]:
         """Draw histories from the model so far: their cells, and what each record weighs. The shares of days then move nearer to those of
@@ -372,13 +359,8 @@ class HistoryFit:
     def places(self, names: Sequence[str], deviation: float) -> dict[str, Whole]:
         """A place for each code of these columns: of codes that stand in order as many places, with about as many records each, as leave a
         cell of two columns `BROAD_CLEAR` deviations, from 3, which have a slope, to `MOST_PLACES`; one more for all other codes."""
-        count = int(
-            np.clip(
-                math.sqrt(self.answers[0].total / max(BROAD_CLEAR * deviation, LEAST_DEVIATION)),
-                LEAST_ORDERED,
-                MOST_PLACES,
-            )
-        )
+        most = math.sqrt(self.answers[0].total / max(BROAD_CLEAR * deviation, LEAST_DEVIATION))
+        count = int(np.clip(most, LEAST_ORDERED, MOST_PLACES))
         found = {}
         for name in names:
             (first, end), shares = self.ordered[name], np.exp(self._alone([self._asked(name)], name))
@@ -461,9 +443,9 @@ class HistoryFit:
         """The answer of `_asked`; for a column of rows, only its tables that hold the rows' code, if there are any: rows weigh less in
         the others."""
         found, below = self._asked(name), self.view.of_row(name)
-        tables = (
-            {} if below is None else {clique: each for clique, each in found.tables.items() if below.code in clique}
-        )
+        if below is None:
+            return found
+        tables = {clique: each for clique, each in found.tables.items() if below.code in clique}
         return replace(found, tables=tables) if any(name in clique for clique in tables) else found
 
     def _conditional(self, name: str, cells: dict[str, Whole], weights: Array, start: Conditional) -> Conditional:
@@ -489,9 +471,8 @@ class HistoryFit:
             elif below is not None and below.code not in (*clique, name):  # rows weigh less there
                 scale = max(float(weights.sum()), LEAST_SHARE) / max(float(others.sum()), LEAST_SHARE)
                 table = scale * self._reweighed(table, cells, weights, others, clique, name)
-            elif (
-                below is not None and clique == (below.table + LAST,) and not below.groups
-            ):  # either of two rows comes first equally often
+            elif below is not None and clique == (below.table + LAST,) and not below.groups:
+                # Either of two rows comes first equally often.
                 table[: below.none, : below.none] += table[: below.none, : below.none].T.copy()
                 table[: below.none, : below.none] /= 2
             for each in more_asked:
@@ -519,32 +500,20 @@ class HistoryFit:
                     for clique, table in zip(cliques, tables, strict=True)
                 ]
                 offset = np.where(there[cells[below.code]], 0.0, CLOSED)
-            gains, alone = None, self.alone[name]
-            of_row = below is not None
-            again = None if below is None else self._again(first, below, name)
+            gains, again = None, None if below is None else self._again(first, below, name)
             if below is not None and again is not None:
                 here = again[1][HERE]
                 gains = {below.table + SO_FAR: self._rarer(below, cells, weights, here, first.deviation, start)}
+            of_row = below is not None
             return self._fitted(
-                name,
-                cells,
-                weights,
-                cliques,
-                tables,
-                deviations,
-                alone,
-                start,
-                offset,
-                below=of_row,
-                gains=gains,
-                again=again,
+                name, cells, weights, cliques, tables, deviations, start, offset, below=of_row, gains=gains, again=again
             )
         there = cells[PLACE] == 0 if name == FIRST else cells[PLACE] > 0
         rows = {each: values[there] for each, values in cells.items()}
         if name == ALIKE:
             for table in tables:
                 table[:, -1] = 0.0
-            return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start)
+            return self._fitted(name, rows, weights[there], cliques, tables, deviations, start)
         if name == FIRST:  # the last code says that this is not a first record
             offset = np.zeros((there.sum(), size))
             offset[:, -1] = CLOSED
@@ -561,7 +530,7 @@ class HistoryFit:
         offset[told] = CLOSED  # the end of the history leaves these one code
         offset[told, cells[name][there][told]] = 0.0
         tables = [np.where((offset <= CLOSED).all(0), 0.0, table) for table in tables]
-        return self._fitted(name, rows, weights[there], cliques, tables, deviations, self.alone[name], start, offset)
+        return self._fitted(name, rows, weights[there], cliques, tables, deviations, start, offset)
 
     def _again(self, asked: NoisyTables, below: Below, name: str) -> tuple[tuple[str, ...], Array, float] | None:
         """What shows how often codes of rows recur: the columns that say what a unit had, their table and its deviation."""
@@ -625,7 +594,7 @@ class HistoryFit:
         codes, level = cells[below.code], LEVEL + name
         inside = self.model.in_levels[level][codes] == cells[level][:, None]
         offset = np.where(inside, by_code.theta[codes], CLOSED)
-        told = self._fitted(name, cells, weights, others, tables[1:], deviations[1:], alone, known, offset, below=True)
+        told = self._fitted(name, cells, weights, others, tables[1:], deviations[1:], known, offset, below=True)
         return Conditional(alone, (code, *others), np.concatenate([by_code.theta, told.theta]))
 
     def _reweighed(
@@ -684,7 +653,6 @@ class HistoryFit:
         cliques: Sequence[Clique],
         tables: list[Array],
         deviations: list[float],
-        alone: Array,
         start: Conditional | None,
         offset: Array | None = None,
         *,
@@ -692,7 +660,7 @@ class HistoryFit:
         gains: Mapping[str, Array] | None = None,
         again: tuple[tuple[str, ...], Array, float] | None = None,
     ) -> Conditional:
-        closed = self.zeros.closed(name, cells, len(weights))
+        alone, closed = self.alone[name], self.zeros.closed(name, cells, len(weights))
         zeros: Array | None = None if closed is None else np.where(closed, CLOSED, 0.0)
         before = "" if name in (FIRST, GAP, ALIKE, *self.view.alike) else PREVIOUS + name
         if offset is None and self._few(name, cliques):

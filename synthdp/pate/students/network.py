@@ -50,15 +50,9 @@ class WeightNorm(nn.Module):
         return settled
 
 
-class Normal:
-    """Standard normals from a stream of their own, added while training."""
-
-    def __init__(self, generator: torch.Generator | None) -> None:
-        self._generator = generator
-
-    def add(self, rows: Tensor, deviation: float) -> Tensor:
-        """The rows with noise of that deviation."""
-        return rows if deviation == 0 else rows + deviation * torch.randn(rows.shape, generator=self._generator)
+def disturbed(rows: Tensor, deviation: float, generator: torch.Generator | None) -> Tensor:
+    """The rows with normal noise of that deviation, as while training."""
+    return rows if deviation == 0 else rows + deviation * torch.randn(rows.shape, generator=generator)
 
 
 def dense(sizes: Sequence[int], generator: torch.Generator | None) -> nn.ModuleList:
@@ -122,11 +116,11 @@ class Network:
         targets = targets * (1 - self.smoothing) + self.smoothing / training.classes
         optimizer = torch.optim.AdamW(network.parameters(), self.learning_rate, weight_decay=self.weight_decay)
         schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / self.steps)
-        noise, first = Normal(generator), copy.deepcopy(network)
+        first = copy.deepcopy(network)
         network.train()
         for chosen in batches(len(rows), self.batch, self.steps, generator):
             optimizer.zero_grad()
-            loss = cross_entropy(network(noise.add(rows[chosen], self.noise)), targets[chosen])
+            loss = cross_entropy(network(disturbed(rows[chosen], self.noise, generator)), targets[chosen])
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             schedule.step()

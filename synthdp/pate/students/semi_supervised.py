@@ -19,7 +19,7 @@ from synthdp.generators.parts.table_networks import draw_weights
 from synthdp.generators.parts.training_state import kept_of
 from synthdp.options import check, not_negative, number, option, positive, several, whole
 from synthdp.pate.students import Learned, Tensors, TrainingSet
-from synthdp.pate.students.network import DIVERGED, Normal, Trained, WeightNorm, batches, cross_entropy, load
+from synthdp.pate.students.network import DIVERGED, Trained, WeightNorm, batches, cross_entropy, disturbed, load
 
 BETAS = (0.5, 0.999)
 
@@ -82,7 +82,7 @@ class Discriminator(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(WeightNorm(a, b, stream) for a, b in pairwise((width, *hidden)))
         self.out = WeightNorm(hidden[-1], classes, stream, 0.1)
-        self._normal = Normal(stream)
+        self._stream = stream
         self._deviations = (student.noise, student.hidden_noise)
 
     def forward(self, rows: Tensor) -> Tensor:
@@ -94,7 +94,7 @@ class Discriminator(nn.Module):
         """The last hidden layer, (rows, hidden[-1]): what the generator matches."""
         for place, layer in enumerate(self.layers):
             if self.training:
-                rows = self._normal.add(rows, self._deviations[place > 0])
+                rows = disturbed(rows, self._deviations[place > 0], self._stream)
             rows = layer(rows).relu()
         return rows
 

@@ -8,7 +8,7 @@ import copy
 import functools
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from synthdp.errors import BadInput
+from synthdp.noise.noise import Noise
 from synthdp.seal.callbacks import source
 from synthdp.seal.clipping import Layout, PerGroup, Rule, layout
 from synthdp.seal.gradients import bookkeeping, explicit
@@ -55,23 +56,22 @@ OWN = (torch.float32, torch.float64)
 
 
 def in_float64(module: nn.Module) -> nn.Module:
-    """The module with float64 parameters and buffers of the same values and names; everything else is the module's own, shared.
+    """The module with float64 parameters and buffers of the same values and names; everything else is the module's own, shared. Its
+    layers also take float32 inputs: a loss may build its rows in that type, they are exact in both.
 
     A module that is float64 already is returned as it is. Nothing is written to `module`.
     """
     tensors = [*module.parameters(), *module.buffers()]
     if all(tensor.dtype == torch.float64 or not tensor.is_floating_point() for tensor in tensors):
         return module
-    if any(isinstance(layer, nn.RNNBase) for layer in module.modules()):
-        return copy.deepcopy(module).double()  # it keeps its parameters in a second place
-    return _twin(module, {})
-
-
-def take_float32(module: nn.Module) -> None:
-    """Let the layers of a twin take float32 inputs: a loss may build its rows in that type, they are exact in both."""
-    for layer in module.modules():
+    recurrent = any(
+        isinstance(layer, nn.RNNBase) for layer in module.modules()
+    )  # keeps its parameters in a second place
+    made = copy.deepcopy(module).double() if recurrent else _twin(module, {})
+    for layer in made.modules():
         if layer._parameters:
             layer.register_forward_pre_hook(_widened)
+    return made
 
 
 def _widened(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:  # noqa: ARG001
@@ -110,14 +110,6 @@ def _double(value: Tensor | None, made: dict[int, Any]) -> Tensor | None:
 __all__ = ["FLAT", "MARGIN", "Gradients", "add_noise", "losses", "sum_and_count"]
 
 Loss = Callable[[nn.Module, Tensor], Tensor]
-
-
-class Draws(Protocol):
-    """Where sums meet noise, such as `noise.Noise`."""
-
-    def added_flat(self, sums: Tensor, deviation: float) -> Tensor:
-        """`sums` (n,) plus independent N(0, deviation^2), float32."""
-        ...
 
 
 def sum_and_count(
@@ -179,8 +171,6 @@ def sum_and_count(
     own, module = module, in_float64(module)
     records = records.double() if records.is_floating_point() else records
     trained, layers = survey(module)
-    if module is not own:
-        take_float32(module)
     bound = Bound(clip, rule, _groups(rule, trained), counting=counting)
     if layers is not None and any(bound.splits(mine.values()) for mine in layers.values()):
         layers = None
@@ -209,16 +199,13 @@ def _groups(rule: Rule, trained: Trained) -> Layout | None:
 def losses(module: nn.Module, loss: Loss, records: Tensor) -> Tensor:
     """The loss of each record, (n,), as the sums see it: float64, layers checked, and without the chances of dropout, which
     belong to no record. A copy of the module is asked."""
-    own = copied(module)
-    module = in_float64(own)
+    module = in_float64(copied(module))
     survey(module)
-    if module is not own:
-        take_float32(module)
     for layer in module.modules():
         layer.training = False
     return loss(module, records.double() if records.is_floating_point() else records).detach()
 
 
-def add_noise(sums: Gradients, deviation: float, noise: Draws) -> Gradients:
+def add_noise(sums: Gradients, deviation: float, noise: Noise) -> Gradients:
     """The sums plus independent N(0, deviation^2) on every coordinate, rounded to float32: one draw for all parameters."""
     return Gradients(noise.added_flat(sums.flat, deviation), sums)

@@ -88,9 +88,8 @@ def without(rows: Tensor, bad: Tensor | None) -> Tensor:
 
 FLAT = Flat()
 MARGIN = 1e-4  # what rounding may move a sum by, in clips (law 12); float64 needs far less
-LARGEST = (
-    2.0**64
-)  # magnitude of factors, rows and norms in float32 at which a unit is left out; from half of it on it fades
+# Magnitude of factors, rows and norms in float32 at which a unit is left out; from half of it on it fades
+LARGEST = 2.0**64
 CHUNK = 1024  # units whose scaled copies are held at a time
 CANCEL = 300.0  # parts of a unit may exceed its norm by this before it is scaled down further
 RAMP = 0.05  # of the clip, to either side: where a count of units within the clip goes from 1/2 to -1/2
@@ -116,10 +115,11 @@ class Bound:
     ) -> None:
         self.clip, self.rule, self.counting = clip, rule, counting
         self._counts: list[Tensor] = []
-        self._places = None if layout is None or len(layout.bounds) == 1 else layout.places
-        self._limits = (
-            [clip * (1 - margin)] if self._places is None or layout is None else _limits(clip * (1 - margin), layout)
-        )
+        bounds: tuple[float, ...] = (1.0,)
+        self._places: Mapping[str, int] | None = None
+        if layout is not None and len(layout.bounds) > 1:
+            bounds, self._places = layout.bounds, layout.places
+        self._limits = [clip * (1 - margin) * bound for bound in bounds]
 
     def group(self, names: Iterable[str]) -> int:
         """The group of a layer, by the names of its parameters."""
@@ -152,7 +152,12 @@ class Bound:
         else:
             total = torch.stack([own.double() for own in squares.values()]).sum(0)
         left = None
-        small = longest is not None and total.device.type == "cpu" and _small(longest, total)
+        small = (
+            longest is not None
+            and total.device.type == "cpu"
+            and bool(longest.max() <= LARGEST / 2)
+            and bool(total.max() <= LARGEST**2 / 4)
+        )
         if longest is not None and not small:
             left = (2 - torch.maximum(longest, total.sqrt()) / (LARGEST / 2)).nan_to_num_(0.0).clamp_(0.0, 1.0)
             total = torch.where(left > 0, total, math.inf)
@@ -192,14 +197,6 @@ class Bound:
         return total
 
 
-def _small(longest: Tensor, total: Tensor) -> bool:
-    return bool(longest.max() <= LARGEST / 2) and bool(total.max() <= LARGEST**2 / 4)
-
-
-def _limits(clip: float, layout: Layout) -> list[float]:
-    return [clip * bound for bound in layout.bounds]
-
-
 class Gradients(Mapping[str, Tensor]):
     """One tensor per parameter, by name: views of `flat`, made on first access, so that one call on `flat` serves them all."""
 
@@ -227,19 +224,16 @@ class Gradients(Mapping[str, Tensor]):
 class Sums:
     """Where weighted sums are added up, in float64."""
 
-    dtype = torch.float64
-    chunk = CHUNK
-
     def __init__(self, trained: Mapping[str, Tensor]) -> None:
         device = next(iter(trained.values())).device if trained else None
         size = sum(parameter.numel() for parameter in trained.values())
-        flat = torch.empty(size, dtype=self.dtype, device=device)
+        flat = torch.empty(size, dtype=torch.float64, device=device)
         self._named = Gradients(flat, trained)
         self._fresh = set(trained)
         self._turned: dict[str, Tensor] = {}  # transposed sums, until the end
 
     def add(self, name: str, value: Tensor) -> None:
-        """Add a sum of at most `chunk` units."""
+        """Add a sum of at most `CHUNK` units."""
         target = self._named[name]
         if value.shape != target.shape:
             value = value.view(target.shape)
@@ -251,19 +245,19 @@ class Sums:
 
     def add_product(self, name: str, left: Tensor, right: Tensor) -> None:
         """Add left^T right."""
-        if name in self._fresh and left.dtype == self.dtype:
+        if name in self._fresh and left.dtype == torch.float64:
             self._fresh.discard(name)
             torch.mm(left.t(), right, out=self._named[name])
         elif right.shape[1] < left.shape[1]:  # a product is faster with its long side last
             product = torch.mm(right.t(), left)
             known = self._turned.get(name)
-            self._turned[name] = product.to(self.dtype) if known is None else known.add_(product)
+            self._turned[name] = product.double() if known is None else known.add_(product)
         else:
             self.add(name, torch.mm(left.t(), right))
 
     def add_column_sums(self, name: str, rows: Tensor) -> None:
         """Add the sum of the rows."""
-        if name in self._fresh and rows.dtype == self.dtype:
+        if name in self._fresh and rows.dtype == torch.float64:
             self._fresh.discard(name)
             torch.sum(rows, 0, out=self._named[name])
         else:
@@ -274,7 +268,7 @@ class Sums:
         if name in self._fresh:
             self._fresh.discard(name)
             self._named[name].zero_()
-        self._named[name].index_add_(0, index, rows.to(self.dtype))
+        self._named[name].index_add_(0, index, rows.double())
 
     def finished(self) -> Gradients:
         """The sums; zeros where nothing was added."""

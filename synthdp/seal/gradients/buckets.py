@@ -67,13 +67,8 @@ LEAST_GAMMA = 2.0**-64
 WORTH = 4  # numbers in a linear layer's explicit rows for each that they are made of: beyond, float64 pairs of positions are faster
 EXPLICIT = 1 << 26  # numbers in the explicit rows of a bucket, at most: 256 MiB
 EXPLICIT_ON_GPU = 1 << 29  # the same on a GPU: 2 GiB; there rows are formed whatever they are made of
-FAST_DOUBLES = {
-    (6, 0),
-    (7, 0),
-    (8, 0),
-    (9, 0),
-    (10, 0),
-}  # compute capabilities of GPUs that compute in float64 at half the rate of float32
+# Compute capabilities of GPUs that compute in float64 at half the rate of float32
+FAST_DOUBLES = {(6, 0), (7, 0), (8, 0), (9, 0), (10, 0)}
 
 
 def short(clip: float, rule: Rule, groups: Layout | None) -> bool:
@@ -244,10 +239,8 @@ class Moved(Exception):
 
 EXTREMES = (math.nan, math.inf, -math.inf, 3e38, 1e30, 1e-40)
 TRIED = 4  # made-up rows that go to every place
-DRAWS, ORDERS = (
-    4,
-    3,
-)  # of weights, with as many rows as a bucket has; of these rows. A kernel may round few values by their place
+# Draws of weights, with as many rows as a bucket has, and orders of these rows: a kernel may round few values by their place.
+DRAWS, ORDERS = 4, 3
 
 
 def probed(module: nn.Module, loss: Loss, rows: Tensor, buckets: Buckets) -> Prepared | None:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
-from synthdp.seal.gradients.bound import TINY, Batch, Sums, square_norms, weighted, without
+from synthdp.seal.gradients.bound import CHUNK, TINY, Batch, Sums, square_norms, weighted, without
 
 Trained = dict[str, nn.Parameter]
 Owners = dict[nn.Module, dict[str, str]]  # layer -> its parameter's short name -> the full name
@@ -30,9 +30,8 @@ class Visit(NamedTuple):
     edge: GradientEdge | None
 
 
-Seen = list[
-    tuple[Visit, Tensor | None]
-]  # with the gradient of the summed losses by the layer's output; None: it has no part in them
+# Each visit with the gradient of the summed losses by the layer's output; None: it has no part in them.
+Seen = list[tuple[Visit, Tensor | None]]
 
 
 def at_once(device: torch.device) -> int:
@@ -69,7 +68,7 @@ class Linear:
         bad_rows = None if bad is None else self._batch.spread(bad)
         a, g = without(self.a, bad_rows), without(self.g, bad_rows)
         by_row = self._batch.spread(weights).to(g.dtype).view(-1, *(1,) * (g.dim() - 1))
-        step = max(1, min(sums.chunk, 4096 // self._places))  # a chunk's scaled copy stays in the cache
+        step = max(1, min(CHUNK, 4096 // self._places))  # a chunk's scaled copy stays in the cache
         for start in range(0, len(g), step):
             rows = slice(start, start + step)
             self._add_chunk(a[rows], g[rows] * by_row[rows], sums)
@@ -224,9 +223,8 @@ class Convolution:
         for start in range(0, batch.units, block):
             rows = slice(start * batch.size, (start + block) * batch.size)
             places = self._unfolded(a[rows])  # rows, groups, in / groups * kernel, places
-            part = g[rows].reshape(
-                -1, layer.groups, g.shape[1] // layer.groups, g.shape[2]
-            )  # rows, groups, out / groups, places
+            # The axes: rows, groups, out / groups, places.
+            part = g[rows].reshape(-1, layer.groups, g.shape[1] // layer.groups, g.shape[2])
             norms = torch.zeros(len(part) // batch.size, dtype=torch.float64, device=g.device)
             if "weight" in self._names:
                 norms += square_norms(self._unit_sum(torch.matmul(part, places.mT)))
@@ -268,8 +266,8 @@ class Convolution:
         g = weighted(self._g, self._batch.spread(weights), bad_rows)
         a = without(self._a, bad_rows)
         gradient = WEIGHT_GRADIENTS[len(layer.kernel_size)]
-        for start in range(0, len(g), sums.chunk):
-            rows, part = a[start : start + sums.chunk], g[start : start + sums.chunk]
+        for start in range(0, len(g), CHUNK):
+            rows, part = a[start : start + CHUNK], g[start : start + CHUNK]
             if "weight" in self._names:
                 shape, rest = layer.weight.shape, (layer.stride, self._padding, layer.dilation, layer.groups)
                 sums.add(self._names["weight"], gradient(rows, shape, part, *rest))

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from synthdp.seal.gradients.bound import TINY, Batch, Bound, without
-from synthdp.seal.gradients.layers import Convolution, Owners, Scale, Seen, at_once
+from synthdp.seal.gradients.layers import PARTS, Convolution, Embedding, Linear, Owners, Scale, Seen, at_once
 
 
 class Outer:
@@ -111,18 +111,11 @@ def _convolution(layer: Any, a: Tensor, g: Tensor, names: Mapping[str, str]) -> 
     return found
 
 
-MADE: dict[type[nn.Module], Callable[..., list[Part]]] = {
-    nn.Linear: _linear,
-    nn.Embedding: _embedding,
-    nn.Conv1d: _convolution,
-    nn.Conv2d: _convolution,
-    nn.Conv3d: _convolution,
-    nn.GroupNorm: _scale,
-    nn.LayerNorm: _scale,
-    nn.RMSNorm: _scale,
-    nn.InstanceNorm1d: _scale,
-    nn.InstanceNorm2d: _scale,
-    nn.InstanceNorm3d: _scale,
+RULES: dict[Any, Callable[..., list[Part]]] = {
+    Linear: _linear,
+    Embedding: _embedding,
+    Convolution: _convolution,
+    Scale: _scale,
 }
 
 
@@ -135,7 +128,7 @@ class Contributions:
             raise RuntimeError("a layer was called twice")
         for visit, g in seen:
             if g is not None:
-                self.parts += MADE[type(visit.layer)](visit.layer, visit.input, g, layers[visit.layer])
+                self.parts += RULES[PARTS[type(visit.layer)]](visit.layer, visit.input, g, layers[visit.layer])
 
     def values(self, places: Tensor) -> list[Tensor]:
         """All that is summed of the units at these places, byte by byte."""

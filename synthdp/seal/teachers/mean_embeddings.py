@@ -108,7 +108,7 @@ class EmbeddingTeachers:
         """Whether there are generated rows to compare with."""
         return self._public is not None
 
-    def train(self, public: Codes | None, steps: int | None) -> None:  # noqa: ARG002
+    def train(self, public: Codes | None) -> None:
         """Take the generated rows; raises `BadInput` where there are none."""
         if public is None:
             raise BadInput("teachers of this kind compare records with generated rows: call train(public)")

@@ -62,8 +62,6 @@ class Stacked:
     batch: int = 64
     learning_rate: float = 1e-2
     optimizer: str = "adam"
-    betas: tuple[float, float] = (0.9, 0.999)
-    momentum: float = 0.0
     weight_decay: float = 0.0
     start: str = "own"
     side_by_side: int | None = None
@@ -132,7 +130,7 @@ class Stacks:
         """As `Ensemble.trained`."""
         return self._done > 0
 
-    def train(self, public: Codes | None, steps: int | None) -> None:
+    def train(self, public: Codes | None) -> None:
         """As `Ensemble.train`; raises `BadInput` where `public` does not fit `public_loss`."""
         kind = self._kind
         if (public is None) != (kind.public_loss is None):
@@ -142,7 +140,7 @@ class Stacks:
                 else "these teachers have no public_loss, so they cannot use public rows"
             )
         rows = None if public is None else torch.from_numpy(public).to(self._device)
-        until = self._done + (kind.steps if steps is None else steps)
+        until = self._done + kind.steps
         for place, stack in enumerate(self._stacks):
             teachers = slice(place * self._wide, place * self._wide + stack.count)
             for step in range(self._done, until):
@@ -276,9 +274,8 @@ def _first_weights(module: nn.Module, count: int, chance: torch.Generator, start
 
 def _optimizer(kind: Stacked, weights: Weights) -> Optimizer:
     values = list(weights.values())
-    if kind.optimizer == "adam":
-        return Adam(values, kind.learning_rate, betas=kind.betas, weight_decay=kind.weight_decay, fused=True)
-    return SGD(values, kind.learning_rate, momentum=kind.momentum, weight_decay=kind.weight_decay, fused=True)
+    made = Adam if kind.optimizer == "adam" else SGD
+    return made(values, kind.learning_rate, weight_decay=kind.weight_decay, fused=True)
 
 
 def _window(public: Tensor, teachers: slice, step: int, batch: int) -> Tensor:

@@ -71,7 +71,7 @@ class Ensemble(Protocol):
         """Whether `train` was called, ever: public."""
         ...
 
-    def train(self, public: Codes | None, steps: int | None) -> None:
+    def train(self, public: Codes | None) -> None:
         """Train each teacher on its part, from where it stands; `public` are rows for its other half, if it has one."""
         ...
 

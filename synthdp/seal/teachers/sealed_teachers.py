@@ -134,17 +134,14 @@ class Teachers:
         self.count = count
         self.classes = classes
 
-    def train(self, public: NDArray[Any] | None = None, *, steps: int | None = None) -> None:
+    def train(self, public: NDArray[Any] | None = None) -> None:
         """Train every teacher on its own part, inside the seal; called again, it goes on from where it was.
 
-        `public` are generated rows, codes (rows, columns), for teachers that tell real rows from them; `steps`, where given,
-        replaces the teachers' own number. Costs nothing: nothing leaves.
+        `public` are generated rows, codes (rows, columns), for teachers that tell real rows from them. Costs nothing: nothing leaves.
         """
         rows = None if public is None else self._checked(public, "public")
-        if steps is not None and steps < 1:
-            raise BadInput(f"steps of teachers must be 1 or more, got {steps}")
         with reading():
-            self._sealed.read().ensemble.train(rows, steps)
+            self._sealed.read().ensemble.train(rows)
 
     def ask(self, queries: NDArray[Any], aggregator: Aggregator[Answer]) -> Answer:
         """Charge the aggregator's events, then let all teachers vote on public `queries`, codes (queries, columns)."""

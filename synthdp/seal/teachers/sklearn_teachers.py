@@ -123,12 +123,10 @@ class Clones:
         """As `Ensemble.trained`."""
         return bool(self._fitted)
 
-    def train(self, public: Codes | None, steps: int | None) -> None:
-        """As `Ensemble.train`; raises `BadInput` for public rows or steps, of which estimators know nothing."""
-        if public is not None or steps is not None:
-            raise BadInput(
-                "estimators are fitted once, on their own records: give train() neither public rows nor steps"
-            )
+    def train(self, public: Codes | None) -> None:
+        """As `Ensemble.train`; raises `BadInput` for public rows, of which estimators know nothing."""
+        if public is not None:
+            raise BadInput("estimators are fitted once, on their own records: give train() no public rows")
         if not self._fitted:
             self._fitted = [self._fit(self._parts.of(teacher), teacher) for teacher in range(self.count)]
 
@@ -154,7 +152,7 @@ class Clones:
     def restore(self, state: State) -> None:
         """Fit again what was fitted."""
         if bool(state["fitted"][0]):
-            self.train(None, None)
+            self.train(None)
 
     def _fit(self, codes: Codes, teacher: int) -> Fitted:
         labels = codes[:, self._target].copy()

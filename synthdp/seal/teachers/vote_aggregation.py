@@ -118,8 +118,6 @@ FORMS: dict[str, Callable[["Ensemble", Codes, float], Floats]] = {"votes": _vote
 # up is exact, in any order.
 
 
-__all__ = ["Confident", "Counts", "GNMax", "Interactive", "LNMax", "Labels", "Shares"]
-
 Tallies = NDArray[np.float64]
 Classes = NDArray[np.int64]
 ROOT2 = math.sqrt(2.0)
