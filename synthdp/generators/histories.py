@@ -62,7 +62,7 @@ MOST_BROAD = 0.1
 HIDDEN_BROADLY, HIDDEN_IN_ORDER = 12.0, 2.0
 # Of pairs of columns of which at most one stands in order, the tables of at most `MOST_RELATED`, in which the relation stands out most from
 # the noise, are asked once more, those of a column in order in few broad places of it.
-RELATED, RELATED_SHARE, MOST_RELATED = "related", 0.02, 4  # each costs this share of what is spent on tables of records
+RELATED, RELATED_SHARE, MOST_RELATED = "related", 0.02, 6  # each costs this share of what is spent on tables of records
 # Deviations of a sum of squares that the strongest possible relation of two columns must stand above the noise.
 LEAST_CLEAR = 2.0
 NUMBERS_SHARE, LEVELS_SHARE = 0.2, 0.35  # of what is spent on a table below visits, where it has numbers
@@ -175,8 +175,9 @@ class HistoriesSettings:
         that is asked once more, by public facts alone."""
         sizes = _unordered(schema)
         deviation = noise / math.sqrt(RELATED_SHARE * self._shares(schema, noise)["records"]) * self._most(schema)
-        pairs = [*combinations(sizes, 2), *product(sizes, _ordered(schema))]
-        sizes |= dict.fromkeys(_ordered(schema), LEAST_ORDERED)  # places of it, at least
+        in_order = [name for name in _ordered(schema) if name != _target(schema)]
+        pairs = [*combinations(sizes, 2), *product(sizes, in_order)]
+        sizes |= dict.fromkeys(in_order, LEAST_ORDERED)  # places of it, at least
         return [pair for pair in pairs if not _drowns(sizes[pair[0]], sizes[pair[1]], deviation, schema.units)]
 
     def _most(self, schema: Schema) -> float:
@@ -311,7 +312,7 @@ def _ordered(schema: Schema) -> list[str]:
 def _unordered(schema: Schema) -> dict[str, int | None]:
     """The columns of a record without an order, but for its first target, of which more is asked, and how many codes each has; None where
     that is not known before the fit."""
-    target = next((name for name in schema.targets if name not in (*schema.per_unit, schema.order)), None)
+    target = _target(schema)
     below = tuple(f"{table.name}." for table in schema.tables[2:])
     found: dict[str, int | None] = {}
     for column in schema.modelled:
@@ -334,8 +335,13 @@ def _drowns(one: int | None, other: int | None, deviation: float, units: int | s
     return units**2 * (fewer - 1) / fewer**2 < LEAST_CLEAR * math.sqrt(2 * freedom) * deviation**2
 
 
+def _target(schema: Schema) -> str | None:
+    """The first target among a record's own columns."""
+    return next((name for name in schema.targets if name not in (*schema.per_unit, schema.order)), None)
+
+
 def _has_target(schema: Schema) -> bool:
-    return any(name not in (*schema.per_unit, schema.order) for name in schema.targets)
+    return _target(schema) is not None
 
 
 def _hidden(
