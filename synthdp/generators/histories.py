@@ -276,14 +276,14 @@ class HistoriesSettings:
             )
             fitting.broad = fitting.places(in_order, deviation * clip)
         broad = tuple((name, tuple(each.tolist())) for name, each in fitting.broad.items())
+        if BROAD in noises:
+            asked = [(BROAD + one, BROAD + other) for one, other in pairs_in_order]
+            answers.append(NoisyTables.of(data, HistoryTables(view, tuple(asked), noises[BROAD], clip, broad=broad)))
         if related:
             by_clearness = sorted(related, key=lambda pair: -fitting.clearness(pair, records))[:MOST_RELATED]
             again = tuple(tuple(BROAD + name if name in in_order else name for name in pair) for pair in by_clearness)
             held = tuple(each for each in broad if any(BROAD + each[0] in pair for pair in again))
             answers.append(NoisyTables.of(data, HistoryTables(view, again, noises[RELATED], clip, broad=held)))
-        if BROAD in noises:
-            asked = [(BROAD + one, BROAD + other) for one, other in pairs_in_order]
-            answers.append(NoisyTables.of(data, HistoryTables(view, tuple(asked), noises[BROAD], clip, broad=broad)))
         fitting.units(units, rng)
         return fitting.records(rng)
 
