@@ -159,7 +159,7 @@ def text(result: dict) -> str:
         f"from its Parquet files (epsilon {BUDGET.epsilon:g}, delta {BUDGET.delta:g}) through DuckDB and sampled again, by"
         f" `recipes/any_size.py` on {result['about']['cores']} cores ({result['about']['processor']}).",
         "",
-        "| step | seconds | CPU seconds | peak memory, GiB | beside it on disk, GiB |",
+        "| step | seconds | CPU seconds | peak memory, GiB | temporary files, GiB |",
         "|---|---|---|---|---|",
     ]
     for name in STEPS:
