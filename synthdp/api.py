@@ -347,9 +347,10 @@ class Synthesizer:
             of = self._made_of(frame, seed, account, fitness)
             kept = Checkpoint(Path(checkpoint), of)
             stored = Answers(answers_beside(checkpoint), of, own)
-        book, found = _opened(ledger, kept, stored, resume=resume)
         noisy = marginal_tables.NoisyTables()
         with contextlib.ExitStack() as stack:
+            stack.enter_context(ranks)
+            book, found = _opened(ledger, kept, stored, resume=resume)
             stack.enter_context(contextlib.closing(book))
             entry = stack.enter_context(
                 entered(

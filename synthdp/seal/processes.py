@@ -8,7 +8,8 @@ variance sigma^2 / (W - 1), and the sum would need secure aggregation: not built
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,13 @@ class Ranks:
 
     rank, world = 0, 1
 
+    def __enter__(self) -> "Ranks":
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """After a fit. One that failed leaves the group: the others fail, too, rather than wait for a sum, or take what belongs to the next
+        fit of this process for theirs."""
+
     def wait(self) -> None:
         """Until all have come here: what the first one has charged may now be read."""
 
@@ -61,9 +69,14 @@ class Together(Ranks):
         self.rank, self.world = distributed.get_rank(), distributed.get_world_size()
         self._device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
 
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None:
+            self._group.destroy_process_group()
+
     def wait(self) -> None:
         """A barrier."""
-        self._group.barrier()
+        with _others():
+            self._group.barrier()
 
     def total(self, values: Any) -> Any:
         """One all-reduce, in float64, which real sums stay in; each leaf's sum is on the leaf's device."""
@@ -73,7 +86,8 @@ class Together(Ranks):
         _walk(values, lambda leaf: _kept(leaves, leaf))
         flat = torch.cat([torch.zeros(0, dtype=torch.float64), *(leaf.reshape(-1).double().cpu() for leaf in leaves)])
         flat = flat.to(self._device)
-        self._group.all_reduce(flat)
+        with _others():
+            self._group.all_reduce(flat)
         parts = iter(torch.split(flat.cpu(), [leaf.numel() for leaf in leaves]))
 
         def summed(leaf: "torch.Tensor") -> "torch.Tensor":
@@ -87,10 +101,21 @@ class Together(Ranks):
 
         def heard(leaf: "torch.Tensor") -> "torch.Tensor":
             here = leaf.detach().clone().to(self._device)
-            self._group.broadcast(here, 0)
+            with _others():
+                self._group.broadcast(here, 0)
             return here.to(leaf.device)
 
         return _walk(values, heard)
+
+
+@contextmanager
+def _others() -> Iterator[None]:
+    try:
+        yield
+    except RuntimeError:  # of torch, which tells of addresses
+        raise BadInput(
+            "another process of this fit has ended, and its own message says why; what was charged stays charged"
+        ) from None
 
 
 ALONE = Ranks()

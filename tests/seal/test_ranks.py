@@ -30,6 +30,7 @@ from synthdp.seal.charging import Account
 from synthdp.ledger.events import Entry, Gaussian
 from synthdp.seal.processes import joined
 from synthdp.seal.door import Sensitive
+from synthdp.seal.marginals import Marginals
 
 out, port = sys.argv[1:]
 rank = 0 if os.fork() else 1
@@ -58,7 +59,22 @@ try:
     Synthesizer("independent", schema=make_schema(), budget=budget).fit(make_frame(300 + ranks.rank), ranks=ranks)
 except BadInput as error:
     open(f"{out}/refused{ranks.rank}.txt", "w").write(str(error))
-if rank == 0:
+
+ranks, plain = joined(), Marginals.bounded  # the fit that was refused left the group
+
+
+def fails_in_one(question, records):
+    if rank == 0:
+        raise OSError
+    return plain(question, records)
+
+
+Marginals.bounded = fails_in_one
+try:
+    Synthesizer("independent", schema=make_schema(), budget=budget).fit(make_frame(300), ranks=ranks)
+except BadInput as error:
+    open(f"{out}/failed{ranks.rank}.txt", "w").write(str(error))
+if rank == 0:  # and waits: it does not end, which would tell the other one
     assert os.wait()[1] == 0
 else:
     os._exit(0)
@@ -159,6 +175,13 @@ def test_what_is_chosen_by_counts_is_chosen_by_those_of_all_processes(together, 
 def test_processes_with_different_records_are_refused_on_every_one(together):
     for rank in (0, 1):
         assert "the same records in the same order" in (together / f"refused{rank}.txt").read_text()
+
+
+@pytest.mark.heavy
+def test_a_fit_that_fails_in_one_process_fails_in_all(together):
+    """The other one waited for a sum as long as the process of the first lived, or took what its next fit passed on for that sum."""
+    assert "raised OSError" in (together / "failed0.txt").read_text()
+    assert "another process of this fit has ended" in (together / "failed1.txt").read_text()
 
 
 def test_shards_are_a_partition_by_unit():
