@@ -37,7 +37,6 @@ __all__ = [
     "epsilons",
     "group_epsilon",
     "provenance",
-    "refusals",
 ]
 
 CLAIMING = ("pld", "rdp", "analytic_moments")  # whose bound may be the claim (law 42)
@@ -68,13 +67,8 @@ def epsilon(ledger: Entries, delta: float, accountant: str = "pld") -> float:
 
 
 def epsilons(ledger: Entries, delta: float) -> dict[str, float]:
-    """Epsilon by every accountant that has a proof for these events; `refusals` says why the others are missing."""
+    """Epsilon by every accountant that has a proof for these events; `answers` also says why the others have none."""
     return answers(ledger, delta)[0]
-
-
-def refusals(ledger: Entries) -> dict[str, str]:
-    """Accountant -> why it has no proof for these events."""
-    return answers(ledger, 0.5)[1]
 
 
 def answers(

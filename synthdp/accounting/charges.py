@@ -63,51 +63,46 @@ def check_count(entry: Entry) -> None:
         raise BadInput(f"an event's count (steps) must be a whole number of 0 or more, got {entry.count!r}")
 
 
-@singledispatch
 def check(event: Event) -> None:
     """Refuse impossible arguments of an event."""
     if event.relation not in ("add_remove", "replace_one"):
         raise BadInput(f"relation must be add_remove or replace_one, got {event.relation!r}")
+    if isinstance(event, Gaussian | Laplace | SmoothGaussian | Threshold | Vote):
+        _at_least_zero("noise", event.noise)
+    _check_own(event)
 
 
-@check.register(Gaussian)
-@check.register(Laplace)
-def _(event: Gaussian | Laplace) -> None:
-    check(Revealed(reason="", relation=event.relation))
-    _at_least_zero("noise", event.noise)
+@singledispatch
+def _check_own(event: Event) -> None:
+    """The same of what only events of its kind have."""
 
 
-@check.register
+@_check_own.register
 def _(event: Vote) -> None:
-    check(Gaussian(noise=event.noise, relation=event.relation))
     if event.law not in VOTE_LAWS:
         raise BadInput(f"a vote's law must be one of {', '.join(VOTE_LAWS)}, got {event.law!r}")
 
 
-@check.register
+@_check_own.register
 def _(event: SmoothGaussian) -> None:
-    check(Gaussian(noise=event.noise, relation=event.relation))
     _at_least_zero("beta", event.beta)
 
 
-@check.register
+@_check_own.register
 def _(event: Choice) -> None:
-    check(Revealed(reason="", relation=event.relation))
     _at_least_zero("epsilon", event.epsilon)
 
 
-@check.register
+@_check_own.register
 def _(event: Threshold) -> None:
-    check(Gaussian(noise=event.noise, relation=event.relation))
     if not 0 <= event.delta < 1:
         raise BadInput(f"a threshold's delta must lie in [0, 1), got {event.delta}")
     if event.categories < 1:
         raise BadInput(f"a threshold's categories must be 1 or more, got {event.categories}")
 
 
-@check.register
+@_check_own.register
 def _(event: Capped) -> None:
-    check(Revealed(reason="", relation=event.relation))
     if event.filter not in FILTERS:
         raise BadInput(f"a cap's filter must be one of {', '.join(FILTERS)}, got {event.filter!r}")
     _at_least_zero("a cap's bound", event.bound)
@@ -117,9 +112,8 @@ def _(event: Capped) -> None:
         raise BadInput(f"a cap's order must be finite and greater than 1 for the filter renyi, got {event.order}")
 
 
-@check.register
+@_check_own.register
 def _(event: Selection) -> None:
-    check(Revealed(reason="", relation=event.relation))
     if not 1 <= event.mean < math.inf:
         raise BadInput(f"a selection's mean number of runs must be finite and 1 or more, got {event.mean}")
     if not 0 <= event.shape < math.inf:
@@ -133,9 +127,8 @@ def _(event: Selection) -> None:
         check(entry.event)
 
 
-@check.register
+@_check_own.register
 def _(event: Sampled) -> None:
-    check(Revealed(reason="", relation=event.relation))
     if not 0 <= event.rate <= 1:
         raise BadInput(f"rate must lie in [0, 1], got {event.rate}")
     if any(isinstance(query, Capped) for query in event.queries):

@@ -18,7 +18,7 @@ from synthdp.generators.adversarial import table_generator_network
 from synthdp.generators.adversarial.clipping_strategies import Linear
 from synthdp.generators.adversarial.game import CPU, Game, GanSettings, Terms
 from synthdp.generators.adversarial.table_generator_network import TableGeneratorNetwork, start_option, tables_option
-from synthdp.generators.parts.gan_model import NetworkModel, check_label, restored
+from synthdp.generators.parts.gan_model import NetworkModel, restored
 from synthdp.generators.parts.setting_checks import refuse_ignored
 from synthdp.generators.parts.table_networks import WIDTH, Discriminator
 from synthdp.ledger.events import Plan
@@ -80,7 +80,6 @@ class DPGAN(GanSettings):
 
     def restore(self, schema: Schema, tensors: Tensors) -> Model:
         """The generator's weights and the label's distribution."""
-        check_label(self.condition, schema)
         return restored(self, schema, tensors, self.label(schema), mixed=self.start == "mixture")
 
 

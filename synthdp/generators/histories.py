@@ -38,7 +38,7 @@ from synthdp.ledger.events import Entry, Gaussian, Plan, merged
 from synthdp.options import check, fraction, number, option, positive, whole
 from synthdp.schema import history_view
 from synthdp.schema.codec import Codec
-from synthdp.schema.columns import LEARN, Boolean, Categorical, Continuous, Datetime, Integer, Ordinal
+from synthdp.schema.columns import LEARN, Boolean, Categorical, Column, Continuous, Datetime, Integer, Ordinal
 from synthdp.schema.history_view import ALIKE, BROAD, GAP, MANY, WEEK, WEEKDAY, View
 from synthdp.schema.linked_tables import Table, modelled
 from synthdp.schema.number_levels import LEVEL, LEVELS, ascend, starts_of
@@ -125,7 +125,7 @@ class HistoriesSettings:
         history_view.check(schema)
         if not schema.tables[2:] and self.row_share != type(self).row_share:
             raise BadInput("generator.row_share applies if the schema has tables below visits: leave it out")
-        of_target = () if _has_target(schema) else ("target_share", "pair_share", "pairs", "number_share")
+        of_target = () if _target(schema) else ("target_share", "pair_share", "pairs", "number_share")
         for name in changed(self, of_target):
             raise BadInput(
                 f"generator.{name} applies if one of a record's own columns is a target: declare one, or leave {name} out"
@@ -148,10 +148,10 @@ class HistoriesSettings:
     def _shares(self, schema: Schema, noise: float) -> dict[str, float]:
         """The share of the precision that each question has, before some tables of records are asked once more."""
         shares = {"units": self.unit_share, "records": 0.0}
-        if _has_target(schema):
+        if _target(schema):
             shares |= {"target": self.target_share} | ({"pairs": self.pair_share} if self.pairs else {})
         shares["records"] = 1 - sum(shares.values())
-        if _has_target(schema):
+        if _target(schema):
             shares = {name: share * (1 - self.number_share) for name, share in shares.items()}
             shares["numbers"] = self.number_share
         below = schema.tables[2:]
@@ -298,25 +298,24 @@ def _has_numbers(schema: Schema, table: Table) -> bool:
     return any(isinstance(column, Integer | Continuous) for column in columns[1:])
 
 
+def _own(schema: Schema) -> list[Column]:
+    """The columns of a record itself, without those of its unit, of rows below it, and the order."""
+    below, others = tuple(f"{table.name}." for table in schema.tables[2:]), (*schema.per_unit, schema.order)
+    return [column for column in schema.modelled if column.name not in others and not column.name.startswith(below)]
+
+
 def _ordered(schema: Schema) -> list[str]:
     """The columns of a record that stand in order, numbers of rows below it among them."""
-    below = tuple(f"{table.name}." for table in schema.tables[2:])
-    own = [column for column in schema.modelled if column.name not in (*schema.per_unit, schema.order)]
-    found = [column.name for column in own if isinstance(column, Ordinal | Integer | Continuous | Datetime)]
-    return [
-        *(name for name in found if not name.startswith(below)),
-        *(table.name + ROWS for table in schema.tables[2:]),
-    ]
+    found = [column.name for column in _own(schema) if isinstance(column, Ordinal | Integer | Continuous | Datetime)]
+    return [*found, *(table.name + ROWS for table in schema.tables[2:])]
 
 
 def _unordered(schema: Schema) -> dict[str, int | None]:
     """The columns of a record without an order, but for its first target, of which more is asked, and how many codes each has; None where
     that is not known before the fit."""
-    target = _target(schema)
-    below = tuple(f"{table.name}." for table in schema.tables[2:])
     found: dict[str, int | None] = {}
-    for column in schema.modelled:
-        if column.name in (*schema.per_unit, schema.order, target) or column.name.startswith(below):
+    for column in _own(schema):
+        if column.name == _target(schema):
             continue
         if isinstance(column, Boolean):
             found[column.name] = 2 + column.missing
@@ -336,12 +335,8 @@ def _drowns(one: int | None, other: int | None, deviation: float, units: int | s
 
 
 def _target(schema: Schema) -> str | None:
-    """The first target among a record's own columns."""
+    """The first target that is a record's own."""
     return next((name for name in schema.targets if name not in (*schema.per_unit, schema.order)), None)
-
-
-def _has_target(schema: Schema) -> bool:
-    return _target(schema) is not None
 
 
 def _hidden(

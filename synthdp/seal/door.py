@@ -195,23 +195,19 @@ class Sensitive(AsksTables):
     @property
     def codec(self) -> Codec:
         """The public codec of the resolved schema."""
-        return self._codecs()[0]
+        self.resolve()
+        return cast("Codec", self._codec)
 
     @property
     def fine(self) -> Codec:
         """The public codec by which the records are encoded: `codec`, unless they were resolved with `cells`."""
-        return self._codecs()[1]
+        self.resolve()
+        return cast("Codec", self._fine)
 
     @property
     def relation(self) -> Relation:
         """What neighbours are, by the account's budget."""
         return self.account.cap.relation
-
-    def _codecs(self) -> tuple[Codec, Codec]:
-        self.resolve()
-        if self._codec is None or self._fine is None:
-            raise BadInput("the schema still has items to learn")
-        return self._codec, self._fine
 
     def ask(self, question: Question[Answer]) -> Answer:
         """Charge a question, then answer it from all records."""

@@ -19,32 +19,26 @@ Answer = TypeVar("Answer", covariant=True)
 # The classes that may read records, and those that such a question may be made of: trusted code, one by one. By name, so that a
 # fit that asks for tables alone does not import torch; that the class is the very one is checked by identity.
 HOUSE = frozenset(
-    {
-        "synthdp.seal.teachers.sealed_teachers:Voted",
-        *(f"synthdp.seal.choice:{name}" for name in ("Chosen", "Dependence", "Misfit")),
-        "synthdp.seal.marginals:Distance",
-        "synthdp.seal.learn:Domain",
-        "synthdp.schema.trees:Tree",
-        "synthdp.seal.gradients.question:Gradient",
-        "synthdp.seal.learn:Grid",
-        "synthdp.seal.history_tables:HistoryTables",
-        *(f"synthdp.schema.{name}" for name in ("rows_below:Below", "history_view:View")),
-        "synthdp.seal.marginals:Marginals",
-        *(f"synthdp.seal.vectors:{name}" for name in ("GroupMoments", "GroupSums")),
-        "synthdp.seal.questions:Reveal",
-        "synthdp.seal.teachers.vote_aggregation:Shares",
-        "synthdp.seal.learn:Size",
-        *(f"synthdp.seal.vectors:{name}" for name in ("Group", "Joint", "Scaled", "Sums")),
-        *(f"synthdp.seal.gradients.question:{name}" for name in ("Counted", "Together")),
-        *(
-            f"synthdp.seal.teachers.vote_aggregation:{name}"
-            for name in ("Confident", "Counts", "GNMax", "Interactive", "LNMax", "Labels")
-        ),
-        "synthdp.seal.teachers.sklearn_teachers:Estimators",
-        "synthdp.seal.teachers.network_teachers:Stacked",
-        "synthdp.seal.teachers.mean_embeddings:MeanEmbeddings",
-        *(f"synthdp.seal.clipping:{name}" for name in ("Automatic", "Flat", "PerGroup")),
-    }
+    f"synthdp.{home}:{name}"
+    for home, names in {
+        "schema.history_view": ["View"],
+        "schema.rows_below": ["Below"],
+        "schema.trees": ["Tree"],
+        "seal.choice": ["Chosen", "Dependence", "Misfit"],
+        "seal.clipping": ["Automatic", "Flat", "PerGroup"],
+        "seal.gradients.question": ["Counted", "Gradient", "Together"],
+        "seal.history_tables": ["HistoryTables"],
+        "seal.learn": ["Domain", "Grid", "Size"],
+        "seal.marginals": ["Distance", "Marginals"],
+        "seal.questions": ["Reveal"],
+        "seal.teachers.mean_embeddings": ["MeanEmbeddings"],
+        "seal.teachers.network_teachers": ["Stacked"],
+        "seal.teachers.sealed_teachers": ["Voted"],
+        "seal.teachers.sklearn_teachers": ["Estimators"],
+        "seal.teachers.vote_aggregation": ["Confident", "Counts", "GNMax", "Interactive", "LNMax", "Labels", "Shares"],
+        "seal.vectors": ["Group", "GroupMoments", "GroupSums", "Joint", "Scaled", "Sums"],
+    }.items()
+    for name in names
 )
 
 

@@ -16,13 +16,13 @@ from sweeps import heavy, sweep
 from synthdp.accounting import (
     ACCOUNTANTS,
     Unproven,
+    answers,
     best,
     charges,
     combined,
     epsilon,
     epsilons,
     group_epsilon,
-    refusals,
 )
 from synthdp.accounting.accountants import analytic_moments, moments, pld, rdp
 from synthdp.accounting.analytic_gaussian import gaussian_epsilon
@@ -270,7 +270,7 @@ def test_a_sampler_without_a_proof_is_refused_by_name():
                 with pytest.raises(Unproven, match="'shuffled'"):
                     epsilon(entries, 1e-6, accountant)
             assert epsilons(entries, 1e-6) == {}
-            assert set(refusals(entries)) == set(ACCOUNTANTS)
+            assert set(answers(entries, 0.5)[1]) == set(ACCOUNTANTS)
             with pytest.raises(Unproven, match="no accountant"):
                 best(entries, 1e-6)
 
@@ -296,7 +296,7 @@ def test_replace_one_doubles_the_sensitivity():
     assert found["rdp"] == pytest.approx(4.7285, abs=1e-3)  # not 2.1657
     event = Sampled(rate=0.01, queries=(Gaussian(noise=1.0, relation="replace_one"),), relation="replace_one")
     assert set(epsilons([Entry(event, 100)], 1e-5)) == {"pld"}
-    assert "replace_one" in refusals([Entry(event)])["rdp"]
+    assert "replace_one" in answers([Entry(event)], 0.5)[1]["rdp"]
 
 
 @pytest.mark.heavy

@@ -13,7 +13,7 @@ from plans import capped, choice, gaussian, laplace, sampled, threshold, vote
 from scipy.stats import chisquare
 
 from synthdp import Budget
-from synthdp.accounting import best, curve, epsilon, refusals, repetitions
+from synthdp.accounting import answers, best, curve, epsilon, repetitions
 from synthdp.accounting.accountants import rdp
 from synthdp.budgets.filters import Renyi
 from synthdp.errors import BadInput
@@ -118,7 +118,7 @@ def test_the_ends():
 
 @each_kind
 def test_who_has_no_proof_says_so(entries):
-    refused = refusals(entries)
+    _, refused = answers(entries, 0.5)
     assert set(refused) >= {"moments", "naive", "pld", "strong"}
     assert all("Selection" in refused[name] for name in ("moments", "naive", "pld", "strong"))
 
