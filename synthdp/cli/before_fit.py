@@ -48,6 +48,7 @@ def check(config: Config) -> None:
         _of_cdm_alone(checks, out)
         return
     schema, frame = real_records.reviewed(config["data"])
+    schema.check_reading()  # what the schema alone must be corrected for is corrected before anybody looks, and so is no edit after it
     written: Any = real_records.as_written(config["data"], schema, frame)
     judge: Any = review_tables if isinstance(frame, dict) else review
     found = judge(schema, frame, written, values=options.values)
@@ -81,7 +82,6 @@ def check(config: Config) -> None:
             report["checks"] = [each.to_json() for each in checks]
         atomic.write(out, json.dumps(report, indent=1, ensure_ascii=False), private=True)
         print(f"check      {len(found)} findings in {out} (internal: do not release)")
-    schema.check_reading()
     data = config["data"]
     lost = list(dict.fromkeys(finding.column for finding in found if finding.every))
     if lost:

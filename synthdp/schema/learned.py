@@ -331,7 +331,7 @@ def warn_of_outside(
 ) -> None:
     """Says what share of the records lies outside the range that stood clear of the noise, where it does not look like noise itself."""
     total = float(counts.sum()) + sum(outside)
-    if max(outside) <= max(BESIDE * deviation, FEW * total):
+    if max(outside) <= max(least_clear(2, deviation), FEW * total):
         return
     share = min(1.0, sum(max(0.0, side) for side in outside) / max(outside[0], outside[1], total))
     if isinstance(column, Datetime):
@@ -339,9 +339,10 @@ def warn_of_outside(
         where = f"before {first} or after {last}"
         then = "Noise hides where exactly, so the model learns these two days instead"
     else:
-        where = f"below {edges[0]:g} or above {edges[-1]:g}"
+        ends = [*edges[:: len(edges) - 1], *bounds] - np.array([0, 1, 0, 1]) * isinstance(column, Integer)
+        where = "below {:g} or above {:g}".format(*ends[:2])
         then = "The bounds were widened to {:g} and {:g}, but noise hides how far these values reach, and some may be cut off"
-        then = then.format(*bounds)
+        then = then.format(*ends[2:])
     warnings.warn(
         f"column {column.name!r}: about {share:.0%} of the values lie {where}. {then}; declare the bounds in the schema",
         stacklevel=2,
