@@ -32,6 +32,7 @@ Config = Mapping[str, Any]
 KEY = "split.key"
 UNITS = re.compile(r"^units:[ \t]*[0-9]+(?=[ \t]*(#.*)?$)", re.MULTILINE)  # the line of a schema's file
 EPSILON = 1  # of the budget for which `check` shows the next command
+MOST_NEEDED = 5  # columns that need the most units, as `plan` names them
 LIFTED = 0.05  # of the synthetic records, which noise may put where nobody is
 
 
@@ -47,6 +48,7 @@ def check(config: Config) -> None:
         _of_cdm_alone(checks, out)
         return
     schema, frame = real_records.reviewed(config["data"])
+    schema.check_reading()  # what the schema alone must be corrected for is corrected before anybody looks, and so is no edit after it
     written: Any = real_records.as_written(config["data"], schema, frame)
     judge: Any = review_tables if isinstance(frame, dict) else review
     found = judge(schema, frame, written, values=options.values)
@@ -80,7 +82,6 @@ def check(config: Config) -> None:
             report["checks"] = [each.to_json() for each in checks]
         atomic.write(out, json.dumps(report, indent=1, ensure_ascii=False), private=True)
         print(f"check      {len(found)} findings in {out} (internal: do not release)")
-    schema.check_reading()
     data = config["data"]
     lost = list(dict.fromkeys(finding.column for finding in found if finding.every))
     if lost:
@@ -408,7 +409,7 @@ def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]
         noise = max(table.noise for table in larger)
         lines.append(f"tables     {len(larger)} of several columns, with noise of up to {noise:.3g} records in a cell")
     if not isinstance(units, int | float):
-        lines.append("units      not declared, so nothing is said about how full the cells are")
+        lines.append(_unknown_units([table for table in singles if table.columns[0] not in found.learned], f"{unit}s"))
     if found.drowned >= 1 and isinstance(units, int | float) and (image := schema.image) is not None:
         size = {"height": image.height, "width": image.width}
         told = drowned_pictures(found.drowned, units=units, unit=unit, epsilon=found.epsilon, **size)
@@ -431,6 +432,20 @@ def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]
     else:
         lines.append("rehearsal  time=true runs the whole fit on made-up records and says how long it takes")
     return lines
+
+
+def _unknown_units(tables: "list[Table]", those: str) -> str:
+    """How many units the columns with the most declared categories or bins need for an average one to stand clear of the noise."""
+    needed: dict[str, int] = {}
+    for table in tables:
+        if not (table.of or table.fine):
+            needed[table.columns[0]] = max(table.cells * table.clear, needed.get(table.columns[0], 0))
+    worst = sorted(needed, key=lambda name: -needed[name])
+    if not worst:
+        return "units      not declared, so nothing is said about how full the cells are"
+    shown = ", ".join(f"{name} {needed[name]:,}" for name in worst[:MOST_NEEDED])
+    more = f"; the {len(worst) - MOST_NEEDED} others need fewer" * (len(worst) > MOST_NEEDED)
+    return f"units      not declared; with fewer {those} than this, noise hides a column's typical category or bin: {shown}{more}"
 
 
 def _of_histories(tables: "list[Table]") -> list[str]:

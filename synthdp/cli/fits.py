@@ -25,7 +25,7 @@ from synthdp.report import fitness_words, information_loss, words
 from synthdp.report.manifest import TABLES
 from synthdp.report.statement import Statement, edited, read_off
 from synthdp.report.words import upper
-from synthdp.schema.columns import LEARN, Column, Datetime, has_declared_tree
+from synthdp.schema.columns import LEARN, Categorical, Column, Datetime, has_declared_tree
 from synthdp.schema.contradictions import contradictions
 from synthdp.schema.linked_tables import column_of, once
 from synthdp.schema.rules import Order
@@ -200,6 +200,14 @@ def foretold(schema: Schema, budget: Budget) -> list[str]:
             f"learned    {listed([*found])}: noise hides a category or a range of numbers that fewer than about {max(found.values()):,.0f} "
             f"{those} share; numbers beyond the learned bounds count as the nearest bound. Declare what is public"
         )
+        if coded := [name for name in found if isinstance(column_of(schema, name), Categorical)]:
+            least = max(found[name] for name in coded)
+            known = schema.units if isinstance(schema.units, int) else None
+            some = "" if known is None else f", and {known:,} show at most {max(1, int(known / least)):,} of them"
+            lines.append(
+                f"categories ten equally common ones need about {10 * least:,.0f} {those}{some}; rarer ones of {listed(coded)} become one "
+                "category for all others. Declare them"
+            )
         if not isinstance(schema.units, int):  # else `afford` refuses such a fit
             lines.append(
                 f"needs      more than about {generators.needed(found):,.0f} {those}: with fewer, noise hides nearly "

@@ -104,7 +104,8 @@ class Coding:
     numbers, such as <5 for 2.5; each number is an atom of its column. `time`: HH:MM, HHhMM or HH:MM:SS, where cells are times of
     day (H for hours without their zero); the numbers are minutes, or seconds, since midnight. `title`: what files of Stata, SPSS and
     SAS call the column. `width`: texts are padded with spaces to this many characters, as databases export CHAR(20). `stored`: the type of
-    the column in Parquet files and databases (`STORED`), where it is not the usual one of its kind.
+    the column in Parquet files and databases (`STORED`), where it is not the usual one of its kind. `rows` of a key of linked tables, which
+    files of schemas do not have: how many rows may be drawn of one row of the table above, table by table.
     """
 
     missing: tuple[str, ...] = ()
@@ -122,6 +123,7 @@ class Coding:
     title: str | None = None
     width: int | None = None
     stored: str | None = None
+    rows: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "missing", _codes(self.missing))
@@ -409,6 +411,11 @@ class Coded:
             return text
         first, *further = text[1:].split("-")
         number = str(int(first)) + "".join(place.zfill(DIGITS_OF_A_ROW) for place in further)
+        if len(further) == len(self.coding.rows):  # as few digits as tell all keys apart
+            counted = int(first)
+            for place, most in zip(further, self.coding.rows, strict=True):
+                counted = (counted - 1) * most + int(place)
+            number = str(counted)
         return re.sub("#+", lambda digits: number.zfill(len(digits[0])), self.coding.pattern)
 
     @property
@@ -641,14 +648,14 @@ def _changed(value: Any, *but: str) -> dict[str, Any]:
     found = {
         f.name: getattr(value, f.name)
         for f in fields(value)
-        if f.name not in but and getattr(value, f.name) != f.default
+        if f.name not in (*but, "rows") and getattr(value, f.name) != f.default
     }
     listed = {name: list(item) if isinstance(item, tuple) else item for name, item in found.items()}
     return {name: dict(item) if name in ("labels", "numbers") else item for name, item in listed.items()}
 
 
 def _check_keys(where: str, values: Any, made: Any) -> None:
-    known = [f.name for f in fields(made)]
+    known = [f.name for f in fields(made) if f.name != "rows"]
     if not isinstance(values, Mapping):
         raise BadInput(f"{where}: expected a mapping of {', '.join(known)}")
     check_keys(where, values, known)

@@ -36,6 +36,7 @@ EACH = 2.0  # records in a cell of the fine grid, in deviations of its noise: th
 FALSE_CELLS = 0.005  # at most this chance that noise alone lifts any empty cell above the threshold; bounds out there lose all detail
 BESIDE = 3.0  # deviations: the next one to `NEXT` cells beyond the bounds belong within them if their sum exceeds its noise so far
 NEXT = 3
+REST = 1.5  # deviations: bounds that move to reach values outside them stop where no more may be left; chosen on made-up columns
 RUNS = (2, 3, 4, 5, 6)  # cells of the coarse grid that are looked at together
 # The same of months: a cell of numbers is twice as wide as the one before it, but many months in a row may hold a few records each.
 # Both were chosen on made-up columns.
@@ -287,18 +288,65 @@ def _mass(edges: Sequence[float], counts: Numbers, deviation: float) -> tuple[fl
     return float(edges[low - below]), float(edges[high + above])
 
 
-def warn_of_ends(name: str, edges: Sequence[float], counts: Numbers, deviation: float) -> None:
-    """Dates beyond the bounds count in the outermost cells, which then hold clearly more than any other."""
-    least = float(counts[1:-1].max()) + max(BESIDE * deviation, FEW * float(counts.sum()))
-    inside = edges[0] > MONTHS[0], edges[-1] < MONTHS[-1]  # of the ends of the grid a fit warns anyway
-    beyond = float(sum(count for count, may in zip(counts[[0, -1]], inside, strict=True) if may and count > least))
-    if beyond:
+def reaching(
+    grid: Sequence[float],
+    coarse: Numbers,
+    edges: tuple[float, ...],
+    counts: Numbers,
+    outside: tuple[float, float],
+    deviation: float,
+) -> tuple[tuple[float, ...], Numbers]:
+    """The fine grid's edges and counts, with those cells of the coarse grid added at either end that the records `outside` it (below,
+    above) reach. A column spread over many cells stands clear of the noise in few of them, but not those records together."""
+    start = int(np.searchsorted(grid, edges[0]))
+    stop = int(np.searchsorted(grid, edges[-1], side="right")) - 1  # the fine grid of integers ends one later
+    few = FEW * float(counts.sum())
+    below = _next(coarse[:start][::-1], grid[1 : start + 1][::-1], outside[0], deviation, few)
+    above = _next(coarse[stop:], grid[stop:-1], outside[1], deviation, few)
+    reached = (*grid[start - len(below) : start], *edges, *grid[stop + 1 : stop + 1 + len(above)])
+    return reached, np.concatenate([below[::-1], counts, above])
+
+
+def _next(cells: Numbers, edges: Sequence[float], outside: float, deviation: float, few: float) -> Numbers:
+    """How the records outside fill the next cells, outwards from `edges`: so many cells that the rest are few or may be noise. Zero
+    is crossed only if the rest stands clear of the noise."""
+    left, upto = outside, 0
+    while upto < len(cells):
+        enough = REST if upto and edges[upto] != 0 else BESIDE
+        if left <= max(0.5, few, enough * deviation * math.sqrt(upto + 1)):
+            break
+        left -= float(cells[upto])
+        upto += 1
+    found = nearest_counts(cells[:upto], outside) if upto else cells[:0]
+    return found[: 1 + int(np.flatnonzero(found)[-1])] if upto else found
+
+
+def warn_of_outside(
+    column: Numeric,
+    edges: Sequence[float],
+    counts: Numbers,
+    outside: tuple[float, float],
+    deviation: float,
+    bounds: tuple[float, float],
+) -> None:
+    """Says what share of the records lies outside the range that stood clear of the noise, where it does not look like noise itself."""
+    total = float(counts.sum()) + sum(outside)
+    if max(outside) <= max(least_clear(2, deviation), FEW * total):
+        return
+    share = min(1.0, sum(max(0.0, side) for side in outside) / max(outside[0], outside[1], total))
+    if isinstance(column, Datetime):
         first, last = (iso(int(end)) for end in (edges[0], edges[-1]))
-        warnings.warn(
-            f"column {name!r}: about {beyond / max(beyond, counts.sum()):.0%} of the dates lie on {first} or before it, or on "
-            f"{last} or after it. Noise hides where exactly, so the model learns these two days instead; declare the bounds in the schema",
-            stacklevel=2,
-        )
+        where = f"before {first} or after {last}"
+        then = "Noise hides where exactly, so the model learns these two days instead"
+    else:
+        ends = [*edges[:: len(edges) - 1], *bounds] - np.array([0, 1, 0, 1]) * isinstance(column, Integer)
+        where = "below {:g} or above {:g}".format(*ends[:2])
+        then = "The bounds were widened to {:g} and {:g}, but noise hides how far these values reach, and some may be cut off"
+        then = then.format(*ends[2:])
+    warnings.warn(
+        f"column {column.name!r}: about {share:.0%} of the values lie {where}. {then}; declare the bounds in the schema",
+        stacklevel=2,
+    )
 
 
 def nearest_counts(counts: Numbers, total: float) -> Numbers:

@@ -482,7 +482,9 @@ def _reading(schema: "Schema", table: Table) -> "Reading | None":
         if pattern is not None or key in codings:  # a number that tells the person and the place may need all 64 bits
             coding = codings.get(key, Coding())
             stored = coding.stored if key == schema.unit else None
-            codings[key] = replace(coding, pattern=pattern, stored=stored)
+            above = [] if key == schema.unit else [schema.tables[1], *[of[key]] * of[key].below]
+            rows = tuple(2 * (each.max_rows or 0) for each in above)
+            codings[key] = replace(coding, pattern=pattern, stored=stored, rows=rows)
     made = replace(found, columns=tuple(codings.items()))
     return None if made == Reading() else made
 

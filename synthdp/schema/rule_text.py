@@ -55,6 +55,11 @@ class _Reader:
         """`left op right`: split at the only operator that has a column's name before it."""
         splits = {(text[:at].strip(), op, text[at + len(op) :].strip()) for at, op in _operators(text)}
         found = [split for split in splits if split[0] in self.columns and split[2]]
+        if any(self._is_sum(side) for left, _, right in splits for side in (left, right)):
+            self._refuse(
+                "sums and other arithmetic are not supported: a rule compares a column with one column or one constant. Declare the column "
+                "that follows from the others as kind: ignore, and compute it in the synthetic records"
+            )
         if not found:
             lefts = sorted({left for left, _, right in splits if left and right}, key=len)
             if not lefts:
@@ -66,6 +71,14 @@ class _Reader:
         if right in self.columns:
             return self._order(left, op, right)
         return Implies(then=tuple(self._limit(self._column(left), op, right)))
+
+    def _is_sum(self, side: str) -> bool:
+        """Whether it is arithmetic on columns, and no column's name or category itself."""
+        parts = [part.strip() for part in re.split(r"[-+*/]", side.lstrip("= "))]
+        labels = {str(value) for column in self.columns.values() for value in getattr(column, "categories", ())}
+        named = [part in self.columns for part in parts]
+        numbers = [bool(re.fullmatch(r"[0-9.]+", part)) for part in parts]
+        return len(parts) > 1 and side not in {*self.columns, *labels} and any(named) and all(map(max, named, numbers))
 
     def _order(self, left: str, op: Operator, right: str) -> Order:
         a, b = self._column(left), self._column(right)

@@ -28,10 +28,11 @@ from synthdp.schema.learned import (
     fine_edges,
     least_clear,
     occupied,
+    reaching,
     spikes,
     tightened,
     together,
-    warn_of_ends,
+    warn_of_outside,
     widened,
     with_atoms,
 )
@@ -397,14 +398,20 @@ def _bought_number(column: Numeric, most: int, units: float, terms: Purchase, as
     dates, integers = isinstance(column, Datetime), isinstance(column, Integer)
     atoms = () if isinstance(column, Datetime) else column.atoms
     bounds_too = column.bounds == LEARN
+    grid: tuple[float, ...] = ()
     if bounds_too:
-        parts, mass, records = _looked_for(column, atoms, most, terms, ask)
+        grid = _coarse(column)
+        coarse, parts, mass, records = _looked_for(column, grid, atoms, most, terms, ask)
     else:
         records, mass = units, np.ones(1)
         parts = tuple(float(microseconds(end)) if dates else float(end) for end in column.bounds)
     edges = fine_edges(parts, mass, records, terms.noise * most, integers=integers)
     zero = not dates and not atoms and parts[0] <= 0 <= parts[-1]
-    fine = _counted(column, edges, (0.0,) if zero else atoms, most, terms, ask)
+    wider = tuple(sorted({*edges, *grid[:1], *grid[-1:]}))  # what lies outside learned bounds has cells of its own
+    fine = _counted(column, wider, (0.0,) if zero else atoms, most, terms, ask)
+    inside = slice(wider.index(edges[0]), wider.index(edges[-1]))
+    outside = float(fine.others[: inside.start].sum()), float(fine.others[inside.stop :].sum())
+    fine = dataclasses.replace(fine, others=fine.others[inside], atoms=fine.atoms[inside])
     items: dict[str, Any] = {}
     counts = fine.others
     if zero:
@@ -414,10 +421,15 @@ def _bought_number(column: Numeric, most: int, units: float, terms: Purchase, as
         else:
             counts = whole
     if bounds_too:
-        if dates:
-            warn_of_ends(column.name, edges, counts, fine.deviation)
         _warn_of_tiny(column, edges, counts, max(MOST * records, least_clear(len(counts), fine.deviation)))
         low, high = tightened(edges, counts, fine.deviation, records)
+        reached, held = edges, counts
+        if not dates:
+            reached, held = reaching(grid, coarse, edges, counts, outside, fine.deviation)
+        low = reached[0] if reached[0] < edges[0] else low
+        high = reached[-1] if reached[-1] > edges[-1] else high
+        warn_of_outside(column, edges, counts, outside, fine.deviation, (low, high))
+        edges, counts = reached, held
         counts = counts * [low <= edge < high for edge in edges[:-1]]
         if high - integers <= low or (records == 0 and max(-low, high) < 1):  # one clear cell at 0 never widens to 1
             warnings.warn(
@@ -434,14 +446,14 @@ def _bought_number(column: Numeric, most: int, units: float, terms: Purchase, as
 
 
 def _looked_for(
-    column: Numeric, atoms: Sequence[float], most: int, terms: Purchase, ask: Ask
-) -> tuple[tuple[float, ...], Numbers, float]:
-    """Where a column's values lie on the coarse grid, atoms apart: the edges of its cells, about how many records each
-    holds, and how many there are in all; for dates only the two ends."""
-    dates, grid = isinstance(column, Datetime), _coarse(column)
+    column: Numeric, grid: tuple[float, ...], atoms: Sequence[float], most: int, terms: Purchase, ask: Ask
+) -> tuple[Numbers, tuple[float, ...], Numbers, float]:
+    """The noisy counts of the coarse grid, declared atoms apart, and where a column's values lie on it: the edges of its cells, about how
+    many records each holds, and how many there are in all; for dates only the two ends."""
+    dates = isinstance(column, Datetime)
     coarse = _counted(column, grid, atoms or (() if dates else (0.0,)), most, terms, ask)
     deviation, others = coarse.deviation, coarse.others
-    seen = others if atoms else others + coarse.atoms
+    seen = counts = others if atoms else others + coarse.atoms
     if not len(clear(seen, deviation)) and len(clear(coarse.atoms, deviation)):
         seen = coarse.atoms  # only atoms stand clear of the noise
     cells = together(seen, deviation)
@@ -459,9 +471,10 @@ def _looked_for(
     low, high = widened(grid, *occupied(grid, seen, deviation), seen, deviation)
     records = float(others[together(others, deviation)].sum())
     if dates:
-        return (low, high), np.ones(1), records
+        return counts, (low, high), np.ones(1), records
     inside = slice(grid.index(low), grid.index(high))
-    return grid[inside.start : inside.stop + 1], np.where(others > BESIDE * deviation, others, 0.0)[inside], records
+    mass = np.where(others > BESIDE * deviation, others, 0.0)[inside]
+    return counts, grid[inside.start : inside.stop + 1], mass, records
 
 
 def _warn_of_tiny(column: Numeric, edges: tuple[float, ...], counts: Numbers, enough: float) -> None:

@@ -136,7 +136,8 @@ def draft(frame: pd.DataFrame, path: str | Path, pictures: "Seen | None" = None,
     patterns = {column: _pattern(frame[column]) for column, guess in guesses.items() if guess["kind"] == "identifier"}
     counted = [column for column, pattern in patterns.items() if pattern == "#"]
     if found is not None and (found.reading is not None or counted):
-        lines += _written(found, {column: guess["kind"] for column, guess in guesses.items()}, counted)
+        kinds = {column: _proposed(column, guess, found)["kind"] for column, guess in guesses.items()}
+        lines += _written(found, kinds, counted)
     lines.append(f"columns:  # {WHY['columns']}")
     for column, guess in guesses.items():
         lines.append(f"  {_scalar(str(column))}:")
@@ -225,8 +226,10 @@ def _why_left_out(series: "Series", found: "Found | None") -> str:
 
 
 def _proposed(column: str, guess: dict[str, Any], found: "Found | None") -> dict[str, Any]:
-    """`proposed`, with what the file says of the column."""
+    """`proposed`, with what the file says of the column. Whole numbers in a column called as codes are, such as DRG, count as codes."""
     entry = proposed(guess)
+    if entry["kind"] == "integer" and names_codes(column) and not guess.get("coded"):
+        entry = proposed({"kind": "categorical"})
     if found is None:
         return entry
     review = entry.pop("review")  # the last line of the column
@@ -457,12 +460,18 @@ def _stem(key: re.Match[str]) -> str:
 def _begin_alike(stem: str, table: str) -> bool:
     plain = [re.sub("|".join(UMLAUTS), lambda sign: UMLAUTS[sign[0]], word.lower()) for word in (stem, table)]
     short, long = sorted(plain, key=len)
-    return len(short) >= LEAST_STEM and long.startswith(short)
+    return (len(short) >= LEAST_STEM and long.startswith(short)) or _alike(stem, table)
 
 
 def _alike(stem: str, table: str) -> bool:
+    """Whether both are one word, in the singular or the plural of English or Italian (`paziente` and `pazienti`, `visita` and `visite`)."""
     one, other = (word.lower().removesuffix("s") for word in (stem, table))
-    return one == other
+    italian = (
+        one[-1:] + other[-1:] in ("ei", "ie", "ae", "ea", "oi", "io")
+        and len(one) > LEAST_STEM
+        and one[:-1] == other[:-1]
+    )
+    return one == other or italian
 
 
 def _table(

@@ -709,6 +709,10 @@ NAMED = {  # columns of tables, and the parent and the key of each; none where n
         {"patients": ["id_patient"], "sejours": ["id_sejour", "id_patient"], "biologie": ["id_sejour", "id_patient"]},
         {"patients": (None, "id_patient"), "sejours": ("patients", "id_sejour"), "biologie": ("sejours", None)},
     ),
+    "plurals in Italian": (
+        {"pazienti": ["id_paziente"], "ricoveri": ["RICOVERO_ID", "id_paziente"], "esami": ["RICOVERO_ID", "ESAME"]},
+        {"pazienti": (None, "id_paziente"), "ricoveri": ("pazienti", "RICOVERO_ID"), "esami": ("ricoveri", None)},
+    ),
     "id first, with a capital": (
         {"patient": ["idPatient"], "sejour": ["idSejour", "idPatient"], "idee": ["idSejour", "idee"]},
         {"patient": (None, "idPatient"), "sejour": ("patient", "idSejour"), "idee": ("sejour", None)},

@@ -628,6 +628,14 @@ def test_categories_are_not_taken_from_the_records_themselves(place, output_of):
         assert not (place / "run").exists()
 
 
+def test_what_the_schema_alone_must_be_corrected_for_is_refused_before_a_look(place, capsys):
+    coding = {"columns": {"age": {"numbers": {"<1": 0.5}}}}
+    edited(place, lambda facts: facts.update(reading=coding))
+    assert run(["check", *DATA]) == 2
+    assert "declare atoms: [0.5] in columns too" in capsys.readouterr().err
+    assert not (place / "internal").exists()
+
+
 def test_of_several_checks_the_one_that_showed_most_is_told(tmp_path):
     one, other = (Schema.from_dict({"units": n, "columns": {"a": {"kind": "boolean"}}}) for n in (10, 20))
     for kind in (looks.DRAFT, looks.CHECK, looks.VALUES, looks.CHECK):
@@ -645,6 +653,7 @@ def test_a_column_called_review_has_facts_as_any_other():
     assert about(0) == about(0, review=True)
 
 
+@pytest.mark.filterwarnings("ignore:column 'age'. about .* of the values lie below 8")  # as they do
 def test_a_draft_that_was_confirmed_was_not_edited_and_one_that_was_completed_was(place, output_of):
     assert run(["schema", "path=a.csv", "out=schema.yaml", "force=true"]) == 0
 

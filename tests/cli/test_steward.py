@@ -1,5 +1,6 @@
 """What a steward forgot or typed wrongly is refused, or told, before it costs anything: from public facts alone."""
 
+import re
 from dataclasses import replace
 
 import pandas as pd
@@ -8,7 +9,7 @@ import yaml
 from clinic import make_frame, make_schema, refused
 from sweeps import heavy
 
-from synthdp import BadInput, Budget, Schema, load
+from synthdp import BadInput, Budget, Schema, generators, load
 from synthdp.cli import compose, fits, run
 
 
@@ -155,7 +156,27 @@ def test_what_learning_hides_is_told_in_units_by_the_name_of_their_column():
     }
     said = fits.foretold(Schema.from_dict(declared), Budget(1.0, 1e-6))
     assert "units of 'Nr pacjenta' share; numbers beyond" in said[0]
-    assert "units of 'Nr pacjenta': with fewer" in said[1]
+    assert "units of 'Nr pacjenta'; rarer ones of code become one category for all others" in said[1]
+    assert "units of 'Nr pacjenta': with fewer" in said[2]
+    least = next(iter(generators.findable(Schema.from_dict(declared), Budget(1.0, 1e-6)).values()))
+    assert f"ten equally common ones need about {10 * least:,.0f} units" in said[1]
+    known = Schema.from_dict(declared | {"units": 500})
+    (least,) = generators.findable(known, Budget(1.0, 1e-6)).values()
+    assert f"and 500 show at most {int(500 / least)} of them" in fits.foretold(known, Budget(1.0, 1e-6))[1]
+
+
+def test_plan_names_the_columns_that_need_the_most_records_where_their_number_is_not_declared(files, capsys):
+    columns = {
+        name: {"kind": "categorical", "categories": [f"{place}" for place in range(size)]}
+        for name, size in (("ward", 4), ("drug", 40))
+    }
+    declared = {"name": "t", "declared_by": "us", "units": "learn", "columns": columns}
+    (files / "schema.yaml").write_text(yaml.safe_dump(declared, sort_keys=False))
+    assert run(words(files, "plan", "account=none", "generator=independent")) == 0
+    said = capsys.readouterr().out
+    clear = int(re.search(r"a count below (\d+) cannot be told", said)[1])
+    (line,) = (line for line in said.splitlines() if line.startswith("units "))
+    assert f"noise hides a column's typical category or bin: drug {40 * clear:,}, ward {4 * clear:,}" in line
 
 
 def test_what_learning_can_find_is_told_before_the_charge(files, output_of):

@@ -8,6 +8,7 @@ import pytest
 from linked_clinic import (
     BY_FILE,
     DECLARED,
+    DIAGNOSIS,
     IN_ORDER,
     LAB,
     TREE,
@@ -45,6 +46,29 @@ def test_it_is_read_back_as_it_was_and_settled_with_its_rules(tmp_path):
     assert [name for name in made.names if name.startswith("diagnosis")] == ["diagnosis.code 1", "diagnosis.code 2"]
     keys = [linked_tables.of_table(made, table).names[:2] for table in made.tables]
     assert keys == [("person_id", "sex"), ("visit_id", "person_id"), ("line", "person_id")]
+
+
+def test_keys_of_many_people_keep_the_width_of_their_pattern_and_differ(tmp_path):
+    """Three visits of a person, twice as many at most in synthetic tables, and two lines of each: as few digits as tell them apart."""
+    patterns = {"visit": ("visit_id", "V######"), "diagnosis": ("line", "#######")}
+    tables = {name: {"reading": {"columns": {key: {"pattern": pattern}}}} for name, (key, pattern) in patterns.items()}
+    made = schema(
+        tables={"visit": {**VISIT, **tables["visit"]}, "diagnosis": {**DIAGNOSIS, "key": "line", **tables["diagnosis"]}}
+    )
+    visits = [f"S{person:09d}-{place:02d}" for person in (1, 2, 99_999) for place in (1, 6)]
+    lines = pd.DataFrame(
+        [{"line": f"{visit}-{place:02d}", "visit_id": visit, "code": "E11"} for visit in visits for place in (1, 4)]
+    ).assign(person_id=[visit.split("-")[0] for visit in visits for _ in range(2)])
+    (table,) = (each for each in made.tables if each.name == "diagnosis")
+    of_lines = linked_tables.of_table(made, table)
+    record_files.write([lines[list(of_lines.names)]], tmp_path / "lines.csv", of_lines)
+    found = pd.read_csv(tmp_path / "lines.csv", dtype=str)
+    most = 2 * made.max_records_per_unit
+    assert sorted(set(found["visit_id"])) == [f"V{(p - 1) * most + at:06d}" for p in (1, 2, 99_999) for at in (1, most)]
+    assert found["line"].is_unique
+    assert set(found["line"].str.len()) == {7}
+    with pytest.raises(BadInput, match="rows"):
+        schema(tables={"visit": {**VISIT, "reading": {"columns": {"visit_id": {"pattern": "#", "rows": [1]}}}}})
 
 
 def test_keys_among_columns_stand_in_files_where_they_are_declared(tmp_path):

@@ -131,6 +131,8 @@ def test_bought_categories_never_make_a_rule_fail():
         ("admission =< discharge", "there is no operator =<; did you mean admission <= discharge?"),
         ("age == 18", "there is no operator ==; did you mean age = 18?"),
         ("city == code", "there is no operator ==; did you mean city = code?"),
+        ("age + age == age", "sums and other arithmetic are not supported: a rule compares a column with one column"),
+        ("age == age - 1", "sums and other arithmetic are not supported"),
         ("stage => II", "there is no operator =>; did you mean stage >= II?"),
         ({"never": {"age": "=> 18"}}, "there is no operator =>; did you mean age >= 18?"),
         ("age", "expected a column, one of < <= = >= >"),

@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 from mixed_tables import AWFUL, MIXED, every_code
 
 from synthdp import BadInput
@@ -487,3 +488,12 @@ def test_long_numbers_that_nobody_shares_are_names_and_not_measurements():
     numbers = [4_676_258_848_779_988 + 97 * place for place in range(60)]
     frame = pd.DataFrame({"konto": numbers, "few": [numbers[place % 3] for place in range(60)], "x": range(60)})
     assert kinds_of(frame) == {"konto": "identifier", "few": "continuous", "x": "integer"}
+
+
+def test_whole_numbers_that_are_called_codes_are_drafted_as_codes():
+    frame = pd.DataFrame({"DRG": [101, 107, 570] * 20, "n_drugs": [1, 2, 7] * 20, "ward": ["a", "b", "c"] * 20})
+    schema = Schema.from_dict(yaml.safe_load(draft(frame, "stays.csv").schema))
+    assert [(column.name, column.kind) for column in schema.columns][:2] == [
+        ("DRG", "categorical"),
+        ("n_drugs", "integer"),
+    ]
