@@ -14,7 +14,6 @@ from synthdp.errors import BadInput
 from synthdp.evaluate import (
     association,
     attacks,
-    classifiers,
     courses,
     faithfulness,
     fidelity,
@@ -29,9 +28,8 @@ from synthdp.evaluate import (
 )
 from synthdp.evaluate.attacks import whole_histories
 from synthdp.evaluate.attacks.case import unit_codes
-from synthdp.evaluate.classifiers import absent
 from synthdp.evaluate.courses import Histories
-from synthdp.evaluate.estimators import Model, regressors
+from synthdp.evaluate.estimators import Model, absent, classifiers, regressors
 from synthdp.evaluate.judging_options import JudgingOptions, Progress, Steps
 from synthdp.evaluate.reading import Parts
 from synthdp.evaluate.survival import Event
@@ -111,7 +109,7 @@ def judge(
     """`evaluate`, of tables. `linked`: the rows are visits of linked tables of that schema, which are joined (synthetic, train, test)."""
     whole = schema if linked is None else linked[0]
     events = survival.events_of(how.survival, whole)
-    chosen = classifiers.classifiers(how.models)
+    chosen = classifiers(how.models)
     parts = reading.parts_of(samples, train, test, faithfulness.as_kept(schema, samples))
     log = list(parts.log)
     wanted = _targets(schema, schema.targets if how.targets is None else how.targets, parts, log)
