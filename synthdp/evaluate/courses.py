@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from synthdp.evaluate.association import Rows, agreement, associations, by_chance, enough, invented, pair_of, ranked
 from synthdp.evaluate.attacks.case import unit_codes
+from synthdp.evaluate.fidelity import apart
 from synthdp.evaluate.figures import beyond_chance
 from synthdp.evaluate.tables import BOOLEAN, Axis, Table, table_of
 from synthdp.schema.linked_tables import Table as Linked
@@ -311,11 +312,6 @@ def _shares(
         place = runs @ (size ** np.arange(length)[::-1])
         found[name] = np.bincount(place, minlength=size**length) / len(runs)
     return found
-
-
-def apart(synthetic: Numbers, train: Numbers, test: Numbers) -> dict[str, float]:
-    """Total variation distances of shares from those of the training records: of the synthetic and, beside them, of the held-out ones."""
-    return {name: float(np.abs(each - train).sum() / 2) for name, each in (("tvd", synthetic), ("real", test))}
 
 
 def _common(orders: Mapping[str, Numbers], labels: Sequence[str]) -> Iterator[dict[str, Any]]:

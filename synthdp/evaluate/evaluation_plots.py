@@ -154,19 +154,24 @@ def heat_map(names: Sequence[str], matrix: Sequence[Sequence[float]], label: str
         axes = figure.add_subplot()
         drawn = np.ma.masked_where(np.eye(len(values), dtype=bool), values)
         mesh = axes.pcolormesh(drawn, cmap=colours, vmin=-top if signed else 0.0, vmax=top)
-        ticks = np.arange(len(shown)) + 0.5
-        axes.set_xticks(ticks, [short(n, 18) for n in shown], rotation=90)
-        axes.set_yticks(ticks, [short(n, 18) for n in shown])
-        axes.set(ylim=(len(shown), 0), aspect="equal")
-        axes.tick_params(length=0)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
+        square(axes, [short(n, 18) for n in shown])
         bar = figure.colorbar(mesh, ax=axes, shrink=0.7, aspect=30, pad=0.02)
         bar.outline.set_visible(False)
         bar.ax.tick_params(length=0)
     a, b = np.unravel_index(int(np.abs(values - np.diag(np.diag(values))).argmax()), values.shape)
     alt = f"{label}, {len(shown)} columns. Largest: {shown[a]} and {shown[b]}, {values[a, b]:+.3f}."
     return element(alt)
+
+
+def square(axes: Axes, names: Sequence[str]) -> None:
+    """Names at the rows and the columns of a chart of cells, which stands without a frame."""
+    ticks = np.arange(len(names)) + 0.5
+    axes.set_xticks(ticks, names, rotation=90)
+    axes.set_yticks(ticks, names)
+    axes.set(ylim=(len(names), 0), aspect="equal")
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
 
 
 @contextmanager

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import wasserstein_distance
 
 from synthdp.evaluate.figures import beyond_chance
 from synthdp.evaluate.tables import Axis, Table
 
-Values = Sequence[float] | NDArray[np.float64]
+Shares = NDArray[np.float64]
+Values = Sequence[float] | Shares
 
 
 BINS = 20
@@ -80,6 +82,11 @@ def _joint(cells: Cells, columns: Sequence[int]) -> NDArray[np.int64]:
     for column in columns[1:]:
         joint = joint * cells.sizes[column] + cells.codes[:, column]
     return joint
+
+
+def apart(synthetic: Shares, train: Shares, test: Shares) -> dict[str, float]:
+    """Total variation distances of shares from those of the training records: of the synthetic and, beside them, of the held-out ones."""
+    return {name: float(np.abs(each - train).sum() / 2) for name, each in (("tvd", synthetic), ("real", test))}
 
 
 def sets_of(columns: int, ways: int, target: int | None) -> list[tuple[int, ...]]:
@@ -245,8 +252,8 @@ def wasserstein(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, 
         if not (len(t) and len(v)) or scale <= 0:
             left_out.append(axis.name)
             continue
-        found[axis.name], scales[axis.name] = wasserstein_distance(s, t) / scale if len(s) else 1.0, name
-        floor.append(wasserstein_distance(v, t) / scale)
+        found[axis.name], scales[axis.name] = float(wasserstein_distance(s, t)) / scale if len(s) else 1.0, name
+        floor.append(float(wasserstein_distance(v, t)) / scale)
     if not found and not left_out:
         return None, "there is no numeric column"
     shortfall = (
@@ -283,14 +290,6 @@ def numbers(synthetic: Table, train: Table, test: Table) -> dict[str, dict[str, 
             "constant": bool(s.min() == s.max() and t.min() < t.max()),
         }
     return found
-
-
-def wasserstein_distance(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
-    """Wasserstein-1 distance of two samples of any sizes above 0: the area between their distribution functions."""
-    left, right = np.sort(left), np.sort(right)
-    ends = np.sort(np.concatenate([left, right]))
-    shares = [np.searchsorted(side, ends[:-1], side="right") / len(side) for side in (left, right)]
-    return float(np.sum(np.abs(shares[0] - shares[1]) * np.diff(ends)))
 
 
 def _scale(real: NDArray[np.float64], axis: Axis) -> tuple[float, str]:
@@ -337,12 +336,10 @@ def calendar(
             made, real = (float(shares[role][places].sum()) for role in ("synthetic", "train"))
             if abs(made - real) > farthest and beyond_chance(made, people["synthetic"], real, people["train"]):
                 part, shown, farthest = words, [made, real], abs(made - real)
-        distances = {role: float(np.abs(shares[role] - shares["train"]).sum() / 2) for role in ("synthetic", "test")}
         yield {
             "column": column,
             "of": of,
-            "tvd": distances["synthetic"],
-            "real": distances["test"],
+            **apart(*(shares[role] for role in ("synthetic", "train", "test"))),
             "part": part,
             "shares": shown,
         }

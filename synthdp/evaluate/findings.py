@@ -302,7 +302,7 @@ def _worst_rule(rules: Sequence[Entry]) -> Finding | None:
 
 
 def _lost_pairs(found: Sequence[Entry]) -> Finding | None:
-    """The pair of codes of the same visit that is lost most (see `codes_together`). A pair is lost if real visits with the first code
+    """The pair of codes of the same visit that is lost most (`linked.codes_together`). A pair is lost if real visits with the first code
     have the second more often than all real visits do, by at least `STRONG`, and synthetic visits lack at least `MUCH` of this excess."""
     lost = []
     for each in found:

@@ -24,7 +24,6 @@ from synthdp.schema.schema import Schema
 
 Numbers = NDArray[np.float64]
 Whole = NDArray[np.int64]
-Held = tuple[Whole, dict[str, Numbers]]  # of each row its code, and its numbers by column
 
 
 QUANTILES = (0.1, 0.5, 0.9)
@@ -62,7 +61,10 @@ def numbers_by_code(
         return [], [{"metric": f"linked.numbers.{table.name}.{name}", "reason": reason} for name in names]
     found = []
     for name in names:
-        codes = [{"code": labels[place], **_compared([_of(held, place, name) for held in three])} for place in frequent]
+        codes = [
+            {"code": labels[place], **_compared([numbers[name][codes == place] for codes, numbers in three])}
+            for place in frequent
+        ]
         form = time_of_day(schema, f"{table.name}.{name}")
         found.append(
             {
@@ -178,8 +180,10 @@ def _below(sets: Mapping[str, Visits], table: Table, schema: Schema) -> dict[str
     return found
 
 
-def _held(frame: pd.DataFrame, table: Table, first: str, names: Sequence[str], coder: Coder) -> Held:
-    """The rows below these visits that count; NaN where a number is missing."""
+def _held(
+    frame: pd.DataFrame, table: Table, first: str, names: Sequence[str], coder: Coder
+) -> tuple[Whole, dict[str, Numbers]]:
+    """Of the rows below these visits that count the codes, and by column the numbers; NaN where one is missing."""
     rows = unpivoted(frame, table, [first, *names])
     there = rows[first].notna().to_numpy()
     numbers = {}
@@ -187,12 +191,6 @@ def _held(frame: pd.DataFrame, table: Table, first: str, names: Sequence[str], c
         read = cells.numbers(rows[name][there])
         numbers[name] = np.where(read.missing | read.wrong, np.nan, np.asarray(read.cells, float))
     return coder.encode(rows[first][there]).astype(np.int64), numbers
-
-
-def _of(held: Held, place: int, name: str) -> Numbers:
-    codes, numbers = held
-    found: Numbers = numbers[name][codes == place]
-    return found
 
 
 def _compared(numbers: Sequence[Numbers]) -> dict[str, Any]:

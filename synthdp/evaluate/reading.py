@@ -63,7 +63,10 @@ def parts_of(samples: Sequence[pd.DataFrame], train: pd.DataFrame, test: pd.Data
     kept, log = [], []
     for axis in axes:
         try:
-            read.append([_column(frame, axis) for frame in samples])
+            for frame in samples:
+                if axis.name not in frame.columns:
+                    raise BadInput(f"The synthetic rows lack the column {axis.name!r} of the schema.")
+            read.append([table_of(frame, [axis], SYNTHETIC) for frame in samples])
             kept.append(axis)
         except BadInput as error:
             log.append({"metric": f"columns.{axis.name}", "reason": f"{error} So {LEFT_OUT}."})
@@ -82,12 +85,6 @@ def parts_of(samples: Sequence[pd.DataFrame], train: pd.DataFrame, test: pd.Data
         units=units_of(train, test, schema.unit),
         log=tuple(log),
     )
-
-
-def _column(frame: pd.DataFrame, axis: Axis) -> Table:
-    if axis.name not in frame.columns:
-        raise BadInput(f"The synthetic rows lack the column {axis.name!r} of the schema.")
-    return table_of(frame, [axis], SYNTHETIC)
 
 
 def units_of(train: pd.DataFrame, test: pd.DataFrame, unit: str | None) -> Codes | None:

@@ -130,21 +130,14 @@ def _axis(column: Column, train: pd.DataFrame) -> Axis:
     date = kind == "datetime"
     bounds = getattr(column, "bounds", LEARN)
     if bounds == LEARN:
-        low, high = _range(_numbers(train[name], Axis(name=name, kind="number", date=date), "real training"))
+        known = _numbers(train[name], Axis(name=name, kind="number", date=date), "real training")
+        known = known[np.isfinite(known)]
+        low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
     else:
-        low, high = (_days(bound) for bound in bounds) if date else (float(bound) for bound in bounds)
+        low, high = (microseconds(end) / 1e6 / SECONDS_PER_DAY if date else float(end) for end in bounds)
     if kind == "integer" and high - low == 1:  # two values, such as 0 and 1, are classes in all but name
         return Axis(name=name, kind="category", levels=(str(int(low)), str(int(high))))
     return Axis(name=name, kind="number", low=low, high=high, whole=kind == "integer", date=date)
-
-
-def _range(values: NDArray[np.float64]) -> tuple[float, float]:
-    known = values[np.isfinite(values)]
-    return (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-
-
-def _days(text: object) -> float:
-    return microseconds(text) / 1e6 / SECONDS_PER_DAY
 
 
 def words_of(*columns: pd.Series) -> list[str]:

@@ -18,9 +18,8 @@ from synthdp.evaluate import (
     reading,
     write,
 )
-from synthdp.evaluate.codes_together import codes_together
 from synthdp.evaluate.figures import beyond_chance
-from synthdp.evaluate.linked import _come_again, _onward, _rows_apart
+from synthdp.evaluate.linked import _come_again, _onward, _rows_apart, codes_together
 from synthdp.evaluate.run import owners_of
 from synthdp.schema.joined_tables import joined
 from synthdp.schema.linked_tables import alone

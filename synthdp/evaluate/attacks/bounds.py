@@ -11,24 +11,16 @@ steps of add-remove, (2 epsilon, delta (1 + e^epsilon)), and one of replace_one.
 random split of the real records that the attacks assume; a guarantee for patients bounds an attack on any one of their records too.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.evaluate.error_region import clopper_pearson
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.attacks.case import Figure, Found
-
 
 # exp overflows near 709; from here on every bound is 1.
 MOST_EPSILON = 350.0
@@ -223,74 +215,3 @@ def _area(members: NDArray[np.int64], others: NDArray[np.int64], size: int) -> f
     below = np.bincount(others, minlength=size)
     wins = np.cumsum(below) - 0.5 * below
     return float(wins[members].mean() / len(others))
-
-
-# ---- What an attack's figures mean, in the plain form of the report and in words that know what DP promises.
-#
-# An attack at chance passes: its interval covers the baseline. One above it is a concern, and whether the claim allows it is
-# shown beside it: a guarantee does not promise that nothing leaks; it limits how much leaks.
-
-
-NOT_BY_UNIT = (
-    " Single records were attacked, not patients, because the schema does not tell whose they are. The bound holds for any one "
-    "record, but where patients have several records the intervals are too narrow and an alarm may be false."
-)
-ALWAYS = "A pass proves nothing, since a stronger attack may exist; only the guarantee holds against all attacks."
-
-
-def above(figure: Figure) -> bool:
-    """Whether the attack does better than its baseline beyond the uncertainty."""
-    low, high = figure.interval
-    return high < figure.baseline if figure.better == "higher" else low > figure.baseline
-
-
-def entry(found: Found, claim: Claim | None, *, by_unit: bool) -> dict[str, Any]:
-    """{"verdict", "text", "figures"} in plain types. by_unit: whether one record of each patient was attacked."""
-    note = NOT_BY_UNIT if claim is not None and claim.unit != "record" and not by_unit else ""
-    over = [figure for figure in found.figures if above(figure)]
-    words = _concern(over, claim) if over else _pass(found.figures)
-    return {
-        "verdict": "concern" if over else "pass",
-        "text": f"{words} {found.text}{note}",
-        "figures": [_plain(figure) for figure in found.figures],
-    }
-
-
-def _pass(figures: Sequence[Figure]) -> str:
-    below = any(figure.better != "higher" and figure.interval[1] < figure.baseline for figure in figures)
-    words = f"At chance: {'the 95 % interval covers' if len(figures) == 1 else 'all intervals (95 % together) cover'} "
-    if below:
-        words = (
-            "No better than chance, and in part worse (check that the held-out rows were drawn at random). Not above "
-        )
-    return f"{words}the value for records that were never used. {ALWAYS}"
-
-
-def _concern(over: Sequence[Figure], claim: Claim | None) -> str:
-    labels = ", ".join(figure.label for figure in over)
-    words = (
-        f"Above chance ({labels}): either the release reveals more about the records that were used than about others, or the "
-        "held-out rows were not drawn like the training rows."
-    )
-    if claim is None:
-        return f"{words} There is no guarantee that would limit it."
-    beyond = [figure for figure in over if figure.bound is not None and figure.interval[0] > figure.bound]
-    relation = " under replace_one" if claim.relation == REPLACE_ONE else ""
-    promise = f"(epsilon {claim.epsilon:g}, delta {claim.delta:g}) per {claim.unit}{relation}"
-    if beyond:
-        return (
-            f"{words} It is also more than {promise} allows: either the claim is false, or training and held-out rows differ. Do "
-            "not release before this is explained."
-        )
-    return f"{words} It is within what {promise} allows; a smaller epsilon would allow less."
-
-
-def _plain(figure: Figure) -> dict[str, Any]:
-    return {
-        "label": figure.label,
-        "value": float(figure.value),
-        "interval": [float(end) for end in figure.interval],
-        "baseline": float(figure.baseline),
-        "bound": None if figure.bound is None else float(figure.bound),
-        "better": figure.better,
-    }
