@@ -14,10 +14,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.evaluate.association import Rows, agreement, associations, by_chance, enough, invented, pair_of, ranked
-from synthdp.evaluate.attacks.case import unit_codes
 from synthdp.evaluate.fidelity import apart
 from synthdp.evaluate.figures import beyond_chance
-from synthdp.evaluate.tables import BOOLEAN, Axis, Table, table_of
+from synthdp.evaluate.tables import BOOLEAN, Axis, Table, table_of, unit_codes
 from synthdp.schema.linked_tables import Table as Linked
 from synthdp.schema.linked_tables import limit, places_of
 from synthdp.schema.schema import Schema
@@ -66,7 +65,7 @@ class Histories:
             frame=frame.iloc[visits].reset_index(drop=True),
             table=table,
             owner=owner[visits].astype(np.int64),
-            people=Table(axes=tuple(axes[place] for place in own), values=whole.take(first).values[:, own]),  # noqa: PD011
+            people=whole.take(first).pick(own),
             names=frame[[str(schema.unit)]].iloc[first],
             when=table.column(order),
         )

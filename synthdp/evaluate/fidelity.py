@@ -39,7 +39,10 @@ def cells_of(table: Table) -> Cells:
         column = table.values[:, i]
         missing = np.isnan(column)
         size = cell_count(axis)
-        codes[:, i] = np.where(missing, size, _cell(np.where(missing, axis.low, column), axis, size))
+        found = np.where(missing, axis.low, column)
+        if axis.kind == "number":
+            found = np.clip(np.searchsorted(cell_edges(axis)[1:-1], found, side="right"), 0, size - 1)
+        codes[:, i] = np.where(missing, size, found)
         sizes.append(size + 1)
     return Cells(codes=codes, sizes=tuple(sizes))
 
@@ -59,29 +62,18 @@ def cell_edges(axis: Axis) -> NDArray[np.float64]:
     return np.linspace(axis.low, axis.high, size + 1)
 
 
-def _cell(column: NDArray[np.float64], axis: Axis, size: int) -> NDArray[np.int64]:
-    if axis.kind != "number":
-        return column.astype(np.int64)
-    edges = cell_edges(axis)
-    return np.clip(np.searchsorted(edges[1:-1], column, side="right"), 0, size - 1).astype(np.int64)
-
-
 def distance(left: Cells, right: Cells, columns: Sequence[int]) -> float:
     """Total variation distance, in [0, 1], of the joint marginal of columns: half the L1 distance of the shares."""
-    a, b = (_joint(cells, columns) for cells in (left, right))
+    a, b = (
+        np.ravel_multi_index([cells.codes[:, c] for c in columns], [cells.sizes[c] for c in columns])
+        for cells in (left, right)
+    )
     size = int(np.prod([float(left.sizes[c]) for c in columns]))
     if size > DENSE_CELLS:
         both, place = np.unique(np.concatenate([a, b]), return_inverse=True)
         a, b, size = place[: len(a)], place[len(a) :], len(both)
     shares = np.bincount(a, minlength=size) / len(a) - np.bincount(b, minlength=size) / len(b)
     return float(0.5 * np.abs(shares).sum())
-
-
-def _joint(cells: Cells, columns: Sequence[int]) -> NDArray[np.int64]:
-    joint = cells.codes[:, columns[0]]
-    for column in columns[1:]:
-        joint = joint * cells.sizes[column] + cells.codes[:, column]
-    return joint
 
 
 def apart(synthetic: Shares, train: Shares, test: Shares) -> dict[str, float]:
@@ -120,7 +112,9 @@ def total_variation(synthetic: Table, train: Table, test: Table, target: str | N
         if ways == 1:
             entry["columns"] = dict(zip(names, values, strict=True))
         if ways == 2:
-            entry["names"], entry["matrix"] = names, _square(len(names), sets, values)
+            square, (rows, others) = np.zeros((len(names), len(names))), np.transpose(sets)
+            square[rows, others] = square[others, rows] = values
+            entry["names"], entry["matrix"] = names, square.tolist()
         result[f"tvd_{ways}way"] = entry
     return result
 
@@ -138,13 +132,6 @@ def no_rows(synthetic: Table, train: Table, test: Table) -> str | None:
         if not table.rows:
             return f"there are no {role} rows"
     return None
-
-
-def _square(size: int, pairs: Sequence[tuple[int, ...]], values: Sequence[float]) -> list[list[float]]:
-    out = np.zeros((size, size))
-    for (a, b), value in zip(pairs, values, strict=True):
-        out[a, b] = out[b, a] = value
-    return out.tolist()
 
 
 # ---- One-way marginals in the cells of the total variation distance: the figures behind the page's small multiples.

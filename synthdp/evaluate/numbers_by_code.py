@@ -101,10 +101,8 @@ class Below(NamedTuple):
 
     def of(self, code: int, places: Sequence[int]) -> "Below":
         """These columns of the rows of a code."""
-        axes, values = self.columns.axes, self.columns.values  # noqa: PD011
-        start, end = np.searchsorted(values[:, 0], (code, code + 1))
-        own = Columns(axes=tuple(axes[place] for place in places), values=values[start:end, places])
-        return Below(own, self.owner[start:end])
+        rows = slice(*np.searchsorted(self.columns.values[:, 0], (code, code + 1)))  # noqa: PD011
+        return Below(self.columns.take(rows).pick(places), self.owner[rows])
 
 
 def related(sets: Mapping[str, Visits], schema: Schema) -> list[dict[str, Any]]:

@@ -21,7 +21,6 @@ from synthdp.evaluate.attacks.case import (
     MOST_REFERENCE,
     MOST_SYNTHETIC,
     Attack,
-    Codes,
     Lacking,
     case_of,
     entry,
@@ -29,11 +28,10 @@ from synthdp.evaluate.attacks.case import (
     refusal,
     secrets_of,
     too_few,
-    unit_codes,
 )
-from synthdp.evaluate.tables import Table
+from synthdp.evaluate.tables import Codes, Table
 
-__all__ = ["NAMES", "NAMES_OF_PEOPLE", "Attack", "run", "unit_codes"]
+__all__ = ["NAMES", "NAMES_OF_PEOPLE", "Attack", "run"]
 
 
 ATTACKS = {  # in the order of the report

@@ -12,7 +12,7 @@ random split of the real records that the attacks assume; a guarantee for patien
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,22 +57,35 @@ class Claim:
 
     @property
     def swaps(self) -> tuple[Point, ...]:
-        """All points that hold where one unit takes the place of another."""
-        return self.points if self.relation == REPLACE_ONE else tuple(_swap(*point) for point in self.points)
+        """All points that hold where one unit takes the place of another: two steps of add-remove."""
+        if self.relation == REPLACE_ONE:
+            return self.points
+        finite = (point for point in self.points if point[1] <= MOST_EPSILON)
+        return tuple((min(1.0, delta * (1 + math.exp(epsilon))), 2 * epsilon) for delta, epsilon in finite)
 
     @property
     def advantage(self) -> float:
-        """The most that the true minus the false positive rate can be."""
-        return min(_advantage(*point) for point in self.points)
+        """The most that the true minus the false positive rate can be: (e^eps - 1 + 2 delta) / (e^eps + 1), Kairouz et al. 2015."""
+        pure = ((delta, math.tanh(epsilon / 2)) for delta, epsilon in self.points)
+        return min(1.0, *(rate + delta * (1 - rate) for delta, rate in pure))
 
     @property
     def auroc(self) -> float:
-        """The area under the best ROC curve that the trade-off region of a point leaves."""
-        return min(_auroc(*point) for point in self.points)
+        """The area under the best ROC curve that the trade-off region of a point leaves. The curve is delta + e^eps a up to
+        a* = (1 - delta) / (1 + e^eps), then 1 - e^-eps (1 - delta - a) to a = 1 - delta, then 1; its area is a* (e^eps + delta) + delta."""
+        return _least(self.points, lambda delta, grown: (1 - delta) * (grown + delta) / (1 + grown) + delta)
 
     def surest(self, share: float) -> float:
-        """The largest share of members among the `share` of records that an attack is surest of, if half of all are members."""
-        return min(_surest(*point, share) for point in self.points)
+        """The largest share of members among the `share` of records that an attack is surest of, if half of all are members: true plus
+        false positive rate are 2 share; each of the two lines of the trade-off region bounds the first."""
+        both = 2 * share
+
+        def bound(delta: float, grown: float) -> float:
+            rising = (grown * both + delta) / (1 + grown)
+            falling = (1 - (1 - delta - both) / grown) / (1 + 1 / grown)
+            return min(rising, falling) / both
+
+        return _least(self.points, bound)
 
     def nearer(self, records: int) -> float:
         """The most that the share of synthetic rows nearer to training than to held-out rows can be.
@@ -80,7 +93,7 @@ class Claim:
         A record's share of the release is a figure in [0, 1], so its mean where the record was used is at most e^e times its
         mean where the record was held out, plus d; e, d of a swap; summed over as many `records` of both sides.
         """
-        return min(_nearer(*swap, records) for swap in self.swaps)
+        return _least(self.swaps, lambda delta, grown: (grown + records * delta) / (1 + grown))
 
     def isolation(self, records: int, matches: float) -> float:
         """How often, at most, a predicate from the release can single out one of `records` training records.
@@ -88,52 +101,12 @@ class Claim:
         matches: how many of as many fresh records satisfy it on average. Cohen & Nissim 2020 (PNAS 117), section 3: every
         record is swapped for a fresh one in turn, e^e matches + records d.
         """
-        return min(_isolation(*swap, records, matches) for swap in self.swaps)
+        return _least(self.swaps, lambda delta, grown: grown * matches + records * delta)
 
 
-def _advantage(delta: float, epsilon: float) -> float:
-    """(e^eps - 1 + 2 delta) / (e^eps + 1), Kairouz et al. 2015."""
-    pure = math.tanh(epsilon / 2)
-    return min(1.0, pure + delta * (1 - pure))
-
-
-def _auroc(delta: float, epsilon: float) -> float:
-    """The curve is delta + e^eps a up to a* = (1 - delta) / (1 + e^eps), then 1 - e^-eps (1 - delta - a) to a = 1 - delta,
-    then 1; its area is a* (e^eps + delta) + delta."""
-    if epsilon > MOST_EPSILON:
-        return 1.0
-    grown = math.exp(epsilon)
-    return min(1.0, (1 - delta) * (grown + delta) / (1 + grown) + delta)
-
-
-def _surest(delta: float, epsilon: float, share: float) -> float:
-    """True plus false positive rate are 2 share; each of the two lines of the trade-off region bounds the first."""
-    if epsilon > MOST_EPSILON:
-        return 1.0
-    grown, both = math.exp(epsilon), 2 * share
-    rising = (grown * both + delta) / (1 + grown)
-    falling = (1 - (1 - delta - both) / grown) / (1 + 1 / grown)
-    return min(1.0, rising / both, falling / both)
-
-
-def _swap(delta: float, epsilon: float) -> Point:
-    """Two steps of add-remove."""
-    if epsilon > MOST_EPSILON:
-        return 1.0, math.inf
-    return min(1.0, delta * (1 + math.exp(epsilon))), 2 * epsilon
-
-
-def _nearer(delta: float, epsilon: float, records: int) -> float:
-    if epsilon > MOST_EPSILON:
-        return 1.0
-    grown = math.exp(epsilon)
-    return min(1.0, (grown + records * delta) / (1 + grown))
-
-
-def _isolation(delta: float, epsilon: float, records: int, matches: float) -> float:
-    if epsilon > MOST_EPSILON:
-        return 1.0
-    return min(1.0, math.exp(epsilon) * matches + records * delta)
+def _least(points: Iterable[Point], bound: Callable[[float, float], float]) -> float:
+    """The least bound by (delta, e^epsilon) of any point; 1 where none says less."""
+    return min([1.0, *(bound(delta, math.exp(epsilon)) for delta, epsilon in points if epsilon <= MOST_EPSILON)])
 
 
 def claim_of(given: Mapping[str, Any] | None) -> Claim | None:

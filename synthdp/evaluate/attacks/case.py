@@ -10,13 +10,12 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.evaluate.attacks.bounds import REPLACE_ONE, Claim, difference
 from synthdp.evaluate.attacks.distances import Points, points
-from synthdp.evaluate.tables import Axis, Table
+from synthdp.evaluate.tables import Axis, Codes, Table
 
 # Below so many rows of any kind a rate says nothing.
 MIN_ROWS = 30
@@ -27,7 +26,6 @@ MOST_SECRETS = 3
 STREAM = 23
 
 Count = tuple[int, int]
-Codes = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +116,7 @@ def refusal(synthetic: Table, train: Table, test: Table) -> str | None:
     for role, table, rows in least:
         if table.rows < rows:
             return f"there are {table.rows} {role} rows; at least {rows} are needed"
-    real = np.concatenate([train.values, test.values])  # noqa: PD011 - not of pandas
+    real = np.concatenate([train.values, test.values])
     if not any(len(np.unique(column)) > 1 for column in real.T):  # missing is one value
         return "no column varies among the real rows"
     return None
@@ -157,15 +155,6 @@ def secrets_of(axes: Sequence[Axis], targets: Sequence[str], sensitive: Sequence
 
 
 # ---- Units: one record of each patient.
-
-
-def unit_codes(train: pd.DataFrame, test: pd.DataFrame, name: str) -> Codes:
-    """(rows,) codes of the unit column of both frames, the same for the same unit; a missing one is a unit of its own."""
-    # As words, for 7 in one file may be "7" or, beside a missing one, 7.0 in the other.
-    words = pd.concat([frame[name].convert_dtypes().astype("string") for frame in (train, test)])
-    codes = pd.factorize(words)[0]
-    own = np.where(codes < 0, len(codes) + np.arange(len(codes)), codes).astype(np.int64)
-    return own[: len(train)], own[len(train) :]
 
 
 def one_per_unit(units: Codes, train: int, test: int) -> Codes:

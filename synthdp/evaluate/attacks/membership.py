@@ -22,7 +22,6 @@ from synthdp.evaluate.attacks.case import (
     MOST_SYNTHETIC,
     Attack,
     Case,
-    Codes,
     Figure,
     Found,
     Lacking,
@@ -32,6 +31,7 @@ from synthdp.evaluate.attacks.case import (
     too_few,
 )
 from synthdp.evaluate.attacks.distances import Points, log_density, nearest
+from synthdp.evaluate.tables import Codes
 
 SUREST = 0.05
 ERROR = 0.05

@@ -95,16 +95,12 @@ def linked(case: Case, table: Table, halves: list[NDArray[np.int64]]) -> int:
     Halves are dealt unevenly telling: one with a number of many values may point at one row, while many rows share the
     other; equals are therefore all nearest.
     """
-    made = [_part(case.synthetic, half) for half in halves]
+    made = [case.synthetic.pick(half) for half in halves]
     among = [points(part, part) for part in made]
-    own = [points(_part(table, half), part) for half, part in zip(halves, made, strict=True)]
+    own = [points(table.pick(half), part) for half, part in zip(halves, made, strict=True)]
     found = [nearest(of, rows, case.jobs) for of, rows in zip(own, among, strict=True)]
     agree = [paired(own[1 - i], among[1 - i], found[i][0]) <= found[1 - i][1] for i in (0, 1)]
     return int((agree[0] | agree[1]).sum())
-
-
-def _part(table: Table, columns: NDArray[np.int64]) -> Table:
-    return Table(axes=tuple(table.axes[c] for c in columns), values=table.values[:, columns])
 
 
 ATTRIBUTE = Attack(

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from synthdp import __version__
 from synthdp.errors import BadInput
 from synthdp.evaluate import fidelity
-from synthdp.evaluate.attacks.case import Codes
 from synthdp.evaluate.attacks.membership import of_vectors
 from synthdp.evaluate.fidelity import columns
 from synthdp.evaluate.images import clouds, image_classifiers, image_utility, neighbours, pictures, samples
@@ -19,8 +18,7 @@ from synthdp.evaluate.images.clouds import Features
 from synthdp.evaluate.images.image_classifiers import MODELS, Classifier, Fitted
 from synthdp.evaluate.images.samples import Parts
 from synthdp.evaluate.judging_options import JudgingOptions, Progress, Steps
-from synthdp.evaluate.reading import units_of
-from synthdp.evaluate.tables import Axis, target_of
+from synthdp.evaluate.tables import Axis, Codes, target_of, units_of
 from synthdp.evaluate.tasks import MIN_ROWS, shortfalls, task
 from synthdp.schema.schema import Schema
 
