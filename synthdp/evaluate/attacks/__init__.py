@@ -21,7 +21,6 @@ from synthdp.evaluate.attacks.case import (
     MOST_REFERENCE,
     MOST_SYNTHETIC,
     Attack,
-    Lacking,
     case_of,
     entry,
     one_per_unit,
@@ -107,7 +106,7 @@ def run(
     lacking: list[dict[str, str]] = []
     for name, method in (HISTORIES if of_people else ATTACKS).items():
         step(f"attack: {method.title}")
-        outcome = method.attack(case) if case is not None else Lacking(reason=str(reason))
+        outcome = method.attack(case) if case is not None else str(reason)
         told, reasons = entry(name, method, outcome, promised, by_unit=units is not None)
         told["text"] += OF_PEOPLE * (of_people and not reasons)
         results.append(told)

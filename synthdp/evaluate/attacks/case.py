@@ -50,20 +50,13 @@ class Found:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lacking:
-    """Why an attack cannot be made on these tables."""
-
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Attack:
-    """An attack and what a page says of it: `source` is the paper."""
+    """An attack, which returns what it found or why it cannot be made, and what a page says of it: `source` is the paper."""
 
     title: str
     question: str
     source: str
-    attack: "Callable[[Case], Found | Lacking]"
+    attack: "Callable[[Case], Found | str]"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -209,14 +202,14 @@ def above(figure: Figure) -> bool:
 
 
 def entry(
-    name: str, attack: Attack, outcome: Found | Lacking, claim: Claim | None, *, by_unit: bool
+    name: str, attack: Attack, outcome: Found | str, claim: Claim | None, *, by_unit: bool
 ) -> tuple[dict[str, Any], list[dict[str, str]]]:
     """{"id", "title", "question", "verdict", "text", "figures", "source"} in plain types, and what was not computed. by_unit: whether one
     record of each patient was attacked."""
     lacking = []
-    if isinstance(outcome, Lacking):
-        told: dict[str, Any] = {"verdict": "not computed", "text": f"{outcome.reason}.", "figures": []}
-        lacking.append({"metric": f"attacks.{name}", "reason": outcome.reason})
+    if isinstance(outcome, str):
+        told: dict[str, Any] = {"verdict": "not computed", "text": f"{outcome}.", "figures": []}
+        lacking.append({"metric": f"attacks.{name}", "reason": outcome})
     else:
         note = NOT_BY_UNIT if claim is not None and claim.unit != "record" and not by_unit else ""
         over = [figure for figure in outcome.figures if above(figure)]

@@ -24,7 +24,6 @@ from synthdp.evaluate.attacks.case import (
     Case,
     Figure,
     Found,
-    Lacking,
     entry,
     one_per_unit,
     stream,
@@ -38,7 +37,7 @@ ERROR = 0.05
 PROBES = 500
 
 
-def distance(case: Case) -> Found | Lacking:
+def distance(case: Case) -> Found | str:
     """Score: minus the distance to the nearest synthetic row."""
     inside, outside = (-nearest(case.points(x), case.made, case.jobs)[1] for x in (case.members, case.outsiders))
     text = (
@@ -56,10 +55,10 @@ DISTANCE = Attack(
 )
 
 
-def density_ratio(case: Case) -> Found | Lacking:
+def density_ratio(case: Case) -> Found | str:
     """Score: log density of the synthetic rows minus that of the reference rows."""
     if case.reference.rows < MIN_ROWS:
-        return Lacking(reason=f"only {case.reference.rows} held-out rows are left for reference")
+        return f"only {case.reference.rows} held-out rows are left for reference"
     reference = case.points(case.reference)
     width = bandwidth(reference, case.jobs)
     inside, outside = (
@@ -154,18 +153,18 @@ def of_vectors(
         train, test = train[keep], test[rest]
     name, attack = "membership_distance", replace(DISTANCE, question=DISTANCE.question.replace(" row ", " record "))
     rows = min(len(train), len(test), MOST_ATTACKED)
+    outcome: Found | str
     if min(rows, len(synthetic)) < MIN_ROWS:
-        reason = too_few(units, len(test), MIN_ROWS) or f"one of the three sets has fewer than {MIN_ROWS} records"
-        told, lacking = entry(name, attack, Lacking(reason=reason), promised, by_unit=False)
-        return [told], lacking
-    from synthdp.evaluate.images import neighbours
+        outcome = too_few(units, len(test), MIN_ROWS) or f"one of the three sets has fewer than {MIN_ROWS} records"
+    else:
+        from synthdp.evaluate.images import neighbours
 
-    made = synthetic[stream("synthetic").permutation(len(synthetic))[:MOST_SYNTHETIC]]
-    inside, outside = (
-        -neighbours.nearest(part[stream(side).permutation(len(part))[:rows]], made)[1]
-        for side, part in (("train", train), ("test", test))
-    )
-    text = f"{rows:,} training and as many held-out records against {len(made):,} synthetic ones."
-    found = Found(figures=figures(inside, outside, promised, name), text=text)
-    told, lacking = entry(name, attack, found, promised, by_unit=units is not None)
+        made = synthetic[stream("synthetic").permutation(len(synthetic))[:MOST_SYNTHETIC]]
+        inside, outside = (
+            -neighbours.nearest(part[stream(side).permutation(len(part))[:rows]], made)[1]
+            for side, part in (("train", train), ("test", test))
+        )
+        text = f"{rows:,} training and as many held-out records against {len(made):,} synthetic ones."
+        outcome = Found(figures=figures(inside, outside, promised, name), text=text)
+    told, lacking = entry(name, attack, outcome, promised, by_unit=units is not None)
     return [told], lacking
