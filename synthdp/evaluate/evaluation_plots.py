@@ -276,35 +276,26 @@ def attack_plot(attacks: Sequence[Mapping[str, Any]]) -> str | None:
         return None
     with plotted((4.8, 0.9 + 0.44 * len(rows)), "attacks-plot") as (figure, element):
         axes = figure.add_subplot()
-        labelled: set[str] = set()
-
-        def once(label: str) -> str:
-            fresh = label not in labelled
-            labelled.add(label)
-            return label if fresh else "_nolegend_"
-
         for place, (_, item) in enumerate(rows):
             value = middle(item)
             if item.get("bound") is not None:
                 start = item["baseline"] if item.get("baseline") is not None else 0.0
-                label = once("what the guarantee allows")
+                label = "what the guarantee allows"
                 axes.barh(place, item["bound"] - start, left=start, height=0.4, color=REAL, alpha=0.3, label=label)
             if item.get("baseline") is not None:
-                axes.vlines(
-                    item["baseline"], place - 0.22, place + 0.22, color=INK, linewidth=1.4, label=once("baseline")
-                )
+                axes.vlines(item["baseline"], place - 0.22, place + 0.22, color=INK, linewidth=1.4, label="baseline")
             low, high = item.get("interval") or (value, value)
             error = [[max(0.0, value - low)], [max(0.0, high - value)]]
-            axes.errorbar(
-                value, place, xerr=error, fmt="o", color=SYNTHETIC, markersize=6, capsize=3, label=once("attack")
-            )
+            axes.errorbar(value, place, xerr=error, fmt="o", color=SYNTHETIC, markersize=6, capsize=3, label="attack")
         low = min(0.0, *(end for _, item in rows for end in _ends(item)))
         axes.set(xlim=(low, 1), ylim=(len(rows) - 0.6, -0.8))
         for place, (label, _) in enumerate(rows):  # above the bars: names are long, telephones narrow
             axes.text(low, place - 0.28, short(label, MOST_LETTERS), va="bottom", fontsize=8)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
-        figure.legend(loc="outside lower left", ncols=3, fontsize=8.5, handlelength=1.4)
+        handles, labels = axes.get_legend_handles_labels()
+        once = dict(zip(labels, handles, strict=True))
+        figure.legend(once.values(), once.keys(), loc="outside lower left", ncols=3, fontsize=8.5, handlelength=1.4)
     told = "; ".join(_told(label, item) for label, item in rows)
     return element(f"Attacks beside baseline and bound. {told}.")
 

@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.evaluate.association import Rows, by_chance, invented, pair_of, ranked, with_first
-from synthdp.evaluate.courses import last_dates, unpivoted
+from synthdp.evaluate.courses import unpivoted
 from synthdp.evaluate.faithfulness import time_of_day
 from synthdp.evaluate.fidelity import clock, plain
 from synthdp.evaluate.figures import is_lost
@@ -19,7 +19,7 @@ from synthdp.evaluate.tables import Table as Columns
 from synthdp.schema import cells
 from synthdp.schema.coders import Coder, coder_of
 from synthdp.schema.columns import Continuous, Integer
-from synthdp.schema.linked_tables import Table, of_table
+from synthdp.schema.linked_tables import Table, ends, of_table
 from synthdp.schema.schema import Schema
 
 Numbers = NDArray[np.float64]
@@ -166,7 +166,7 @@ def _below(sets: Mapping[str, Visits], table: Table, schema: Schema) -> dict[str
         order = np.argsort(read[:, 0], kind="stable")
         visit = rows[role].index.to_numpy()[order]
         above = [place for place, name in enumerate(visits.names) if not name.startswith(tables)]
-        dates = [name for name in last_dates(schema) if name in visits.names]
+        dates = [name for name in ends(schema) if name in visits.names]
         every = (
             *(replace(axis, name=f"{table.name}.{axis.name}") for axis in axes),
             *(visits.axes[place] for place in above),

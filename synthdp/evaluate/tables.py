@@ -9,6 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
+from synthdp.schema import cells
 from synthdp.schema.columns import LEARN, OTHER, microseconds
 from synthdp.schema.schema import Column, Schema
 from synthdp.schema.trees import Tree
@@ -145,16 +146,7 @@ def _axis(column: Column, train: pd.DataFrame) -> Axis:
 
 def words_of(*columns: pd.Series) -> list[str]:
     """The distinct values of columns as the schema writes them, sorted and without missing ones."""
-    return sorted({word_of(value) for column in columns for value in column.unique()} - {""})
-
-
-def word_of(value: object) -> str:
-    """A value as the schema writes it: 3.0 is 3, True is True, and a missing value is an empty text."""
-    if value is None or value != value or str(value) == "<NA>":  # NaN and NaT differ from themselves
-        return ""
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    return str(value)
+    return sorted({text for column in columns for value in column.unique() if (text := cells.text(value))})
 
 
 def _codes(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
@@ -163,7 +155,7 @@ def _codes(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
     if UNLISTED in place and role != SYNTHETIC:
         unknown = place[UNLISTED]
     numbers, distinct = pd.factorize(series, use_na_sentinel=True)
-    words = [word_of(value) for value in distinct]
+    words = [cells.text(value) or "" for value in distinct]
     if axis.levels == BOOLEAN:
         words = [BOOLEAN[word.lower() in TRUE] if word.lower() in TRUE | FALSE else word for word in words]
     if axis.tree is not None:

@@ -150,7 +150,7 @@ def _masks_of(frames: Mapping[str, pd.DataFrame], schema: Schema, side: "_Side")
         frame = frames[table.name]
         parent = None if table.parent is None else keys_of(schema, table)[-1]
         by_person = schema.unit if table.parent is None or table.with_unit or parent == schema.unit else None
-        names = [name or "" for name in cells.texts(frame[by_person or str(parent)])]
+        names = cells.keys(frame[by_person or str(parent)])
         if by_person is not None:
             here = np.array([side.held_out(name) for name in names], np.bool_)
             there = ~here
@@ -159,7 +159,7 @@ def _masks_of(frames: Mapping[str, pd.DataFrame], schema: Schema, side: "_Side")
             there = np.array([name in kept[str(parent)] for name in names], np.bool_) | ~here
         found[table.name] = there, here
         if table.key is not None:
-            keys = np.array([name or "" for name in cells.texts(frame[table.key])], object)
+            keys = np.array(cells.keys(frame[table.key]), object)
             held[table.key], kept[table.key] = set(keys[here]), set(keys[there])
     return found
 
@@ -349,9 +349,7 @@ def _split_database(address: database_url.Address, schema: Schema, side: _Side, 
 
 
 def _split_frame(frame: pd.DataFrame, schema: Schema, side: _Side, targets: tuple[Path, Path]) -> None:
-    names: Iterable[str] = _numbered(0, len(frame))
-    if schema.unit is not None:
-        names = [name or "" for name in cells.texts(frame[schema.unit])]
+    names = _numbered(0, len(frame)) if schema.unit is None else cells.keys(frame[schema.unit])
     for target, mask in zip(targets, _masks(side.parts, names), strict=True):
         record_files.write([frame[mask].reset_index(drop=True)], target, schema, force=True)
 
