@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from synthdp import errors
-from synthdp.errors import BadInput, closest
+from synthdp.errors import BadInput
 from synthdp.schema import cells, linked_tables
 from synthdp.schema.cells import Mask
 from synthdp.schema.coders import is_picture
@@ -62,7 +62,7 @@ def check(schema: Schema, frame: pd.DataFrame, invalid: str) -> pd.DataFrame:
         )
     if not isinstance(frame, pd.DataFrame):
         raise BadInput(f"expected a pandas DataFrame, got {type(frame).__name__}; {ONE_FILE} as one")
-    problems = list(structure(schema, frame.columns)) or list(unit(schema, frame))
+    problems = list(schema.column_problems(frame.columns)) or list(unit(schema, frame))
     if problems:
         raise BadInput(f"{UNFIT}: {'; '.join(problems)}")
     if invalid == "error":
@@ -174,28 +174,6 @@ def refuse(broken: Iterable[tuple[str, str]]) -> None:
     if all(rule == UNKNOWN or rule.startswith((OUTSIDE, OFF_STEP)) for rule in rules):
         said.append(f"To fit anyway, give invalid=clamp (in Python invalid='clamp'): {CLAMPED}")
     raise BadInput(". ".join(said))
-
-
-def structure(schema: Schema, columns: Iterable[str]) -> Iterator[str]:
-    """What is wrong with the columns of a table."""
-    held = list(columns)
-    if not set(held) & set(schema.names):
-        # Without a header row the names would be a record's values: do not repeat them.
-        yield "it has none of the schema's columns (is the header row missing?)"
-        return
-    lacking = [name for name in schema.names if name not in held]
-    if lacking:
-        yield f"missing columns: {', '.join(map(repr, lacking))} (add them, or take them out of the schema)"
-    known = {*schema.names, *(column.name for column in schema.ignored)}
-    extra = [name for name in dict.fromkeys(held) if name not in known]
-    if extra:
-        names = ", ".join(
-            f"{name!r} (perhaps {meant!r})" if (meant := closest(str(name), lacking)) else repr(name) for name in extra
-        )
-        yield f"columns that the schema does not know: {names} (drop them from the file, or declare them, such as kind: ignore)"
-    repeated = [name for name in dict.fromkeys(held) if held.count(name) > 1]
-    if repeated:
-        yield f"duplicate columns: {', '.join(map(repr, repeated))} (keep one of each)"
 
 
 def unit(schema: Schema, frame: pd.DataFrame) -> Iterator[str]:

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthdp.errors import BadInput, about, check_keys, listed, nearest
+from synthdp.errors import BadInput, about, check_keys, closest, listed, nearest
 from synthdp.files.limits import check_width
 from synthdp.schema import linked_tables
 from synthdp.schema.columns import (
@@ -344,6 +344,28 @@ class Schema:
             return -math.inf, math.inf
         own = column.name if table is None else column.name.removeprefix(f"{table.name}.")
         return reading.of(replace(column, name=own)).ends
+
+    def column_problems(self, columns: Iterable[str]) -> Iterator[str]:
+        """What is wrong with the names of a table's columns."""
+        held = list(columns)
+        if not set(held) & set(self.names):
+            # Without a header row the names would be a record's values: do not repeat them.
+            yield "it has none of the schema's columns (is the header row missing?)"
+            return
+        lacking = [name for name in self.names if name not in held]
+        if lacking:
+            yield f"missing columns: {', '.join(map(repr, lacking))} (add them, or take them out of the schema)"
+        known = {*self.names, *(column.name for column in self.ignored)}
+        extra = [name for name in dict.fromkeys(held) if name not in known]
+        if extra:
+            names = ", ".join(
+                f"{name!r} (perhaps {meant!r})" if (meant := closest(str(name), lacking)) else repr(name)
+                for name in extra
+            )
+            yield f"columns that the schema does not know: {names} (drop them from the file, or declare them, such as kind: ignore)"
+        repeated = [name for name in dict.fromkeys(held) if held.count(name) > 1]
+        if repeated:
+            yield f"duplicate columns: {', '.join(map(repr, repeated))} (keep one of each)"
 
     def validate(self, frame: "DataFrame", invalid: str = "error") -> "DataFrame":
         """The frame's schema columns in schema order, after the steward's pre-check (outside epsilon).

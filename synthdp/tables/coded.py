@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from synthdp.errors import BadInput, about
 from synthdp.schema import cells
 from synthdp.schema.bins import Bins, bins_of
-from synthdp.schema.check import UNFIT, structure
+from synthdp.schema.check import UNFIT
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import (
     EXACT,
@@ -155,7 +155,7 @@ def narrow(code: "Value", size: int) -> "Value":
 
 def check(schema: Schema, table: "ibis.Table", *, text: bool) -> None:
     """Refuse what is not in the table, and what is not stored as it can be read. Public facts only."""
-    problems, folded = list(structure(schema, table.columns)), [name.lower() for name in table.columns]
+    problems, folded = list(schema.column_problems(table.columns)), [name.lower() for name in table.columns]
     problems += [
         f"column {name!r} is there twice but for case" for name in table.columns if folded.count(name.lower()) > 1
     ]
