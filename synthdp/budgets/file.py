@@ -54,6 +54,10 @@ class AccountFile:
         object.__setattr__(self, "path", Path(self.path))
         if self.filter is not None and self.filter not in FILTERS:
             raise BadInput(f"account.filter must be one of {', '.join(FILTERS)}, got {self.filter!r}")
+        if self.cap is not None and type(self.cap) is not Cap:
+            raise BadInput(
+                f"account.cap must be Cap(epsilon=..., delta=...) of synthdp.budgets, got {type(self.cap).__name__}"
+            )
         if self.change_cap and self.cap is None:
             raise BadInput("account.change_cap=true needs account.cap.epsilon and account.cap.delta")
         if not isinstance(self.by, str | None):

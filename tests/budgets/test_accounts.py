@@ -178,6 +178,15 @@ def test_impossible_caps_are_refused(values):
         Cap(epsilon=values[0], delta=values[1])
 
 
+@pytest.mark.parametrize("cap", [Budget(3.0, 1e-5), 3.0])
+def test_a_cap_of_another_kind_is_refused_before_the_account_is_made(tmp_path, cap):
+    """That of a budget was written with its relation, which made the account a damaged one."""
+    with pytest.raises(
+        BadInput, match=r"must be Cap\(epsilon=\.\.\., delta=\.\.\.\) of synthdp\.budgets, got (Budget|float)"
+    ):
+        AccountFile(path=tmp_path / "a", cap=cap)
+
+
 # Renyi
 
 
