@@ -25,7 +25,7 @@ from synthdp.api import Synthesizer
 from synthdp.ledger.events import RECORD, Capped, Entry, Plan, to_json
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Image
-from synthdp.schema.history_view import BROAD
+from synthdp.schema.history_view import BROAD, IN_WORDS
 from synthdp.schema.learned import supposed
 from synthdp.schema.schema import Schema
 from synthdp.schema.tied_columns import JOINT
@@ -203,7 +203,8 @@ def _parts(plan: Plan, delta: float, unit: str, recorder: _Watch) -> Iterator[Pa
 def _asked_of(question: HistoryTables, unit: str) -> str:
     """What a question about histories asks for, in words: how many tables, of what, and the largest of them."""
     number, sizes = len(question.cliques), question.codes
-    largest = " x ".join(max(question.cliques, key=lambda clique: math.prod(sizes[name] for name in clique)))
+    clique = max(question.cliques, key=lambda clique: math.prod(sizes[name] for name in clique))
+    largest = " x ".join(IN_WORDS.get(name, name) for name in clique)
     which = f"the table {largest}" if number == 1 else f"{number:,} tables up to {largest}"
     return f"{which}, of {_counted(question, unit)}"
 

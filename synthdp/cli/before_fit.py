@@ -397,7 +397,10 @@ def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]
         what = f" to learn {listed(whose)}" if whose else ""
         what += " for " + " and ".join(map(_tables_of, part.tables)) if part.tables else ""
         what += " for " + "; ".join(part.histories) if part.histories else ""
-        lines.append(f"question   {_told(part.event)}, {times}{what}: epsilon {part.epsilon:.3g} by itself")
+        asked = (
+            part.event["type"] if part.histories else _told(part.event)
+        )  # `tables` says the noise of these, in records
+        lines.append(f"question   {asked}, {times}{what}: epsilon {part.epsilon:.3g} by itself")
     lines += foretold
     lines += _of_histories([table for table in found.tables if table.of])
     if singles and not singles[0].of:
@@ -456,7 +459,8 @@ def _of_histories(tables: "list[Table]") -> list[str]:
         least, most = (f"{bound(table.noise for table in held):.3g}" for bound in (min, max))
         noise = most if least == most else f"{least} to {most}"
         lines.append(
-            f"tables     {len(held)} of {what}, of up to {max(table.cells for table in held):,} cells, with noise of {noise} in a cell"
+            f"tables     {len(held)} of {what}, of up to {max(table.cells for table in held):,} cells, and noise moves each count by about "
+            f"{noise}"
         )
     return lines
 

@@ -27,6 +27,7 @@ from synthdp.report.statement import Statement, edited, read_off
 from synthdp.report.words import upper
 from synthdp.schema.columns import LEARN, Categorical, Column, Datetime, has_declared_tree
 from synthdp.schema.contradictions import contradictions
+from synthdp.schema.history_view import IN_WORDS
 from synthdp.schema.linked_tables import column_of, once
 from synthdp.schema.rules import Order
 from synthdp.schema.schema import Schema, clamping
@@ -224,7 +225,10 @@ def drowned(tables: "Sequence[Table]") -> list[str]:
         these = [table for table in tables if (len(table.columns) == 1) == single]
         if hidden := [table for table in these if table.drowned]:
             worst = sorted(hidden, key=lambda table: (table.expected or 0.0) / table.noise)[:DROWNED]
-            shown = "; ".join(f"{' x '.join(table.columns)} ({table.cells} cells)" for table in worst)
+            shown = "; ".join(
+                f"{' x '.join(IN_WORDS.get(name, name) for name in table.columns)} ({table.cells} cells)"
+                for table in worst
+            )
             more = f" and {len(hidden) - DROWNED} more" if len(hidden) > DROWNED else ""
             distinct, have = len({table.columns for table in these}), "has" if len(hidden) == 1 else "have"
             lines.append(

@@ -29,6 +29,7 @@ Whole = NDArray[np.int64]
 
 NUMBER, PLACE, LEFT, FIRST, GAP = "number of records", "place", "records left", "first", "gap"
 PACE, WEEKDAY, ALIKE, MANY, AFTER = "pace", "weekday", "as before", "many or few", "after"
+IN_WORDS = {GAP: "time since the last", PACE: "time left for each"}  # what people read where tables are told
 EARLIER = "earlier "
 BROAD = "broad "  # a column whose codes are taken together
 LONGEST = 2  # times max_records_per_unit: the most records that a drawn unit has

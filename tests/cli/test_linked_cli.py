@@ -78,6 +78,10 @@ def test_a_plan_says_of_each_question_what_it_asks_for(place, capsys):
     assert all(" for " in line or " to learn " in line for line in asked)
     assert any(" of each person_id" in line for line in asked)
     assert any(" of rows of diagnosis" in line for line in asked)
+    assert any(re.search(r"tables     \d+ of records, .* and noise moves each count by about", line) for line in lines)
+    assert not any(re.search(r"with noise|\bpace\b|\bgap\b", line) for line in [*asked, drowned]), (
+        "one scale, in plain words"
+    )
 
 
 @pytest.mark.filterwarnings("default:synthetic records may break")
