@@ -11,8 +11,7 @@ from trials import REAL, Figures, Trial
 
 from synthdp.errors import BadInput
 from synthdp.evaluate.association import of_numbers
-from synthdp.evaluate.classifiers import chances, classifiers
-from synthdp.evaluate.estimators import guesses, regressors
+from synthdp.evaluate.estimators import chances, classifiers, guesses, regressors
 from synthdp.evaluate.fidelity import total_variation
 from synthdp.evaluate.scores import errors, score
 from synthdp.evaluate.tables import Axis, Table, axes_of, table_of

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from synthdp.evaluate.classifiers import Classifier, Setting, chances
+from synthdp.evaluate.estimators import Classifier, Setting, chances
 from synthdp.evaluate.scores import score
 from synthdp.evaluate.tables import Table, axes_of, table_of
 from synthdp.evaluate.tasks import Task, task

@@ -19,7 +19,6 @@ __all__ = [
     "Canaries",
     "Claim",
     "Region",
-    "Thresholds",
     "Verdict",
     "clopper_pearson",
     "hold_out",
@@ -34,21 +33,9 @@ __all__ = [
 Scores = NDArray[np.float64]  # one per run; higher says "with the record"
 TUNED_ERROR = 0.05  # at which tuning weighs a threshold; the verdict has an error of its own
 TUNED_SHARE = 0.3  # the Gaussian threshold's rates count as those of so many of the tuning runs
+# Where to cut: for the Gaussian bound, for few false positives, for few false negatives. Judged together.
+Thresholds = tuple[float, float, float]
 LEAST_FOUND = 0.05  # of the claim: an attack that finds less would not have noticed a claim that is false
-
-
-@dataclass(frozen=True, kw_only=True)
-class Thresholds:
-    """Where to cut: for the Gaussian bound, for few false positives, for few false negatives. Judged together."""
-
-    gaussian: float
-    few_false_positives: float
-    few_false_negatives: float
-
-    @property
-    def all(self) -> tuple[float, ...]:
-        """Each threshold once."""
-        return tuple(dict.fromkeys((self.gaussian, self.few_false_positives, self.few_false_negatives)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,8 +78,8 @@ def tune(without: Scores, with_: Scores, delta: float, runs: int) -> Thresholds:
     a, b = bounds(tuned)
     with np.errstate(divide="ignore"):
         promises += [np.log(np.maximum(1 - delta - one, 0)) - np.log(other) for one, other in ((b, a), (a, b))]
-    best = [float(cuts[np.argmax(promise)]) for promise in promises]
-    return Thresholds(gaussian=best[0], few_false_positives=best[1], few_false_negatives=best[2])
+    gaussian, few_false_positives, few_false_negatives = (float(cuts[np.argmax(promise)]) for promise in promises)
+    return gaussian, few_false_positives, few_false_negatives
 
 
 def judge(
@@ -109,13 +96,13 @@ def judge(
 
     The Gaussian bound has a threshold of its own and needs no sharing. Raises `BadInput` without runs.
     """
-    cuts = thresholds.all
+    gaussian, cuts = thresholds[0], dict.fromkeys(thresholds)
     regions = [_at(cut, without, with_, error / len(cuts)) for cut in cuts]
     gates = [_at(cut, without, with_, gate_error / len(cuts)) for cut in cuts]
-    estimate, deviation = _estimated(thresholds.gaussian, without, with_)
+    estimate, deviation = _estimated(gaussian, without, with_)
     return Verdict(
         epsilon=max(found.epsilon(delta) for found in regions),
-        mu=_at(thresholds.gaussian, without, with_, error).mu,
+        mu=_at(gaussian, without, with_, error).mu,
         mu_estimate=estimate,
         mu_error=deviation,
         error=error,

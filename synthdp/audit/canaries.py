@@ -147,7 +147,7 @@ def hold_out(
     whole = schema.validate(frame, "clamp").reset_index(drop=True)
     unit = np.arange(len(whole))
     if schema.unit is not None:
-        unit = pd.factorize(np.array([text or "" for text in cells.texts(whole[schema.unit])], object))[0]
+        unit = pd.factorize(np.array(cells.keys(whole[schema.unit]), object))[0]
     units = int(unit.max(initial=-1)) + 1
     if number > units:
         raise BadInput(f"audit.records={number} exceeds the number of units; choose a smaller number")

@@ -8,6 +8,7 @@ difference to hide. Any settings will do, since the claim holds for all of them.
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -131,34 +132,14 @@ class Case:
     slow: bool = False
 
 
-def _single() -> Pair:
-    """One column."""
-    return booleans(((0,), 4000), ((1,), 100))
-
-
-def _second() -> Pair:
-    """Two columns; only the first tells records apart."""
-    return booleans(((0, 1), 4000), ((1, 1), 100))
-
-
-def _few() -> Pair:
-    """Few enough that the noise of a gradient moves the weights as far as they are apart."""
-    return booleans(((0,), 4), ((1,), 0))
-
-
-def _rarest() -> Pair:
-    """So few that the teacher of the last record has hardly another, and says what that record makes it say."""
-    return booleans(((1,), 2), ((0,), 0))
-
-
-def _pictures() -> Pair:
-    """Enough of them, and different ones, that principal axes stand still."""
-    return pictures(1000, (60, 196))
-
-
-def _few_pictures() -> Pair:
-    """As `_few`, and black."""
-    return pictures(4, (0, 1))
+_single = partial(booleans, ((0,), 4000), ((1,), 100))  # one column
+_second = partial(booleans, ((0, 1), 4000), ((1, 1), 100))  # two columns; only the first tells records apart
+_few = partial(booleans, ((0,), 4), ((1,), 0))  # the noise of a gradient moves the weights as far as they are apart
+_rarest = partial(
+    booleans, ((1,), 2), ((0,), 0)
+)  # the last record's teacher has hardly another, and says what that makes it say
+_pictures = partial(pictures, 1000, (60, 196))  # enough of them, and different ones, that principal axes stand still
+_few_pictures = partial(pictures, 4, (0, 1))  # as `_few`, and black
 
 
 def _histories() -> Pair:

@@ -45,6 +45,7 @@ FAULTS = {  # with which a verdict ends, and the kinds of findings that are one
     "breaks a declared rule": ("rule",),
     "misplaces numbers below visits": ("numbers",),
 }
+OF_PEOPLE = ("together", "ages", "event", "return", "calendar")  # findings that are shares of visits or people
 SHARE = "{made} of synthetic {what}; {held} of real ones do{more}"
 LOST = "{real:.2f} among real rows, {synthetic:.2f} among synthetic ones"
 NUMBERS = "{what} is farthest off: 10 %, 50 % and 90 % of synthetic ones lie below {synthetic}, of real ones below {real}{more}"
@@ -58,11 +59,7 @@ SENTENCES = {
     "invented": f"Of the associations that are too strong, that of {{what}} is farthest off: {LOST}.",
     "histories": "Among the histories, the largest difference is in {what}: {synthetic:.3f} ({real:.3f} in held-out ones).",
     "below": "Below the visits, the largest difference is in {what}: {synthetic:.3f} ({real:.3f} in held-out ones).",
-    "together": f"{SHARE}.",
-    "ages": f"{SHARE}.",
-    "event": f"{SHARE}.",
-    "return": f"{SHARE}.",
-    "calendar": f"{SHARE}.",
+    **dict.fromkeys(OF_PEOPLE, f"{SHARE}."),
     "numbers": f"Among the numbers below the visits, {NUMBERS}.",
     "outside": f"{OUTSIDE}.",
     "beyond": f"{OUTSIDE}.",
@@ -72,11 +69,7 @@ SENTENCES = {
 LINES = {
     "rule": "{made} of synthetic rows and {held} of real rows break {what}",
     "below": "{what} total variation distance {synthetic:.3f}; of held-out people {real:.3f}",
-    "together": SHARE,
-    "ages": SHARE,
-    "event": SHARE,
-    "return": SHARE,
-    "calendar": SHARE,
+    **dict.fromkeys(OF_PEOPLE, SHARE),
     "numbers": NUMBERS,
     "outside": OUTSIDE,
     "beyond": OUTSIDE,
@@ -177,14 +170,12 @@ def in_a_sentence(result: Entry) -> str:
     return closed(text[:1].upper() + text[1:])
 
 
-def _item(label: str, value: Entry) -> dict[str, Any]:
-    """One figure of an answer: its summary without the single values."""
-    spread = {key: value[key] for key in ("interval",) if value.get(key) is not None}
-    return {"label": label, "value": value["mean"], **spread}
-
-
 def _items(figures: Mapping[str, Entry]) -> list[dict[str, Any]]:
-    return [_item(label, value) for label, value in figures.items()]
+    """Figures of an answer, by their labels: each the summary without the single values."""
+    found = [
+        {"label": label, "value": each["mean"], "interval": each.get("interval")} for label, each in figures.items()
+    ]
+    return [{key: item for key, item in each.items() if item is not None} for each in found]
 
 
 # ---- Is it useful?
@@ -199,10 +190,8 @@ def _uses(result: Entry) -> list[Answer]:
     if len(cards) <= MOST_TARGETS:
         return cards
     worst = min(cards, key=lambda card: float("inf") if card.kept is None else card.kept)
-    text, subject = (
-        f"{closed(f'The worst of them is {worst.target}')} {worst.text}",
-        f"predicting these {len(cards)} columns",
-    )
+    text = f"{closed(f'The worst of them is {worst.target}')} {worst.text}"
+    subject = f"predicting these {len(cards)} columns"
     return [replace(worst, question=f"Is it useful for {subject}?", subject=subject, text=text)]
 
 
@@ -370,7 +359,7 @@ def _found(found: Attacks) -> tuple[Verdict, str]:
 
 def _figures(figure: Entry) -> list[dict[str, Any]]:
     rest = [{"label": key, "value": figure[key]} for key in ("baseline", "bound") if figure.get(key) is not None]
-    return [_item("attack", {**figure, "mean": figure["value"]}), *rest]
+    return [*_items({"attack": {**figure, "mean": figure["value"]}}), *rest]
 
 
 def _strongest(attack: Entry, figure: Entry) -> str:

@@ -1,5 +1,7 @@
 """Pairwise association of columns of any kind, and how far synthetic rows are from real ones in it."""
 
+# ruff: noqa: PD011 - the values are those of a `Table`
+
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -8,6 +10,7 @@ from itertools import combinations
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
@@ -271,20 +274,8 @@ def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _correlations(ranks: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Pearson's correlation of each pair's complete rows, all pairs at once from masked products."""
-    if not ranks.size:
-        return np.zeros((ranks.shape[1], ranks.shape[1]))
-    known = (~np.isnan(ranks)).astype(np.float64)
-    counts = known.sum(axis=0)
-    # Centred before squaring: ranks are large and their spread may be small.
-    centred = np.where(known > 0, ranks - np.nansum(ranks, axis=0) / np.maximum(counts, 1), 0.0)
-    n = np.maximum(known.T @ known, 1)
-    sums, squares = centred.T @ known, (centred**2).T @ known
-    cross = centred.T @ centred - sums * sums.T / n
-    spread = squares - sums**2 / n
-    scale = np.sqrt(np.maximum(spread * spread.T, 0.0))
-    usable = scale > 1e-9 * np.maximum(len(ranks), 1)
-    return np.where(usable, np.clip(cross / np.where(usable, scale, 1.0), -1.0, 1.0), 0.0)
+    """Pearson's correlation of each pair's complete rows; 0 where one of the two does not vary there."""
+    return pd.DataFrame(ranks).corr().fillna(0.0).to_numpy(np.float64)
 
 
 def cramers_v(first: NDArray[np.int64], second: NDArray[np.int64]) -> float:

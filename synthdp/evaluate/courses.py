@@ -14,10 +14,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.evaluate.association import Rows, agreement, associations, by_chance, enough, invented, pair_of, ranked
-from synthdp.evaluate.attacks.case import unit_codes
+from synthdp.evaluate.fidelity import apart
 from synthdp.evaluate.figures import beyond_chance
-from synthdp.evaluate.tables import BOOLEAN, Axis, Table, table_of
+from synthdp.evaluate.tables import BOOLEAN, Axis, Table, table_of, unit_codes
 from synthdp.schema.linked_tables import Table as Linked
+from synthdp.schema.linked_tables import ends as ends_of
 from synthdp.schema.linked_tables import limit, places_of
 from synthdp.schema.schema import Schema
 
@@ -65,7 +66,7 @@ class Histories:
             frame=frame.iloc[visits].reset_index(drop=True),
             table=table,
             owner=owner[visits].astype(np.int64),
-            people=Table(axes=tuple(axes[place] for place in own), values=whole.take(first).values[:, own]),  # noqa: PD011
+            people=whole.take(first).pick(own),
             names=frame[[str(schema.unit)]].iloc[first],
             when=table.column(order),
         )
@@ -137,18 +138,11 @@ def own_axes(schema: Schema, axes: Sequence[Axis]) -> list[Axis]:
     ]
 
 
-def last_dates(schema: Schema) -> list[str]:
-    """Dates of people that no visit is after, by a rule, such as that of death."""
-    found = [limit(schema, rule) for rule in schema.rules]
-    return [each[0] for each in found if each is not None and not each[1]]
-
-
 def ages(people: Histories, schema: Schema) -> Whole | None:
     """(people,) the band of each person's age at the first visit, -1 where it is not known. Age is counted from the first date of
     people that, by a rule, no visit precedes, such as that of birth. None where there is no such date."""
-    known = people.people.names
     found = [limit(schema, rule) for rule in schema.rules]
-    births = [each[0] for each in found if each is not None and each[1] and each[0] in known]
+    births = [each[0] for each in found if each is not None and each[1] and each[0] in people.people.names]
     if not births:
         return None
     years = np.full(people.people.rows, np.nan)
@@ -313,11 +307,6 @@ def _shares(
     return found
 
 
-def apart(synthetic: Numbers, train: Numbers, test: Numbers) -> dict[str, float]:
-    """Total variation distances of shares from those of the training records: of the synthetic and, beside them, of the held-out ones."""
-    return {name: float(np.abs(each - train).sum() / 2) for name, each in (("tvd", synthetic), ("real", test))}
-
-
 def _common(orders: Mapping[str, Numbers], labels: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The most frequent orders of the training people."""
     for place in np.argsort(-orders["train"], kind="stable")[:COMMON]:
@@ -408,7 +397,7 @@ def timelines(made: Histories, schema: Schema, types: Types | None) -> list[dict
             for place in range(start, end + 1)
         ]
         person = made.people.take(made.owner[[start]])
-        held = {name: float(person.column(name)[0]) for name in last_dates(schema) if name in person.names}
+        held = {name: float(person.column(name)[0]) for name in ends_of(schema) if name in person.names}
         ends = {name: _told(value, True) for name, value in held.items() if not np.isnan(value)}
         found.append({"visits": visits, "ends": ends})
     return found

@@ -10,8 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from synthdp.evaluate.classifiers import CLASSIFIERS, chances
-from synthdp.evaluate.estimators import limited
+from synthdp.evaluate.estimators import CLASSIFIERS, chances, limited
 from synthdp.evaluate.features import Features
 from synthdp.evaluate.scores import summary
 from synthdp.evaluate.tables import Table

@@ -1,6 +1,11 @@
-"""The models themselves, made from a setting: scikit-learn's (and XGBoost's) with what time and awkward rows ask for."""
+"""The models of the evaluation, scikit-learn's (and XGBoost's) with what time and awkward rows ask for: one entry each.
+
+The classifiers are the twelve of the PATE-GAN paper (Jordon, Yoon & van der Schaar 2019, section 5); histogram gradient boosting stands
+for gradient boosting, which it repeats in a twentieth of the time. A new one is one entry of `CLASSIFIERS`.
+"""
 
 import importlib
+import importlib.util
 import sys
 import threading
 import warnings
@@ -194,6 +199,117 @@ def chosen(
     return tuple(known[name] for name in dict.fromkeys(names))
 
 
+# ---- The models that predict a class.
+
+
+Classifier = Model
+XGBOOST = Model(
+    id="xgb",
+    label="XGBoost",
+    form="codes",
+    seeded=True,
+    make=lambda setting: importlib.import_module("xgboost").XGBClassifier(
+        tree_method="hist", n_jobs=1, random_state=setting.seed
+    ),
+    note="100 trees over histograms",
+    needs="xgboost",
+)
+CLASSIFIERS: dict[str, Classifier] = {
+    entry.id: entry
+    for entry in (
+        boosting("ensemble.HistGradientBoostingClassifier"),
+        # On thousands of one-hot columns later steps cost minutes and fit noise; on Adult it converges in 76.
+        model(
+            "lr",
+            "Logistic regression",
+            "one_hot",
+            "linear_model.LogisticRegression",
+            "at most 200 steps",
+            C=1.0,
+            max_iter=200,
+        ),
+        model(
+            "rf",
+            "Random forest",
+            "codes",
+            "ensemble.RandomForestClassifier",
+            "100 trees with at least 3 rows a leaf",
+            seeded=True,
+            threads=True,
+            n_estimators=100,
+            min_samples_leaf=3,
+            max_features="sqrt",
+        ),
+        model("gnb", "Gaussian naive Bayes", "dense", "naive_bayes.GaussianNB"),
+        model("bnb", "Bernoulli naive Bayes", "one_hot", "naive_bayes.BernoulliNB"),  # numbers: above their mean or not
+        Model(
+            id="svm",
+            label="Linear SVM",
+            form="one_hot",
+            seeded=False,
+            make=lambda _: Margins(dual=False, max_iter=200),
+            note="primal, at most 200 steps; probabilities by Platt's logistic curve on the training rows",
+        ),
+        model(
+            "tree",
+            "Decision tree",
+            "codes",
+            "tree.DecisionTreeClassifier",
+            "at least 3 rows a leaf",
+            seeded=True,
+            min_samples_leaf=3,
+        ),
+        model(
+            "lda",
+            "Linear discriminant analysis",
+            "dense",
+            "discriminant_analysis.LinearDiscriminantAnalysis",
+            "covariance shrunk by 0.001, so that collinear columns have a solution",
+            solver="lsqr",
+            shrinkage=1e-3,
+        ),
+        model("ada", "AdaBoost", "filled", "ensemble.AdaBoostClassifier", "50 stumps", seeded=True, n_estimators=50),
+        model(
+            "bag",
+            "Bagging",
+            "codes",
+            "ensemble.BaggingClassifier",
+            "10 trees of unlimited depth",
+            seeded=True,
+            threads=True,
+            n_estimators=10,
+        ),
+        Model(
+            id="mlp",
+            label="Multi-layer perceptron",
+            form="dense",
+            seeded=True,
+            make=lambda setting: Passes(hidden_layer_sizes=(100,), random_state=setting.seed),
+            note="one layer of 100 units; 15 to 200 passes, so that it sees about 500,000 rows",
+        ),
+        XGBOOST,
+    )
+}
+# What a name stands for where `models` is given as one.
+PRESETS: dict[str, tuple[str, ...]] = {
+    "default": ("hgb", "lr", "rf"),
+    "quick": ("hgb",),
+    "paper": ("lr", "rf", "gnb", "bnb", "svm", "tree", "lda", "ada", "bag", "hgb", "mlp", "xgb"),
+}
+
+
+def classifiers(ids: str | Sequence[str] | None) -> tuple[Classifier, ...]:
+    """The registered classifiers with these ids; see `chosen`."""
+    return chosen(ids, CLASSIFIERS, PRESETS, "those known")
+
+
+def absent(model: Model) -> str | None:
+    """Why a model cannot run here, or None."""
+    if model.needs is None or importlib.util.find_spec(model.needs) is not None:
+        return None
+    return f"{model.needs} is not installed; pip install 'synthdp[{model.needs}]' adds it"
+
+
 # ---- The models that predict a number. Their ids are those of the classifiers they resemble.
 
 
@@ -224,18 +340,43 @@ def regressors(chosen: Sequence[Model]) -> tuple[Model, ...]:
     return tuple(REGRESSORS[model.id] for model in chosen if model.id in REGRESSORS)
 
 
+def chances(
+    classifier: Classifier, train: Table, labels: NDArray[np.int64], test: Table, classes: int, *, seed: int, jobs: int
+) -> NDArray[np.float64]:
+    """(test rows, classes): class probabilities after training on (train, labels).
+
+    A class without a training row gets probability 0 everywhere; one class alone gets probability 1. jobs: threads. Raises
+    ValueError where a model has no answer for these rows.
+    """
+    out = np.zeros((test.rows, classes))
+    occur, dense = np.unique(labels, return_inverse=True)
+    if len(occur) == 1:
+        out[:, occur[0]] = 1.0
+        return out
+    estimator, found = _answers(classifier, train, dense, test, "predict_proba", seed, jobs)
+    out[:, occur[np.asarray(estimator.classes_, dtype=np.int64)]] = found
+    return out
+
+
 def guesses(
     regressor: Model, train: Table, values: NDArray[np.float64], test: Table, *, seed: int, jobs: int
 ) -> NDArray[np.float64]:
     """(test rows,): predicted numbers after training on (train, values). jobs: threads. Raises ValueError where there is no
     answer."""
-    features = Features.fit(train)
-    estimator = regressor.make(Setting(features=features, seed=seed, jobs=jobs))
+    # Scaled, so that days since 1970 are no harder than a share.
     centre, spread = float(values.mean()), float(values.std()) or 1.0
+    return centre + spread * _answers(regressor, train, (values - centre) / spread, test, "predict", seed, jobs)[1]
+
+
+def _answers(
+    model: Model, train: Table, target: NDArray[Any], test: Table, method: str, seed: int, jobs: int
+) -> tuple[Any, NDArray[np.float64]]:
+    """The estimator after training on (train, target), and what this method of it says of the test rows."""
+    features = Features.fit(train)
+    estimator = model.make(Setting(features=features, seed=seed, jobs=jobs))
     with QUIET, limited(jobs, "openmp"):
-        # Scaled, so that days since 1970 are no harder than a share.
-        estimator.fit(features.encode(train, regressor.form), (values - centre) / spread)
-        found = np.asarray(estimator.predict(features.encode(test, regressor.form)), dtype=np.float64)
+        estimator.fit(features.encode(train, model.form), target)
+        found = np.asarray(getattr(estimator, method)(features.encode(test, model.form)), dtype=np.float64)
     if not np.isfinite(found).all():
         raise ValueError("predictions that are not numbers")
-    return centre + spread * found
+    return estimator, found

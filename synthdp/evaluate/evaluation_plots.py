@@ -154,19 +154,24 @@ def heat_map(names: Sequence[str], matrix: Sequence[Sequence[float]], label: str
         axes = figure.add_subplot()
         drawn = np.ma.masked_where(np.eye(len(values), dtype=bool), values)
         mesh = axes.pcolormesh(drawn, cmap=colours, vmin=-top if signed else 0.0, vmax=top)
-        ticks = np.arange(len(shown)) + 0.5
-        axes.set_xticks(ticks, [short(n, 18) for n in shown], rotation=90)
-        axes.set_yticks(ticks, [short(n, 18) for n in shown])
-        axes.set(ylim=(len(shown), 0), aspect="equal")
-        axes.tick_params(length=0)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
+        square(axes, [short(n, 18) for n in shown])
         bar = figure.colorbar(mesh, ax=axes, shrink=0.7, aspect=30, pad=0.02)
         bar.outline.set_visible(False)
         bar.ax.tick_params(length=0)
     a, b = np.unravel_index(int(np.abs(values - np.diag(np.diag(values))).argmax()), values.shape)
     alt = f"{label}, {len(shown)} columns. Largest: {shown[a]} and {shown[b]}, {values[a, b]:+.3f}."
     return element(alt)
+
+
+def square(axes: Axes, names: Sequence[str]) -> None:
+    """Names at the rows and the columns of a chart of cells, which stands without a frame."""
+    ticks = np.arange(len(names)) + 0.5
+    axes.set_xticks(ticks, names, rotation=90)
+    axes.set_yticks(ticks, names)
+    axes.set(ylim=(len(names), 0), aspect="equal")
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
 
 
 @contextmanager
@@ -271,35 +276,26 @@ def attack_plot(attacks: Sequence[Mapping[str, Any]]) -> str | None:
         return None
     with plotted((4.8, 0.9 + 0.44 * len(rows)), "attacks-plot") as (figure, element):
         axes = figure.add_subplot()
-        labelled: set[str] = set()
-
-        def once(label: str) -> str:
-            fresh = label not in labelled
-            labelled.add(label)
-            return label if fresh else "_nolegend_"
-
         for place, (_, item) in enumerate(rows):
             value = middle(item)
             if item.get("bound") is not None:
                 start = item["baseline"] if item.get("baseline") is not None else 0.0
-                label = once("what the guarantee allows")
+                label = "what the guarantee allows"
                 axes.barh(place, item["bound"] - start, left=start, height=0.4, color=REAL, alpha=0.3, label=label)
             if item.get("baseline") is not None:
-                axes.vlines(
-                    item["baseline"], place - 0.22, place + 0.22, color=INK, linewidth=1.4, label=once("baseline")
-                )
+                axes.vlines(item["baseline"], place - 0.22, place + 0.22, color=INK, linewidth=1.4, label="baseline")
             low, high = item.get("interval") or (value, value)
             error = [[max(0.0, value - low)], [max(0.0, high - value)]]
-            axes.errorbar(
-                value, place, xerr=error, fmt="o", color=SYNTHETIC, markersize=6, capsize=3, label=once("attack")
-            )
+            axes.errorbar(value, place, xerr=error, fmt="o", color=SYNTHETIC, markersize=6, capsize=3, label="attack")
         low = min(0.0, *(end for _, item in rows for end in _ends(item)))
         axes.set(xlim=(low, 1), ylim=(len(rows) - 0.6, -0.8))
         for place, (label, _) in enumerate(rows):  # above the bars: names are long, telephones narrow
             axes.text(low, place - 0.28, short(label, MOST_LETTERS), va="bottom", fontsize=8)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
-        figure.legend(loc="outside lower left", ncols=3, fontsize=8.5, handlelength=1.4)
+        handles, labels = axes.get_legend_handles_labels()
+        once = dict(zip(labels, handles, strict=True))
+        figure.legend(once.values(), once.keys(), loc="outside lower left", ncols=3, fontsize=8.5, handlelength=1.4)
     told = "; ".join(_told(label, item) for label, item in rows)
     return element(f"Attacks beside baseline and bound. {told}.")
 

@@ -14,7 +14,8 @@ from synthdp.evaluate import association, detection, fidelity, manifold
 from synthdp.evaluate.detection import MIN_ROWS, detection_auc
 from synthdp.evaluate.judging_options import Steps
 from synthdp.evaluate.scores import summary
-from synthdp.evaluate.tables import Axis, Table, word_of, words_of
+from synthdp.evaluate.tables import Axis, Table, words_of
+from synthdp.schema import cells
 from synthdp.schema.columns import Categorical
 from synthdp.schema.rule_rows import broken
 from synthdp.schema.schema import Schema
@@ -197,7 +198,7 @@ def _level(tree: Tree, level: int, *three: Shares) -> dict[str, float | int]:
 
 def _shares(series: pd.Series) -> Shares:
     """The share of each word among the cells that are not missing."""
-    return series.astype(object).value_counts(normalize=True).groupby(word_of).sum()
+    return series.astype(object).value_counts(normalize=True).groupby(cells.text).sum()
 
 
 def _distance(one: Shares, other: Shares) -> float:

@@ -39,10 +39,10 @@ class Features:
         for axis, column in zip(table.axes, table.values.T, strict=True):
             known = column[~np.isnan(column)]
             empty.append(not len(known))
-            medians.append(float(np.median(known)) if len(known) else 0.0)
-            means.append(float(known.mean()) if len(known) else 0.0)
-            deviation = float(known.std()) if len(known) else 0.0
-            scales.append(deviation if deviation > 0 else 1.0)
+            known = known if len(known) else np.zeros(1)
+            medians.append(float(np.median(known)))
+            means.append(float(known.mean()))
+            scales.append(float(known.std()) or 1.0)
             width = len(axis.levels) + 1 if axis.kind == "category" else 0
             counts = np.bincount(known.astype(np.int64), minlength=width)[:width] if width else np.zeros(0)
             ranks.append(np.argsort(np.argsort(-counts, kind="stable"), kind="stable"))
@@ -98,31 +98,26 @@ class Features:
                 hit[np.arange(table.rows), np.where(missing, width, place)] = 1.0
                 parts.append(hit)
             else:
-                filled = np.where(missing, self.medians[i], column)
-                scaled = np.clip((filled - self.means[i]) / self.scales[i], -CUT, CUT)
-                parts.append(np.column_stack([scaled, missing]))
+                parts.append(np.column_stack([self._scaled(i, column), missing]))
         return np.concatenate(parts, axis=1) if parts else np.zeros((table.rows, 0))
 
     def one_hot(self, table: Table) -> csr_matrix:
         """(rows, width): one column per declared category; scaled numbers with the median and a flag where missing."""
-        from scipy.sparse import csr_matrix
+        from scipy.sparse import csr_matrix, hstack
 
-        rows, columns, values, width = [], [], [], 0
-        every = np.arange(table.rows)
+        parts = [csr_matrix((table.rows, 0))]
         for i, axis in enumerate(self.axes):
             column, missing = table.values[:, i], np.isnan(table.values[:, i])
             if axis.kind == "category":
-                rows.append(every)
-                columns.append(width + np.where(missing, len(axis.levels) + 1, column).astype(np.int64))
-                values.append(np.ones(table.rows))
-                width += len(axis.levels) + 2
+                width = len(axis.levels) + 2
+                place = np.where(missing, width - 1, column).astype(np.int64)
+                hit = (np.ones(table.rows), (np.arange(table.rows), place))
+                parts.append(csr_matrix(hit, shape=(table.rows, width)))
             else:
-                filled = np.where(missing, self.medians[i], column)
-                rows += [every, every[missing]]
-                columns += [np.full(table.rows, width), np.full(int(missing.sum()), width + 1)]
-                values += [np.clip((filled - self.means[i]) / self.scales[i], -CUT, CUT), np.ones(int(missing.sum()))]
-                width += 2
-        if not rows:
-            return csr_matrix((table.rows, 0))
-        place = (np.concatenate(rows), np.concatenate(columns))
-        return csr_matrix((np.concatenate(values), place), shape=(table.rows, width))
+                parts.append(csr_matrix(np.column_stack([self._scaled(i, column), missing])))
+        return hstack(parts, format="csr")
+
+    def _scaled(self, i: int, column: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The i-th column, of numbers or ordinals, in deviations of the training rows; missing values are their median."""
+        filled = np.where(np.isnan(column), self.medians[i], column)
+        return np.clip((filled - self.means[i]) / self.scales[i], -CUT, CUT)

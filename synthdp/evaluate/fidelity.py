@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import wasserstein_distance
 
 from synthdp.evaluate.figures import beyond_chance
 from synthdp.evaluate.tables import Axis, Table
 
-Values = Sequence[float] | NDArray[np.float64]
+Shares = NDArray[np.float64]
+Values = Sequence[float] | Shares
 
 
 BINS = 20
@@ -37,7 +39,10 @@ def cells_of(table: Table) -> Cells:
         column = table.values[:, i]
         missing = np.isnan(column)
         size = cell_count(axis)
-        codes[:, i] = np.where(missing, size, _cell(np.where(missing, axis.low, column), axis, size))
+        found = np.where(missing, axis.low, column)
+        if axis.kind == "number":
+            found = np.clip(np.searchsorted(cell_edges(axis)[1:-1], found, side="right"), 0, size - 1)
+        codes[:, i] = np.where(missing, size, found)
         sizes.append(size + 1)
     return Cells(codes=codes, sizes=tuple(sizes))
 
@@ -57,16 +62,12 @@ def cell_edges(axis: Axis) -> NDArray[np.float64]:
     return np.linspace(axis.low, axis.high, size + 1)
 
 
-def _cell(column: NDArray[np.float64], axis: Axis, size: int) -> NDArray[np.int64]:
-    if axis.kind != "number":
-        return column.astype(np.int64)
-    edges = cell_edges(axis)
-    return np.clip(np.searchsorted(edges[1:-1], column, side="right"), 0, size - 1).astype(np.int64)
-
-
 def distance(left: Cells, right: Cells, columns: Sequence[int]) -> float:
     """Total variation distance, in [0, 1], of the joint marginal of columns: half the L1 distance of the shares."""
-    a, b = (_joint(cells, columns) for cells in (left, right))
+    a, b = (
+        np.ravel_multi_index([cells.codes[:, c] for c in columns], [cells.sizes[c] for c in columns])
+        for cells in (left, right)
+    )
     size = int(np.prod([float(left.sizes[c]) for c in columns]))
     if size > DENSE_CELLS:
         both, place = np.unique(np.concatenate([a, b]), return_inverse=True)
@@ -75,11 +76,9 @@ def distance(left: Cells, right: Cells, columns: Sequence[int]) -> float:
     return float(0.5 * np.abs(shares).sum())
 
 
-def _joint(cells: Cells, columns: Sequence[int]) -> NDArray[np.int64]:
-    joint = cells.codes[:, columns[0]]
-    for column in columns[1:]:
-        joint = joint * cells.sizes[column] + cells.codes[:, column]
-    return joint
+def apart(synthetic: Shares, train: Shares, test: Shares) -> dict[str, float]:
+    """Total variation distances of shares from those of the training records: of the synthetic and, beside them, of the held-out ones."""
+    return {name: float(np.abs(each - train).sum() / 2) for name, each in (("tvd", synthetic), ("real", test))}
 
 
 def sets_of(columns: int, ways: int, target: int | None) -> list[tuple[int, ...]]:
@@ -113,7 +112,9 @@ def total_variation(synthetic: Table, train: Table, test: Table, target: str | N
         if ways == 1:
             entry["columns"] = dict(zip(names, values, strict=True))
         if ways == 2:
-            entry["names"], entry["matrix"] = names, _square(len(names), sets, values)
+            square, (rows, others) = np.zeros((len(names), len(names))), np.transpose(sets)
+            square[rows, others] = square[others, rows] = values
+            entry["names"], entry["matrix"] = names, square.tolist()
         result[f"tvd_{ways}way"] = entry
     return result
 
@@ -131,13 +132,6 @@ def no_rows(synthetic: Table, train: Table, test: Table) -> str | None:
         if not table.rows:
             return f"there are no {role} rows"
     return None
-
-
-def _square(size: int, pairs: Sequence[tuple[int, ...]], values: Sequence[float]) -> list[list[float]]:
-    out = np.zeros((size, size))
-    for (a, b), value in zip(pairs, values, strict=True):
-        out[a, b] = out[b, a] = value
-    return out.tolist()
 
 
 # ---- One-way marginals in the cells of the total variation distance: the figures behind the page's small multiples.
@@ -245,8 +239,8 @@ def wasserstein(synthetic: Table, train: Table, test: Table) -> tuple[dict[str, 
         if not (len(t) and len(v)) or scale <= 0:
             left_out.append(axis.name)
             continue
-        found[axis.name], scales[axis.name] = wasserstein_distance(s, t) / scale if len(s) else 1.0, name
-        floor.append(wasserstein_distance(v, t) / scale)
+        found[axis.name], scales[axis.name] = float(wasserstein_distance(s, t)) / scale if len(s) else 1.0, name
+        floor.append(float(wasserstein_distance(v, t)) / scale)
     if not found and not left_out:
         return None, "there is no numeric column"
     shortfall = (
@@ -283,14 +277,6 @@ def numbers(synthetic: Table, train: Table, test: Table) -> dict[str, dict[str, 
             "constant": bool(s.min() == s.max() and t.min() < t.max()),
         }
     return found
-
-
-def wasserstein_distance(left: NDArray[np.float64], right: NDArray[np.float64]) -> float:
-    """Wasserstein-1 distance of two samples of any sizes above 0: the area between their distribution functions."""
-    left, right = np.sort(left), np.sort(right)
-    ends = np.sort(np.concatenate([left, right]))
-    shares = [np.searchsorted(side, ends[:-1], side="right") / len(side) for side in (left, right)]
-    return float(np.sum(np.abs(shares[0] - shares[1]) * np.diff(ends)))
 
 
 def _scale(real: NDArray[np.float64], axis: Axis) -> tuple[float, str]:
@@ -337,12 +323,10 @@ def calendar(
             made, real = (float(shares[role][places].sum()) for role in ("synthetic", "train"))
             if abs(made - real) > farthest and beyond_chance(made, people["synthetic"], real, people["train"]):
                 part, shown, farthest = words, [made, real], abs(made - real)
-        distances = {role: float(np.abs(shares[role] - shares["train"]).sum() / 2) for role in ("synthetic", "test")}
         yield {
             "column": column,
             "of": of,
-            "tvd": distances["synthetic"],
-            "real": distances["test"],
+            **apart(*(shares[role] for role in ("synthetic", "train", "test"))),
             "part": part,
             "shares": shown,
         }

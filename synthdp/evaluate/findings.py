@@ -1,6 +1,6 @@
 """How the figures of a result are judged, as data; `answers` puts it into words."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from synthdp.evaluate.figures import beyond_chance, is_clearly_lost, kept
@@ -120,6 +120,9 @@ class Finding(NamedTuple):
         return float(self.synthetic - self.real)
 
 
+Off = tuple[
+    float, str, Any, Any
+]  # by how much a figure is off, what it is, and the figure of synthetic and of real rows
 # A fault if MUCH of an association of at least STRONG is gone or invented, or if histories differ by MUCH.
 STRONG, MUCH = 0.3, 0.5
 MOST_BROKEN = 0.01  # a fault if this share of synthetic rows, and more, break a rule beyond real ones
@@ -165,11 +168,11 @@ def worst(fidelity: Entry, histories: Entry | None = None, linked: Entry | None 
         much[0]._replace(many=len(much), fault=True) if much else next(iter(made_up), None),
         _farthest("histories", _of_histories(histories or {}) | _named(apart)),
         _farthest("below", _named({what: each for what, each in apart.items() if ", " in what})),
-        _lost_pairs(linked.get("together", ())),
-        _worst_ages((histories or {}).get("ever", ())),
-        _worst_event((histories or {}).get("survival") or ()),
-        _worst_return((histories or {}).get("final", ())),
-        _worst_dates(fidelity.get("calendar", ())),
+        _most("together", _lost_pairs(linked.get("together", ()))),
+        _most("ages", _far_ages((histories or {}).get("ever", ())), FAR_BY_AGE),
+        _most("event", _far_events((histories or {}).get("survival") or ())),
+        _most("return", _returns((histories or {}).get("final", ()))),
+        _most("calendar", _far_dates(fidelity.get("calendar", ())), FAR_BY_AGE),
         _worst_numbers(linked.get("numbers", ())),
         _outside(linked.get("numbers", ())),
         _beyond(numbers),
@@ -301,10 +304,15 @@ def _worst_rule(rules: Sequence[Entry]) -> Finding | None:
     return found and found._replace(fault=found.beyond > MOST_BROKEN)
 
 
-def _lost_pairs(found: Sequence[Entry]) -> Finding | None:
-    """The pair of codes of the same visit that is lost most (see `codes_together`). A pair is lost if real visits with the first code
+def _most(kind: str, found: Iterable[Off], fault: float = 0.0) -> Finding | None:
+    """The one that is farthest off of all that are: a fault from so far on."""
+    far = sorted(found)
+    return Finding(kind, *far[-1][1:], len(far), fault=far[-1][0] >= fault) if far else None
+
+
+def _lost_pairs(found: Sequence[Entry]) -> Iterator[Off]:
+    """The pairs of codes of the same visit that are lost (`linked.codes_together`). A pair is lost if real visits with the first code
     have the second more often than all real visits do, by at least `STRONG`, and synthetic visits lack at least `MUCH` of this excess."""
-    lost = []
     for each in found:
         one, other = each["columns"]
         for pair in each["pairs"]:
@@ -313,53 +321,44 @@ def _lost_pairs(found: Sequence[Entry]) -> Finding | None:
             beyond, gone = pair["train"] - pair["chance"], min(pair["train"], pair["test"]) - pair["synthetic"]
             if beyond >= STRONG and gone >= MUCH * beyond:
                 what = f"visits with {one} = {pair['code']} have {other} = {pair['other']}"
-                lost.append((gone, what, pair["synthetic"], pair["train"]))
-    return Finding("together", *max(lost)[1:], len(lost), fault=True) if lost else None
+                yield gone, what, pair["synthetic"], pair["train"]
 
 
-def _worst_ages(columns: Sequence[Entry]) -> Finding | None:
-    """The code and the age at which the share of people who ever have it is farthest off, beyond that of held-out people."""
-    far = []
+def _far_ages(columns: Sequence[Entry]) -> Iterator[Off]:
+    """The codes and ages at which the share of people who ever have the code is far off, beyond that of held-out people."""
     rows = ((each["column"], row) for each in columns for row in (each.get("by_age") or {}).get("farthest", ()))
     for column, row in rows:
         beyond = abs(row["synthetic"] - row["train"]) - abs(row["test"] - row["train"])
         if beyond >= BY_AGE:
             what = f"people aged {row['ages']} at their first visit ever have {column} = {row['code']}"
-            far.append((beyond, what, row["synthetic"], row["train"]))
-    return Finding("ages", *max(far)[1:], len(far), fault=max(far)[0] >= FAR_BY_AGE) if far else None
+            yield beyond, what, row["synthetic"], row["train"]
 
 
-def _worst_event(curves: Sequence[Entry]) -> Finding | None:
-    """The event, such as death, that less than `MUCH` of the people have who should, or that is as much too frequent."""
-    far = []
+def _far_events(curves: Sequence[Entry]) -> Iterator[Off]:
+    """The events, such as death, that less than `MUCH` of the people have who should, or that are as much too frequent."""
     for each in (each for each in curves if each.get("events", {}).get("train", 0) >= LEAST_EVENTS):
         made, *real = (each["events"][name] / max(1, each["people"][name]) for name in ("synthetic", "train", "test"))
         if not beyond_chance(made, each["people"]["synthetic"], real[0], each["people"]["train"]):
             continue
         if made <= MUCH * min(real) or max(real) <= MUCH * made:
-            far.append((abs(made - real[0]), f"people have the event {each['event']}", made, real[0]))
-    return Finding("event", *max(far)[1:], len(far), fault=True) if far else None
+            yield abs(made - real[0]), f"people have the event {each['event']}", made, real[0]
 
 
-def _worst_return(values: Sequence[Entry]) -> Finding | None:
-    """The value that ends real histories, such as a discharge by death, after which most synthetic people have a later visit."""
-    far = []
+def _returns(values: Sequence[Entry]) -> Iterator[Off]:
+    """The values that end real histories, such as a discharge by death, after which synthetic people have a later visit."""
     for each in values:
         made, real, people = each["synthetic"], max(each["train"], each["test"]), each["people"]
         if made - real > MOST_BROKEN and beyond_chance(made, people["synthetic"], each["train"], people["train"]):
-            far.append((made - real, f"people with {each['column']} = {each['value']} have a later visit", made, real))
-    return Finding("return", *max(far)[1:], len(far), fault=True) if far else None
+            yield made - real, f"people with {each['column']} = {each['value']} have a later visit", made, real
 
 
-def _worst_dates(columns: Sequence[Entry]) -> Finding | None:
+def _far_dates(columns: Sequence[Entry]) -> Iterator[Off]:
     """The dates of which too many or too few lie in a part of the week or of the day, beyond held-out ones and chance."""
-    far = []
     for each in columns:
         beyond = each["tvd"] - each["real"]
         if beyond >= BY_CALENDAR and each["part"]:
             made, real = each["shares"]
-            far.append((beyond, f"dates in {each['column']} fall {each['part']}", made, real))
-    return Finding("calendar", *max(far)[1:], len(far), fault=max(far)[0] >= FAR_BY_AGE) if far else None
+            yield beyond, f"dates in {each['column']} fall {each['part']}", made, real
 
 
 def _worst_numbers(columns: Sequence[Entry]) -> Finding | None:

@@ -10,7 +10,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
 from synthdp.errors import BadInput
-from synthdp.evaluate.courses import apart
+from synthdp.evaluate.fidelity import apart
 from synthdp.evaluate.tables import words_of
 from synthdp.schema.cells import instants, numbers
 from synthdp.schema.codec import Codec

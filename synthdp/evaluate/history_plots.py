@@ -9,7 +9,7 @@ from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
 from synthdp.errors import closed
-from synthdp.evaluate.evaluation_plots import FLOOR, INK, INVENTED, REAL, SYNTHETIC, plotted, short
+from synthdp.evaluate.evaluation_plots import FLOOR, INK, INVENTED, REAL, SYNTHETIC, plotted, short, square
 
 # Of types of visits: told apart by form too, and mid tones that hold on white and on black.
 FORMS = (
@@ -139,13 +139,8 @@ def steps(values: NDArray[np.float64], labels: Sequence[str], most: float, label
         if len(names) <= MOST_WRITTEN:
             for (row, column), value in np.ndenumerate(values):
                 axes.text(column + 0.5, row + 0.5, f"{100 * value:.0f}", ha="center", va="center", fontsize=8.5)
-        ticks = np.arange(len(names)) + 0.5
-        axes.set_xticks(ticks, names, rotation=90)
-        axes.set_yticks(ticks, names)
-        axes.set(ylim=(len(names), 0), aspect="equal", xlabel="next visit", ylabel="visit")
-        axes.tick_params(length=0)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
+        square(axes, names)
+        axes.set(xlabel="next visit", ylabel="visit")
     told = "; ".join(
         f"after {one} {100 * values[i, j]:.0f} % {other}"
         for i, one in enumerate(labels)

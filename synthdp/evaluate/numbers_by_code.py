@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.evaluate.association import Rows, by_chance, invented, pair_of, ranked, with_first
-from synthdp.evaluate.courses import last_dates, unpivoted
+from synthdp.evaluate.courses import unpivoted
 from synthdp.evaluate.faithfulness import time_of_day
 from synthdp.evaluate.fidelity import clock, plain
 from synthdp.evaluate.figures import is_lost
@@ -19,12 +19,11 @@ from synthdp.evaluate.tables import Table as Columns
 from synthdp.schema import cells
 from synthdp.schema.coders import Coder, coder_of
 from synthdp.schema.columns import Continuous, Integer
-from synthdp.schema.linked_tables import Table, of_table
+from synthdp.schema.linked_tables import Table, ends, of_table
 from synthdp.schema.schema import Schema
 
 Numbers = NDArray[np.float64]
 Whole = NDArray[np.int64]
-Held = tuple[Whole, dict[str, Numbers]]  # of each row its code, and its numbers by column
 
 
 QUANTILES = (0.1, 0.5, 0.9)
@@ -62,7 +61,10 @@ def numbers_by_code(
         return [], [{"metric": f"linked.numbers.{table.name}.{name}", "reason": reason} for name in names]
     found = []
     for name in names:
-        codes = [{"code": labels[place], **_compared([_of(held, place, name) for held in three])} for place in frequent]
+        codes = [
+            {"code": labels[place], **_compared([numbers[name][codes == place] for codes, numbers in three])}
+            for place in frequent
+        ]
         form = time_of_day(schema, f"{table.name}.{name}")
         found.append(
             {
@@ -99,10 +101,8 @@ class Below(NamedTuple):
 
     def of(self, code: int, places: Sequence[int]) -> "Below":
         """These columns of the rows of a code."""
-        axes, values = self.columns.axes, self.columns.values  # noqa: PD011
-        start, end = np.searchsorted(values[:, 0], (code, code + 1))
-        own = Columns(axes=tuple(axes[place] for place in places), values=values[start:end, places])
-        return Below(own, self.owner[start:end])
+        rows = slice(*np.searchsorted(self.columns.values[:, 0], (code, code + 1)))  # noqa: PD011
+        return Below(self.columns.take(rows).pick(places), self.owner[rows])
 
 
 def related(sets: Mapping[str, Visits], schema: Schema) -> list[dict[str, Any]]:
@@ -166,7 +166,7 @@ def _below(sets: Mapping[str, Visits], table: Table, schema: Schema) -> dict[str
         order = np.argsort(read[:, 0], kind="stable")
         visit = rows[role].index.to_numpy()[order]
         above = [place for place, name in enumerate(visits.names) if not name.startswith(tables)]
-        dates = [name for name in last_dates(schema) if name in visits.names]
+        dates = [name for name in ends(schema) if name in visits.names]
         every = (
             *(replace(axis, name=f"{table.name}.{axis.name}") for axis in axes),
             *(visits.axes[place] for place in above),
@@ -178,8 +178,10 @@ def _below(sets: Mapping[str, Visits], table: Table, schema: Schema) -> dict[str
     return found
 
 
-def _held(frame: pd.DataFrame, table: Table, first: str, names: Sequence[str], coder: Coder) -> Held:
-    """The rows below these visits that count; NaN where a number is missing."""
+def _held(
+    frame: pd.DataFrame, table: Table, first: str, names: Sequence[str], coder: Coder
+) -> tuple[Whole, dict[str, Numbers]]:
+    """Of the rows below these visits that count the codes, and by column the numbers; NaN where one is missing."""
     rows = unpivoted(frame, table, [first, *names])
     there = rows[first].notna().to_numpy()
     numbers = {}
@@ -187,12 +189,6 @@ def _held(frame: pd.DataFrame, table: Table, first: str, names: Sequence[str], c
         read = cells.numbers(rows[name][there])
         numbers[name] = np.where(read.missing | read.wrong, np.nan, np.asarray(read.cells, float))
     return coder.encode(rows[first][there]).astype(np.int64), numbers
-
-
-def _of(held: Held, place: int, name: str) -> Numbers:
-    codes, numbers = held
-    found: Numbers = numbers[name][codes == place]
-    return found
 
 
 def _compared(numbers: Sequence[Numbers]) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from synthdp.errors import BadInput
 from synthdp.evaluate import (
     association,
     attacks,
-    classifiers,
     courses,
     faithfulness,
     fidelity,
@@ -22,20 +21,16 @@ from synthdp.evaluate import (
     history_fidelity,
     images,
     numbers_by_code,
-    reading,
     survival,
     tasks,
     utility,
 )
 from synthdp.evaluate.attacks import whole_histories
-from synthdp.evaluate.attacks.case import unit_codes
-from synthdp.evaluate.classifiers import absent
 from synthdp.evaluate.courses import Histories
-from synthdp.evaluate.estimators import Model, regressors
+from synthdp.evaluate.estimators import Model, absent, classifiers, regressors
 from synthdp.evaluate.judging_options import JudgingOptions, Progress, Steps
-from synthdp.evaluate.reading import Parts
 from synthdp.evaluate.survival import Event
-from synthdp.evaluate.tables import Axis, Table, target_of
+from synthdp.evaluate.tables import Axis, Parts, Table, parts_of, target_of, unit_codes
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Datetime
 from synthdp.schema.joined_tables import Joined
@@ -111,8 +106,8 @@ def judge(
     """`evaluate`, of tables. `linked`: the rows are visits of linked tables of that schema, which are joined (synthetic, train, test)."""
     whole = schema if linked is None else linked[0]
     events = survival.events_of(how.survival, whole)
-    chosen = classifiers.classifiers(how.models)
-    parts = reading.parts_of(samples, train, test, faithfulness.as_kept(schema, samples))
+    chosen = classifiers(how.models)
+    parts = parts_of(samples, train, test, faithfulness.as_kept(schema, samples))
     log = list(parts.log)
     wanted = _targets(schema, schema.targets if how.targets is None else how.targets, parts, log)
     here = _present(chosen, log if wanted else [])
@@ -321,7 +316,7 @@ def _attack_people(hearing: Hearing, sets: Mapping[str, Histories], schema: Sche
         claim=how.claim,
         step=hearing.tell,
         jobs=how.threads,
-        units=attacks.unit_codes(sets["train"].names, sets["test"].names, str(schema.unit)),
+        units=unit_codes(sets["train"].names, sets["test"].names, str(schema.unit)),
         of_people=True,
     )
     hearing.result["attacks"] += found

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput, nearest
-from synthdp.evaluate.courses import Histories, last_dates
+from synthdp.evaluate.courses import Histories
 from synthdp.schema.columns import LEARN, Categorical, Column, Datetime
-from synthdp.schema.linked_tables import learned_of, once, places_of, whole
+from synthdp.schema.linked_tables import ends, learned_of, once, places_of, whole
 from synthdp.schema.rule_rows import broken
 from synthdp.schema.rule_text import parse
 from synthdp.schema.rules import Never, Rule
@@ -53,7 +53,7 @@ def events_of(given: Sequence[Any] | None, schema: Schema) -> tuple[Event, ...]:
         return ()
     dated = isinstance(schema.column(schema.order), Datetime)
     if given is None:
-        return tuple(Event(label=name, date=name) for name in last_dates(schema)) if dated else ()
+        return tuple(Event(label=name, date=name) for name in ends(schema)) if dated else ()
     return tuple(_event(item, schema, dated) for item in given)
 
 

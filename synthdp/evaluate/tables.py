@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
+from synthdp.schema import cells
 from synthdp.schema.columns import LEARN, OTHER, microseconds
 from synthdp.schema.schema import Column, Schema
 from synthdp.schema.trees import Tree
@@ -22,6 +23,7 @@ SYNTHETIC = "synthetic"
 FEW_UNREAD = (
     0.05  # of a real column's cells: so many that cannot be read are faults of the records, more are another coding
 )
+Codes = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 TRUE, FALSE = {"true", "yes", "t", "y", "1"}, {"false", "no", "f", "n", "0"}
 
 
@@ -73,10 +75,12 @@ class Table:
         return self.values[:, self.index(name)]
 
     def without(self, name: str) -> Self:
-        keep = [i for i, axis in enumerate(self.axes) if axis.name != name]
-        return replace(self, axes=tuple(self.axes[i] for i in keep), values=self.values[:, keep])
+        return self.pick([i for i, axis in enumerate(self.axes) if axis.name != name])
 
-    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Self:
+    def pick(self, columns: Sequence[int] | NDArray[np.int64]) -> Self:
+        return replace(self, axes=tuple(self.axes[i] for i in columns), values=self.values[:, columns])
+
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Self:
         return replace(self, values=self.values[rows])
 
 
@@ -130,35 +134,19 @@ def _axis(column: Column, train: pd.DataFrame) -> Axis:
     date = kind == "datetime"
     bounds = getattr(column, "bounds", LEARN)
     if bounds == LEARN:
-        low, high = _range(_numbers(train[name], Axis(name=name, kind="number", date=date), "real training"))
+        known = _numbers(train[name], Axis(name=name, kind="number", date=date), "real training")
+        known = known[np.isfinite(known)]
+        low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
     else:
-        low, high = (_days(bound) for bound in bounds) if date else (float(bound) for bound in bounds)
+        low, high = (microseconds(end) / 1e6 / SECONDS_PER_DAY if date else float(end) for end in bounds)
     if kind == "integer" and high - low == 1:  # two values, such as 0 and 1, are classes in all but name
         return Axis(name=name, kind="category", levels=(str(int(low)), str(int(high))))
     return Axis(name=name, kind="number", low=low, high=high, whole=kind == "integer", date=date)
 
 
-def _range(values: NDArray[np.float64]) -> tuple[float, float]:
-    known = values[np.isfinite(values)]
-    return (float(known.min()), float(known.max())) if len(known) else (0.0, 1.0)
-
-
-def _days(text: object) -> float:
-    return microseconds(text) / 1e6 / SECONDS_PER_DAY
-
-
 def words_of(*columns: pd.Series) -> list[str]:
     """The distinct values of columns as the schema writes them, sorted and without missing ones."""
-    return sorted({word_of(value) for column in columns for value in column.unique()} - {""})
-
-
-def word_of(value: object) -> str:
-    """A value as the schema writes it: 3.0 is 3, True is True, and a missing value is an empty text."""
-    if value is None or value != value or str(value) == "<NA>":  # NaN and NaT differ from themselves
-        return ""
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    return str(value)
+    return sorted({text for column in columns for value in column.unique() if (text := cells.text(value))})
 
 
 def _codes(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
@@ -167,7 +155,7 @@ def _codes(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
     if UNLISTED in place and role != SYNTHETIC:
         unknown = place[UNLISTED]
     numbers, distinct = pd.factorize(series, use_na_sentinel=True)
-    words = [word_of(value) for value in distinct]
+    words = [cells.text(value) or "" for value in distinct]
     if axis.levels == BOOLEAN:
         words = [BOOLEAN[word.lower() in TRUE] if word.lower() in TRUE | FALSE else word for word in words]
     if axis.tree is not None:
@@ -231,3 +219,97 @@ def target_of(name: str, axes: Sequence[Axis], schema: Schema) -> Axis:
             return axis
     column = schema.column(name, "targets")  # raises for a name that the schema does not know
     raise BadInput(f"targets: {name!r} is a column of kind {column.kind}, which nothing can predict; name another.")
+
+
+def unit_codes(train: pd.DataFrame, test: pd.DataFrame, name: str) -> Codes:
+    """(rows,) codes of the unit column of both frames, the same for the same unit; a missing one is a unit of its own."""
+    # As words, for 7 in one file may be "7" or, beside a missing one, 7.0 in the other.
+    words = pd.concat([frame[name].convert_dtypes().astype("string") for frame in (train, test)])
+    codes = pd.factorize(words)[0]
+    own = np.where(codes < 0, len(codes) + np.arange(len(codes)), codes).astype(np.int64)
+    return own[: len(train)], own[len(train) :]
+
+
+# ---- All tables of one evaluation: the columns that all rows share and can be read, and why the others are left out.
+
+
+CHANCE = 0.05  # of the held-out rows: as many more than of the training rows may equal a training row by chance
+LEFT_OUT = "it is left out of every metric"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """The tables of one evaluation, all with the same axes. units: (rows,) codes of the patients of the training and of
+    the test rows, where the schema names them and both frames hold them. log: columns that were left out."""
+
+    samples: tuple[Table, ...]
+    train: Table
+    test: Table
+    units: Codes | None
+    log: tuple[dict[str, str], ...]
+
+    @property
+    def overlap(self) -> dict[str, Any] | None:
+        """How many of the held-out units are training units too; without units, of the rows, where rows alike are more than chance
+        explains. None where the parts are apart."""
+        if self.units is not None:
+            fitted, held = (np.unique(codes) for codes in self.units)
+            shared = int(np.isin(held, fitted).sum())
+            return {"of": "units", "shared": shared, "all": len(held)} if shared else None
+        train, test = (np.nan_to_num(part.values, nan=-np.inf) for part in (self.train, self.test))
+        codes, sizes = np.unique(np.concatenate([train, test]), axis=0, return_inverse=True, return_counts=True)[1:]
+        own = np.bincount(codes[: len(train)], minlength=len(sizes))
+        found, twins = own[codes[len(train) :]] > 0, own[codes[: len(train)]] > 1
+        if not len(train) or not len(test) or found.mean() <= twins.mean() + CHANCE:
+            return None
+        return {"of": "rows", "shared": int(found.sum()), "all": len(test)}
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        return self.train.axes
+
+    @property
+    def three(self) -> tuple[Table, Table, Table]:
+        """The first synthetic sample, training and test rows."""
+        return self.samples[0], self.train, self.test
+
+
+def parts_of(samples: Sequence[pd.DataFrame], train: pd.DataFrame, test: pd.DataFrame, schema: Schema) -> Parts:
+    """Read everything. Raises BadInput where the real rows do not fit the schema, or no synthetic column does."""
+    axes = axes_of(schema, train)
+    check_columns(test, [axis.name for axis in axes], "real test")
+    for frame in samples:
+        check_columns(frame, [], "synthetic")
+    read: list[list[Table]] = []
+    kept, log = [], []
+    for axis in axes:
+        try:
+            for frame in samples:
+                if axis.name not in frame.columns:
+                    raise BadInput(f"The synthetic rows lack the column {axis.name!r} of the schema.")
+            read.append([table_of(frame, [axis], SYNTHETIC) for frame in samples])
+            kept.append(axis)
+        except BadInput as error:
+            log.append({"metric": f"columns.{axis.name}", "reason": f"{error} So {LEFT_OUT}."})
+    if axes and not kept:
+        raise BadInput(
+            f"The synthetic rows have none of the schema's {len(axes)} columns in a readable form. Synthetic, training and test "
+            "rows must share one schema."
+        )
+    for frame, role in ((train, "real training"), (test, "real test")):
+        log += [{"metric": f"unread.{name}", "reason": reason} for name, reason in unread_of(frame, kept, role).items()]
+    made = [[np.empty((len(frame), 0)), *(tables[i].values for tables in read)] for i, frame in enumerate(samples)]  # noqa: PD011
+    return Parts(
+        samples=tuple(Table(axes=tuple(kept), values=np.concatenate(each, axis=1)) for each in made),
+        train=table_of(train, kept, "real training"),
+        test=table_of(test, kept, "real test"),
+        units=units_of(train, test, schema.unit),
+        log=tuple(log),
+    )
+
+
+def units_of(train: pd.DataFrame, test: pd.DataFrame, unit: str | None) -> Codes | None:
+    """(rows,) codes of the patients of both frames; None where no column names them, or one of the frames lacks it."""
+    if unit is None or unit not in train.columns or unit not in test.columns:
+        return None
+    return unit_codes(train, test, unit)

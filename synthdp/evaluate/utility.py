@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.evaluate import subgroups
-from synthdp.evaluate.classifiers import chances
-from synthdp.evaluate.estimators import QUIET, Model, guesses, limited
+from synthdp.evaluate.estimators import QUIET, Model, chances, guesses, limited
 from synthdp.evaluate.scores import (
     LEAST,
     LEVEL,

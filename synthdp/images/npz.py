@@ -20,6 +20,7 @@ from synthdp.files.limits import FREE, RATIO, faults_of
 Array = NDArray[Any]
 ENDING = ".npy"
 HEADER = 10_000  # bytes; numpy's own bound
+READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}  # by version
 BLOCK = 1 << 24  # bytes read at a time
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError)
 
@@ -105,22 +106,15 @@ def _header(packed: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, path: P
     if member.flag_bits & 1 or member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise BadInput(f"{path}: array {name!r} is encrypted or packed in a way that numpy does not write")
     with packed.open(member) as stream:
-        start = stream.read(12)
-        wide = start[6:7] == b"\x02"
-        length = int.from_bytes(start[8:12] if wide else start[8:10], "little") + (12 if wide else 10)
-        if start[:6] != b"\x93NUMPY" or start[6:7] not in (b"\x01", b"\x02") or length > HEADER:
-            raise BadInput(f"{path}: {name!r} is not an array that numpy wrote")
-        text = io.BytesIO(start + stream.read(length - len(start)))
+        text = io.BytesIO(stream.read(HEADER))
     try:
-        np.lib.format.read_magic(text)
-        read = np.lib.format.read_array_header_2_0 if wide else np.lib.format.read_array_header_1_0
-        shape, fortran, dtype = read(text)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError):
+        shape, fortran, dtype = READERS[np.lib.format.read_magic(text)](text)
+    except (LookupError, ValueError, TypeError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError):
         raise BadInput(f"{path}: {name!r} is not an array that numpy wrote") from None
     if dtype.hasobject or dtype.kind not in "buifUM":
         raise BadInput(f"{path}: array {name!r} has {dtype} values; save numbers, text or dates (never objects)")
-    header = Header(name, shape, dtype, bool(fortran), length)
-    if any(side < 0 for side in shape) or header.bytes + length != member.file_size:
+    header = Header(name, shape, dtype, bool(fortran), text.tell())
+    if any(side < 0 for side in shape) or header.bytes + header.start != member.file_size:
         raise BadInput(f"{path}: array {name!r} does not have the size that its header gives; the file is broken")
     return header
 

@@ -91,16 +91,13 @@ def check(column: Column) -> None:
 
 def _whole(values: NDArray[Any], column: Boolean | Integer) -> Series:
     """Floats as what they stand for, where all do."""
-    gone = np.isnan(values)
-    held = values[~gone]
-    allowed = (0.0, 1.0) if isinstance(column, Boolean) else np.rint(held)
-    fits = np.isin(held, allowed).all() if isinstance(column, Boolean) else (held == allowed).all()
-    if not fits or (np.abs(held) > 2**53).any():
-        return pd.Series(values)
-    filled = np.where(gone, 0, values)
-    if isinstance(column, Boolean):
-        return pd.Series(pd.arrays.BooleanArray(filled == 1, gone) if gone.any() else filled == 1)
-    return pd.Series(pd.arrays.IntegerArray(filled.astype(np.int64), gone) if gone.any() else filled.astype(np.int64))
+    held = pd.Series(values)
+    known = held.dropna()
+    fits = known.isin([0, 1]) if isinstance(column, Boolean) else (known == np.rint(known)) & (known.abs() <= 2**53)
+    if not fits.all():
+        return held
+    held = held.astype("boolean" if isinstance(column, Boolean) else "Int64")
+    return held if held.isna().any() else held.astype("bool" if isinstance(column, Boolean) else "int64")
 
 
 def _numbers(texts: Series) -> Series:

@@ -240,18 +240,8 @@ def _noise_source(held: Held) -> bool | None:
 
 def _not_covered(held: Held) -> bool | None:
     said = held.statement
-    again = stating.limits(
-        said.account,
-        held.schema,
-        said.columns,
-        said.declared.get("processes", 1),
-        held.events,
-        generator=said.generator,
-        package=said.provenance.get("generator"),
-        invalid=said.declared.get("invalid", "error"),
-        edited_after=said.declared.get("edited_after", ()),
-    )
-    return tuple(said.not_covered) == tuple(held.limits(again)) if held.worded_here else None
+    again = held.limits(stating.limits(said, held.schema))
+    return tuple(said.not_covered) == tuple(again) if held.worded_here else None
 
 
 def _provenance(held: Held) -> bool:

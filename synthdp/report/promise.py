@@ -78,50 +78,38 @@ def loose_delta(statement: Statement) -> bool:
     return isinstance(units, int) and statement.delta * units >= 1
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Answer:
     """The first screen's answer to "can I share it": a word or two, the reason, and whether it is a warning."""
 
     short: str
     text: str
-    bad: bool
+    bad: bool = True
 
 
 def sharing(statement: Statement) -> Answer:
     """Whether what the statement belongs to may be shared, as far as its guarantee goes."""
-    whose = unit(statement)
     if math.isinf(statement.epsilon):
-        return Answer(
-            short="No.",
-            text="Nothing limits what these data reveal. Treat them, and the model, like the real records.",
-            bad=True,
-        )
+        return Answer("No.", "Nothing limits what these data reveal. Treat them, and the model, like the real records.")
     if statement.rehearsal:
-        return Answer(
-            short="No.",
-            text="This is a rehearsal: whoever learns its seed can remove the noise. Fit again without a seed to release.",
-            bad=True,
-        )
+        seed = "whoever learns its seed can remove the noise. Fit again without a seed to release."
+        return Answer("No.", f"This is a rehearsal: {seed}")
     if seen := read_off(statement.columns):
         remedy = "Replace them by publicly known facts, or by `learn`, and fit again."
-        return Answer(short="Not like this.", text=f"{seen} {remedy}", bad=True)
+        return Answer("Not like this.", f"{seen} {remedy}")
     if loose_delta(statement):
-        return Answer(
-            short="Not like this.",
-            text="Delta is so large that somebody’s data could be published unchanged. Fit again with a smaller delta.",
-            bad=True,
-        )
+        large = "Delta is so large that somebody’s data could be published unchanged. Fit again with a smaller delta."
+        return Answer("Not like this.", large)
     if attack(statement)["weak"]:
         return Answer(
-            short="Only with people whom you would trust with the records.",
-            text="The guarantee is weak: it would not stop a determined attacker. It does not justify open publication.",
-            bad=True,
+            "Only with people whom you would trust with the records.",
+            "The guarantee is weak: it would not stop a determined attacker. It does not justify open publication.",
         )
-    return Answer(short="Yes, within the limits of the guarantee.", text=_terms(statement, whose), bad=False)
+    return Answer("Yes, within the limits of the guarantee.", _terms(statement), bad=False)
 
 
-def _terms(statement: Statement, whose: Unit) -> str:
-    first = f"The guarantee covers the model, these data and everything made from them, for each {whose.one}."
+def _terms(statement: Statement) -> str:
+    first = f"The guarantee covers the model, these data and everything made from them, for each {unit(statement).one}."
     if statement.account is None:
         return (
             f"{first} Other releases from the same records add to what is revealed, and no account keeps count of them."

@@ -207,8 +207,7 @@ def state(
     the records. A rehearsal is not released and has none.
     """
     accountant, epsilon = accounting.best(ledger, budget.delta)
-    facts = columns(declared, resolved)
-    return Statement(
+    made = Statement(
         epsilon=epsilon,
         delta=budget.delta,
         relation=budget.relation,
@@ -222,7 +221,7 @@ def state(
         account=account,
         generator=generator,
         settings=settings,
-        columns=facts,
+        columns=columns(declared, resolved),
         declared={
             **of_schema(declared),
             "units": "learned" if declared.units == "learn" else declared.units,
@@ -233,17 +232,7 @@ def state(
         },
         noise_source=noise_source(rehearsal=rehearsal),
         rehearsal=rehearsal,
-        not_covered=limits(
-            account,
-            declared,
-            facts,
-            processes,
-            ledger.entries(),
-            generator=generator,
-            package=package,
-            invalid=invalid,
-            edited_after=edited_after,
-        ),
+        not_covered=(),
         provenance={
             "synthdp": synthdp.__version__,
             "wording": wording(),
@@ -258,6 +247,7 @@ def state(
         lost=lost,
         answers=answers,
     )
+    return dataclasses.replace(made, not_covered=limits(made, declared))
 
 
 def foreign(generator: str, package: str, version: str) -> str:
@@ -268,36 +258,31 @@ def foreign(generator: str, package: str, version: str) -> str:
     )
 
 
-def limits(
-    account: Entered | None,
-    schema: Schema,
-    columns: Sequence[Mapping[str, Any]],
-    processes: int,
-    events: Plan,
-    *,
-    generator: str,
-    package: Mapping[str, str] | None,
-    invalid: str = "error",
-    edited_after: Sequence[str] = (),
-) -> tuple[str, ...]:
-    """What the statement of a fit does not cover, in sentences: a function of its other facts.
-
-    `package` is the name and the version of the package of a generator that is not synthdp's own.
-    """
-    seen = read_off(columns)
+def limits(said: Statement, schema: Schema) -> tuple[str, ...]:
+    """What the statement of a fit does not cover, in sentences: a function of its other facts and of the schema."""
+    seen, package, processes = (
+        read_off(said.columns),
+        said.provenance.get("generator"),
+        said.declared.get("processes", 1),
+    )
+    events = [entry.event for entry in said.events]
     return (
-        other_fits(account),
-        *(() if package is None else (foreign(generator, package["package"], package["version"]),)),
+        other_fits(said.account),
+        *(() if package is None else (foreign(said.generator, package["package"], package["version"]),)),
         *(NOT_COVERED[:-1] if schema.tables else NOT_COVERED),
         *((SHARED,) if len(schema.tables) > 2 else ()),
         *((FOLLOWED,) if schema.tables else ()),
         *((seen,) if seen else ()),
-        *edited(edited_after),
+        *edited(said.declared.get("edited_after", ())),
         *broken_rules(schema),
         *(() if processes == 1 else (together(processes),)),
-        *((CLAMPED.format(what=clamping(below=len(schema.tables) > 2)),) if invalid == "clamp" else ()),
-        *((SELECTED,) if any(isinstance(entry.event, Selection) for entry in events) else ()),
-        *((ROUNDED,) if any(isinstance(entry.event, Sampled) for entry in events) else ()),
+        *(
+            (CLAMPED.format(what=clamping(below=len(schema.tables) > 2)),)
+            if said.declared.get("invalid") == "clamp"
+            else ()
+        ),
+        *((SELECTED,) if any(isinstance(event, Selection) for event in events) else ()),
+        *((ROUNDED,) if any(isinstance(event, Sampled) for event in events) else ()),
     )
 
 

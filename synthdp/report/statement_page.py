@@ -182,16 +182,9 @@ def render(statement: Statement, verified: Verified | None = None) -> str:
     """The page as text. Names and categories are other people's words, so everything is escaped."""
     from markupsafe import Markup
 
-    filters: dict[str, Any] = {
-        "number": words.number,
-        "upper_bound": words.upper,
-        "percent": words.percent,
-        "at_least": words.at_least,
-        "scientific": words.scientific,
-        "one_in": words.one_in,
-        "closed": closed,
-        "between": fitness_words.between,
-    }
+    named = ("number", "percent", "at_least", "scientific", "one_in")
+    filters: dict[str, Any] = {name: getattr(words, name) for name in named}
+    filters |= {"upper_bound": words.upper, "closed": closed, "between": fitness_words.between}
     environment = pages.environment(TEMPLATES, filters=filters)
     plot = plots.epsilon_curve(statement.curve, statement.delta, statement.epsilon)
     return environment.get_template("statement.html.j2").render(

@@ -2,8 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +47,13 @@ def html(found: Mapping[str, Any]) -> str:
     """The page as text: one file, nothing is loaded. Names are other people's words, so everything is escaped."""
     from markupsafe import Markup
 
-    environment = pages.environment(TEMPLATES, filters={"number": words.number, "between": between})
+    environment = pages.environment(
+        TEMPLATES, filters={"number": words.number, "between": between, "sortable": sortable}
+    )
     panels = [
         {**panel, "plot": Markup(plots.panel(panel, f"panel{place}"))}  # noqa: S704 - plots.py escapes what it is given
         for place, panel in enumerate(found["panels"])
     ]
-    shown = columns(found)
     kinds = {point["over"] for panel in found["panels"] for line in panel["lines"] for point in line["points"]}
     return environment.get_template("compare.html.j2").render(
         title="Privacy and utility of a sweep",
@@ -66,7 +66,7 @@ def html(found: Mapping[str, Any]) -> str:
         panels=panels,
         over=" ".join(text for kind, text in OVER.items() if kind in kinds),
         runs=found["runs"],
-        tables=[(title, head, [(row, _cells(row, head)) for row in found["runs"]]) for title, head in _parts(shown)],
+        tables=_parts(columns(found)),
         not_compared=found["not_compared"],
         not_computed=_not_computed(found["runs"]),
     )
@@ -132,83 +132,54 @@ def _apart(mean: float, interval: Any, other: float, own: Any) -> bool:
     return bool(interval[0] > own[1] if mean >= other else own[0] > interval[1])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Column:
-    """A column of the table of releases: what it shows of a row, and by what number it is sorted (None: by its words)."""
-
-    title: str
-    text: Callable[[Mapping[str, Any]], str]
-    key: Callable[[Mapping[str, Any]], float | None] | None = None
+Column = tuple[str, bool, list[tuple[str, float | None]]]
+"""Of a table of releases: its title, whether it holds numbers, and of each release the text and the number that it is sorted by."""
 
 
 def columns(found: Mapping[str, Any]) -> list[Column]:
     """The columns of the table of releases: what each is, what it guarantees, and every figure that any of them has."""
     rows = found["runs"]
     targets = list(dict.fromkeys(target for row in rows for target in row["utility"]))
-    figures: list[tuple[str, tuple[str, ...]]] = [
-        (f"{label}{f', {target}' if len(targets) > 1 else ''}", ("utility", target, metric, "mean"))
-        for target in targets
-        for metric, label in LABELS.items()
-    ]
-    figures += [(label, ("fidelity", metric)) for metric, label in LABELS.items()]
+    figures: list[tuple[str, list[float | None]]] = []
+    for target in targets:
+        scores = [row["utility"].get(target, {}) for row in rows]
+        ending = f", {target}" if len(targets) > 1 else ""
+        figures += [
+            (f"{label}{ending}", [each[metric]["mean"] if metric in each else None for each in scores])
+            for metric, label in LABELS.items()
+        ]
+    figures += [(label, [row["fidelity"].get(metric) for row in rows]) for metric, label in LABELS.items()]
     return [
-        Column(title="Release", text=lambda row: row["run"]),
-        Column(title="Generator", text=lambda row: row["generator"]),
-        Column(title="Settings that differ", text=lambda row: settings(row["settings"])),
-        Column(title="Epsilon", text=lambda row: words.upper(row["epsilon"]), key=lambda row: row["epsilon"]),
-        Column(title="Delta", text=lambda row: words.scientific(row["delta"]), key=lambda row: row["delta"]),
-        Column(title="Unit", text=lambda row: row["unit"]),
-        *(_figures(title, path) for title, path in figures if any(_at(row, path) is not None for row in rows)),
+        ("Release", False, [(row["run"], None) for row in rows]),
+        ("Generator", False, [(row["generator"], None) for row in rows]),
+        ("Settings that differ", False, [(settings(row["settings"]), None) for row in rows]),
+        ("Epsilon", True, [(words.upper(row["epsilon"]), row["epsilon"]) for row in rows]),
+        ("Delta", True, [(words.scientific(row["delta"]), row["delta"]) for row in rows]),
+        ("Unit", False, [(row["unit"], None) for row in rows]),
+        *(
+            (title, True, [("-" if value is None else f"{value:.4f}", value) for value in values])
+            for title, values in figures
+            if any(value is not None for value in values)
+        ),
     ]
+
+
+def sortable(value: float) -> str:
+    """A number as the sorting script reads it."""
+    return "Infinity" if math.isinf(value) else repr(float(value))
 
 
 def _parts(shown: Sequence[Column]) -> list[tuple[str, list[Column]]]:
     """The columns as tables that fit a page: what each release is, and its figures, a few at a time."""
     if len(shown) <= MOST_COLUMNS:
         return [("Every release", list(shown))]
-    first, rest = list(shown[:ABOUT]), shown[ABOUT:]
-    size = MOST_COLUMNS - 1
-    groups = [list(rest[start : start + size]) for start in range(0, len(rest), size)]
-    numbered = [
-        f"Figures of every release{f', {n} of {len(groups)}' if len(groups) > 1 else ''}"
-        for n in range(1, len(groups) + 1)
-    ]
-    return [
-        ("Every release", first),
-        *((title, [shown[0], *group]) for title, group in zip(numbered, groups, strict=True)),
-    ]
-
-
-def _figures(title: str, path: tuple[str, ...]) -> Column:
-    def text(row: Mapping[str, Any]) -> str:
-        value = _at(row, path)
-        return "-" if value is None else f"{value:.4f}"
-
-    return Column(title=title, text=text, key=lambda row: _at(row, path))
-
-
-def _at(row: Mapping[str, Any], path: tuple[str, ...]) -> float | None:
-    value: Any = row
-    for name in path:
-        value = value.get(name) if value is not None else None
-    return None if value is None else float(value)
-
-
-def _cells(row: Mapping[str, Any], shown: Sequence[Column]) -> list[dict[str, Any]]:
-    """A row of the page's table: text, whether it is a number, and the exact number that it is sorted by."""
-    return [
-        {
-            "text": column.text(row),
-            "numeric": column.key is not None,
-            "value": None if column.key is None else _sortable(column.key(row)),
-        }
-        for column in shown
-    ]
-
-
-def _sortable(value: float | None) -> str | None:
-    """A number as the sorting script reads it."""
-    return "Infinity" if value is not None and math.isinf(value) else None if value is None else repr(value)
+    rest, size = shown[ABOUT:], MOST_COLUMNS - 1
+    groups = [rest[start : start + size] for start in range(0, len(rest), size)]
+    parts = [("Every release", list(shown[:ABOUT]))]
+    for number, group in enumerate(groups, 1):
+        which = f", {number} of {len(groups)}" if len(groups) > 1 else ""
+        parts.append((f"Figures of every release{which}", [shown[0], *group]))
+    return parts
 
 
 def _not_computed(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, list[str]]]:

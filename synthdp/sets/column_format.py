@@ -94,31 +94,31 @@ CENTURY = 2026  # where years of two digits may end, as an example
 
 @dataclass(frozen=True)
 class Values:
-    """The distinct texts of a column, how often each is there, and the record where it is first."""
+    """The distinct texts of a column, each with how often it is there and the record where it is first; and the number of blank cells."""
 
-    texts: list[str]
-    counts: list[int]
-    first: list[int]
+    held: tuple[tuple[str, int, int], ...]
     blank: int
+
+    @property
+    def texts(self) -> list[str]:
+        return [text for text, _, _ in self.held]
 
     def but(self, codes: Collection[str]) -> "Values":
         """Without these texts."""
-        kept = [place for place, text in enumerate(self.texts) if text not in codes]
-        return Values(
-            [self.texts[place] for place in kept],
-            [self.counts[place] for place in kept],
-            [self.first[place] for place in kept],
-            self.blank,
-        )
+        return replace(self, held=tuple(each for each in self.held if each[0] not in codes))
 
     def without(self, suffix: str) -> "Values":
         """The texts, which all end so, without it."""
-        return replace(self, texts=[text.removesuffix(suffix.strip(SPACE)).rstrip(SPACE) for text in self.texts])
+        sign = suffix.strip(SPACE)
+        return replace(
+            self,
+            held=tuple((text.removesuffix(sign).rstrip(SPACE), count, first) for text, count, first in self.held),
+        )
 
     def matching(self, fits: Any) -> float:
         """The share of the cells whose text fits."""
-        total = sum(self.counts)
-        return sum(n for text, n in zip(self.texts, self.counts, strict=True) if fits(text)) / total if total else 0.0
+        total = sum(count for _, count, _ in self.held)
+        return sum(count for text, count, _ in self.held if fits(text)) / total if total else 0.0
 
 
 def values_of(array: pa.ChunkedArray, *, strip: bool) -> Values:
@@ -131,8 +131,8 @@ def values_of(array: pa.ChunkedArray, *, strip: bool) -> Values:
     counts = np.bincount(places, minlength=len(texts)).tolist()
     _, first = np.unique(pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False), return_index=True)
     firsts = first[-len(texts) :].tolist() if texts else []
-    blank = encoded.null_count + sum(count for text, count in zip(texts, counts, strict=True) if not text)
-    return Values(texts, counts, firsts, blank).but(("",))
+    held = tuple(zip(texts, counts, firsts, strict=True))
+    return Values(held, encoded.null_count + sum(count for text, count, _ in held if not text)).but(("",))
 
 
 def decimal_sign(columns: list[Values]) -> str:
@@ -197,7 +197,7 @@ class ColumnFormat:
     def _truths(self, values: Values) -> bool:
         decimal = self.reading.decimal
         spelled: dict[str, list[tuple[int, str]]] = {}
-        for text, count in zip(values.texts, values.counts, strict=True):
+        for text, count, _ in values.held:
             plain = text.replace(",", ".") if decimal == "," and re.fullmatch("[+-]?[0-9]+,0*", text) else text
             spelled.setdefault(cells.truth(plain), []).append((-count, text))
         if not 1 <= len(spelled) <= 2:
@@ -371,7 +371,7 @@ class ColumnFormat:
     def _missing(self) -> None:
         """The codes that are there, the one first that synthetic records will have: plain pandas must find the same types."""
         known = self.coding.words or ()
-        there: dict[str, int] = dict(zip(self.values.texts, self.values.counts, strict=True))
+        there = {text: count for text, count, _ in self.values.held}
         codes = [text for text in there if (text in TEXTS or text in self.codes) and text not in known]
         if not codes:
             return
@@ -387,9 +387,9 @@ class ColumnFormat:
 
     def _note(self, values: Values, fits: Any, what: str) -> None:
         """Note texts that do not fit, and the place of the first."""
-        odd = [(text, first) for text, first in zip(values.texts, values.first, strict=True) if not fits(text)]
+        odd = [(text, first) for text, _, first in values.held if not fits(text)]
         self.others = tuple(text for text, _ in odd)[:MOST_LIMITS]
-        last = sum(values.counts) + values.blank - 1
+        last = sum(count for _, count, _ in values.held) + values.blank - 1
         if len(odd) == 1 and odd[0][1] == last and odd_cells.says_total(odd[0][0]):
             self.mind = odd_cells.ENDS_IN_TOTAL
             return
@@ -398,7 +398,7 @@ class ColumnFormat:
 
     def _place(self, values: Values, fits: Any) -> str:
         """Where the first text stands that does not fit: its line, and its record as `synthdp check` counts them."""
-        record = min(first for text, first in zip(values.texts, values.first, strict=True) if not fits(text))
+        record = min(first for text, _, first in values.held if not fits(text))
         if not self.in_lines:
             return f"record {record + 1}"
         reading = self.reading
@@ -414,7 +414,7 @@ def _codes(values: Values) -> tuple[str, ...]:
     all others."""
     lone = [text for text in values.texts if LONE.fullmatch(text)]
     others = [float(text.replace(",", ".")) for text in values.but(lone).texts if _is_number(text)]
-    often = {text for text, count in zip(values.texts, values.counts, strict=True) if count >= OFTEN}
+    often = {text for text, count, _ in values.held if count >= OFTEN}
     found: tuple[str, ...] = ()
     if others and len(others) == len(values.texts) - len(lone):
         far = FAR * max(map(abs, others))
@@ -445,7 +445,7 @@ def _doubtful(values: Values) -> str | None:
     """A number such as 99 that is well above all others, in several cells, but not so far that it must be a code."""
     numbers = {text: float(text.replace(",", ".")) for text in values.texts if _is_number(text)}
     *others, (most, text) = sorted((number, text) for text, number in numbers.items()) or [(0.0, "")]
-    often = text in numbers and values.counts[values.texts.index(text)] >= OFTEN
+    often = text in numbers and next(count for each, count, _ in values.held if each == text) >= OFTEN
     doubtful = often and others and LONE.fullmatch(text) and most > DOUBTFUL * max(abs(number) for number, _ in others)
     return text if doubtful else None
 

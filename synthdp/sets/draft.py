@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -389,22 +390,23 @@ def _above(columns: dict[str, list[str]], keys: dict[str, str | None]) -> tuple[
 def _keys_by_beginning(columns: dict[str, list[str]], keys: dict[str, str | None]) -> dict[str, str]:
     """Of tables whose key is not known yet: a column that other tables have too, if it begins as this table alone does, and no other
     such column is there."""
-    found: dict[str, list[str]] = {}
-    for key, form, holders in _shared(columns, keys):
-        named = [name for name in holders if _begin_alike(_stem(form), name)]
-        if len(named) == 1:
-            found.setdefault(named[0], []).append(key)
-    return _only(found, keys)
+    return _only(
+        {
+            key: [name for name in holders if _begin_alike(_stem(form), name)]
+            for key, form, holders in _shared(columns, keys)
+        },
+        keys,
+    )
 
 
 def _keys_by_parent(columns: dict[str, list[str]], keys: dict[str, str | None]) -> dict[str, str]:
     """The same of a column that other tables have too, if this table alone of them is below a table whose key is known."""
-    found: dict[str, list[str]] = {}
+    owners = {}
     for key, _, holders in _shared(columns, keys):
         below = [name for name in holders if any(each in columns[name] for each in keys.values() if each != keys[name])]
-        if len(below) == 1 and not any(keys[name] for name in holders if name not in below):
-            found.setdefault(below[0], []).append(key)
-    return _only(found, keys)
+        if not any(keys[name] for name in holders if name not in below):
+            owners[key] = below
+    return _only(owners, keys)
 
 
 def _keys_by_whole_name(columns: dict[str, list[str]], keys: dict[str, str | None]) -> dict[str, str]:
@@ -435,8 +437,11 @@ def _held(columns: dict[str, list[str]]) -> dict[str, list[str]]:
     return {column: [name for name, held in columns.items() if column in held] for column in names}
 
 
-def _only(found: dict[str, list[str]], keys: dict[str, str | None]) -> dict[str, str]:
-    return {name: held[0] for name, held in found.items() if len(held) == 1 and keys[name] is None}
+def _only(owners: dict[str, list[str]], keys: dict[str, str | None]) -> dict[str, str]:
+    """The key of each table without one that alone may own it, if it is the only such key."""
+    sure = [(names[0], key) for key, names in owners.items() if len(names) == 1]
+    counts = Counter(name for name, _ in sure)
+    return {name: key for name, key in sure if counts[name] == 1 and keys[name] is None}
 
 
 def _shared(

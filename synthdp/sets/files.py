@@ -172,10 +172,8 @@ def clamped(frame: pd.DataFrame, bounds: Mapping[str, tuple[float, float]]) -> t
 
 def rounded(frame: pd.DataFrame, places: Mapping[str, int]) -> pd.DataFrame:
     """The columns rounded to these decimal places; to none: whole numbers."""
-    shown = {column: frame[column].round(decimals) for column, decimals in places.items()}
-    return frame.assign(
-        **{column: values.astype("Int64") if places[column] == 0 else values for column, values in shown.items()}
-    )
+    whole = [column for column, decimals in places.items() if decimals == 0]
+    return frame.round(dict(places)).astype(dict.fromkeys(whole, "Int64"))
 
 
 def first_set(raw: pd.DataFrame, names: Mapping[str | None, str]) -> "pd.Series[Any]":

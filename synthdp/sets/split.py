@@ -57,17 +57,20 @@ def split(path_or_url: Path | str, schema: Schema, *, share: float, out: Path, k
         return _split_database(database_url.address(str(path_or_url)), schema, side, out)
     path = Path(path_or_url)
     if schema.image is not None:
-        targets = out / f"{TRAIN}{path.suffix}", out / f"{HELD_OUT}{path.suffix}"
-        out.mkdir(parents=True, exist_ok=True)
+        targets = _targets(out, path.suffix)
         if not path.exists():
             raise BadInput(f"{path}: no such file or folder")
         _split_frame(record_files.read(path, schema), schema, side, targets)
         return targets
-    ending = _ending(path)
-    targets = out / f"{TRAIN}{_written(ending)}", out / f"{HELD_OUT}{_written(ending)}"
-    out.mkdir(parents=True, exist_ok=True)
+    targets = _targets(out, _written(_ending(path)))
     _split_file(path, schema, side.parts, targets)
     return targets
+
+
+def _targets(out: Path, ending: str = "") -> tuple[Path, Path]:
+    """The parts, in a folder that is made if need be."""
+    out.mkdir(parents=True, exist_ok=True)
+    return out / f"{TRAIN}{ending}", out / f"{HELD_OUT}{ending}"
 
 
 def _ending(path: Path) -> str:
@@ -110,8 +113,7 @@ def _split_folder(folder: Path, schema: Schema, side: "_Side", out: Path) -> tup
                     f"{files[table.name]}: the column {key!r}, which links the tables, must be in its header"
                 )
     masks = _masks_of(frames, schema, side)
-    targets = out / TRAIN, out / HELD_OUT
-    out.mkdir(parents=True, exist_ok=True)
+    targets = _targets(out)
     with atomic.folder(targets[0]) as train, atomic.folder(targets[1]) as held_out:
         for table in schema.tables:
             path, rows = files[table.name], _Rows(*masks[table.name])
@@ -129,8 +131,7 @@ def split_linked(
     by their keys, and all rows that are theirs with them. A row that people of both sides hold is in both; one that is nobody's goes to
     those to fit."""
     masks = _masks_of(frames, schema, side)
-    targets = out / TRAIN, out / HELD_OUT
-    out.mkdir(parents=True, exist_ok=True)
+    targets = _targets(out)
     for place, target in enumerate(targets):
         with atomic.folder(target) as made:
             for table in schema.tables:
@@ -149,7 +150,7 @@ def _masks_of(frames: Mapping[str, pd.DataFrame], schema: Schema, side: "_Side")
         frame = frames[table.name]
         parent = None if table.parent is None else keys_of(schema, table)[-1]
         by_person = schema.unit if table.parent is None or table.with_unit or parent == schema.unit else None
-        names = [name or "" for name in cells.texts(frame[by_person or str(parent)])]
+        names = cells.keys(frame[by_person or str(parent)])
         if by_person is not None:
             here = np.array([side.held_out(name) for name in names], np.bool_)
             there = ~here
@@ -158,7 +159,7 @@ def _masks_of(frames: Mapping[str, pd.DataFrame], schema: Schema, side: "_Side")
             there = np.array([name in kept[str(parent)] for name in names], np.bool_) | ~here
         found[table.name] = there, here
         if table.key is not None:
-            keys = np.array([name or "" for name in cells.texts(frame[table.key])], object)
+            keys = np.array(cells.keys(frame[table.key]), object)
             held[table.key], kept[table.key] = set(keys[here]), set(keys[there])
     return found
 
@@ -340,8 +341,7 @@ def _split_database(address: database_url.Address, schema: Schema, side: _Side, 
     table = database_url.read(address)
     place = _place(Path(address.name), schema, table.column_names)
     names = _numbered(0, len(table)) if place is None else table.column(place).to_pylist()
-    out.mkdir(parents=True, exist_ok=True)
-    targets = out / f"{TRAIN}.parquet", out / f"{HELD_OUT}.parquet"
+    targets = _targets(out, ".parquet")
     for target, mask in zip(targets, _masks(side.parts, names), strict=True):
         with atomic.file(target) as part:
             pq.write_table(table.filter(mask), part)
@@ -349,9 +349,7 @@ def _split_database(address: database_url.Address, schema: Schema, side: _Side, 
 
 
 def _split_frame(frame: pd.DataFrame, schema: Schema, side: _Side, targets: tuple[Path, Path]) -> None:
-    names: Iterable[str] = _numbered(0, len(frame))
-    if schema.unit is not None:
-        names = [name or "" for name in cells.texts(frame[schema.unit])]
+    names = _numbered(0, len(frame)) if schema.unit is None else cells.keys(frame[schema.unit])
     for target, mask in zip(targets, _masks(side.parts, names), strict=True):
         record_files.write([frame[mask].reset_index(drop=True)], target, schema, force=True)
 

@@ -20,44 +20,33 @@ FRESH = 32  # bits that hold the number of any fresh identifier
 
 
 def facts(types: pa.Schema) -> dict[str, dict[str, str]]:
-    """What a draft says of columns by their types: how they are `stored`, which are `left_out`, and which types are `lost`."""
-    return {"stored": named(types), "left_out": left_out(types), "lost": lost(types)}
-
-
-def named(types: pa.Schema) -> dict[str, str]:
-    """The type of each column that is not the usual one of its kind: 64 bits, microseconds, no time zone."""
-    found = {}
-    for field in types:
-        kind = field.type
-        if pa.types.is_date(kind):
-            found[field.name] = "date"
-        elif pa.types.is_timestamp(kind) and kind.tz is None and kind.unit != "us":
-            found[field.name] = f"timestamp_{kind.unit}"
-        elif (pa.types.is_integer(kind) and kind.bit_width < 64) or kind == pa.float32():
-            found[field.name] = "float32" if kind == pa.float32() else str(kind)
-        elif pa.types.is_decimal(kind):
-            found[field.name] = f"decimal({kind.precision}, {kind.scale})"
-        elif database_url.DECIMAL in (field.metadata or {}):
-            found[field.name] = field.metadata[database_url.DECIMAL].decode()
-    return {name: kind for name, kind in found.items() if is_stored(kind)}
-
-
-def left_out(types: pa.Schema) -> dict[str, str]:
-    """The type of each column whose cells no kind of column can hold."""
+    """What a draft says of columns by their types. `stored`: the type of each that is not the usual one of its kind (64 bits, microseconds,
+    no time zone). `left_out`: of each whose cells no kind can hold. `lost`: of each whose cells a kind can hold, but that synthetic files
+    store as another type, with what they store."""
+    found: dict[str, dict[str, str]] = {"stored": {}, "left_out": {}, "lost": {}}
     beyond = pa.types.is_nested, _is_binary, pa.types.is_duration, pa.types.is_interval
-    return {field.name: _name(field.type) for field in types if any(test(field.type) for test in beyond)}
-
-
-def lost(types: pa.Schema) -> dict[str, str]:
-    """The type of each column whose cells a kind can hold, but that synthetic files store as another type, with what they store."""
-    found = {}
     for field in types:
-        if pa.types.is_time(field.type):
-            found[field.name] = f"{_name(field.type)}; synthetic files hold text such as 08:30:00"
-        elif pa.types.is_timestamp(field.type) and field.type.tz is not None:
-            found[field.name] = (
-                f"timestamp in the zone {field.type.tz}; synthetic files hold the time in UTC, without a zone"
+        name, kind, stored = field.name, field.type, ""
+        if any(test(kind) for test in beyond):
+            found["left_out"][name] = _name(kind)
+        elif pa.types.is_time(kind):
+            found["lost"][name] = f"{_name(kind)}; synthetic files hold text such as 08:30:00"
+        elif pa.types.is_timestamp(kind) and kind.tz is not None:
+            found["lost"][name] = (
+                f"timestamp in the zone {kind.tz}; synthetic files hold the time in UTC, without a zone"
             )
+        elif pa.types.is_timestamp(kind) and kind.unit != "us":
+            stored = f"timestamp_{kind.unit}"
+        elif pa.types.is_date(kind):
+            stored = "date"
+        elif (pa.types.is_integer(kind) and kind.bit_width < 64) or kind == pa.float32():
+            stored = "float32" if kind == pa.float32() else str(kind)
+        elif pa.types.is_decimal(kind):
+            stored = f"decimal({kind.precision}, {kind.scale})"
+        elif database_url.DECIMAL in (field.metadata or {}):
+            stored = field.metadata[database_url.DECIMAL].decode()
+        if is_stored(stored):
+            found["stored"][name] = stored
     return found
 
 

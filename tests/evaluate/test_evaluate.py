@@ -12,7 +12,7 @@ from patients import make_frame
 from sweeps import heavy
 
 from synthdp.errors import BadInput
-from synthdp.evaluate import answers, evaluate, evaluation_page, reading, write
+from synthdp.evaluate import answers, evaluate, evaluation_page, tables, write
 from synthdp.evaluate.evaluation_page import STAMP
 from synthdp.evaluate.figures import figure
 from synthdp.schema.schema import Schema
@@ -294,15 +294,15 @@ def test_importing_is_light():
 def test_held_out_records_that_were_fitted_are_told(schema, train, test):
     """Rows alike by chance are not: this table has few values a column."""
     rows = replace(schema, unit=None, max_records_per_unit=1)
-    apart = reading.parts_of([train], train, test, rows)
-    same = reading.parts_of([train], train, train.sample(frac=1, random_state=0), rows)
+    apart = tables.parts_of([train], train, test, rows)
+    same = tables.parts_of([train], train, train.sample(frac=1, random_state=0), rows)
     assert apart.overlap is None
-    assert reading.parts_of([train], train.head(0), test, rows).overlap is None
+    assert tables.parts_of([train], train.head(0), test, rows).overlap is None
     first, second = (
         frame.assign(patient=[f"p{row}" for row in range(start, start + len(frame))])
         for frame, start in ((train, 0), (test, len(train) - 5))
     )
-    units = reading.parts_of([train], first, second, schema)
+    units = tables.parts_of([train], first, second, schema)
     assert same.overlap == {"of": "rows", "shared": len(train), "all": len(train)}
     assert units.overlap == {"of": "units", "shared": 5, "all": len(test)}
     told = answers.overlapping({"about": {"overlap": units.overlap}})

@@ -15,13 +15,12 @@ from synthdp.evaluate import (
     evaluate_tables,
     findings,
     numbers_by_code,
-    reading,
     write,
 )
-from synthdp.evaluate.codes_together import codes_together
 from synthdp.evaluate.figures import beyond_chance
-from synthdp.evaluate.linked import _come_again, _onward, _rows_apart
+from synthdp.evaluate.linked import _come_again, _onward, _rows_apart, codes_together
 from synthdp.evaluate.run import owners_of
+from synthdp.evaluate.tables import parts_of
 from synthdp.schema.joined_tables import joined
 from synthdp.schema.linked_tables import alone
 
@@ -384,7 +383,7 @@ def with_lactate(seed, people=250, tied=True, labelled=False):
 def beside_numbers(*sets):
     whole = [joined(with_labs().validate_tables(each, "clamp"), with_labs()) for each in sets]
     frames = [each.frame[each.there].reset_index(drop=True) for each in whole]
-    parts = reading.parts_of(frames[:1], *frames[1:], alone(with_labs()))
+    parts = parts_of(frames[:1], *frames[1:], alone(with_labs()))
     each = zip(frames, parts.three, owners_of(frames, with_labs()).values(), strict=True)
     visits = dict(zip(("synthetic", "train", "test"), map(numbers_by_code.Visits._make, each), strict=True))
     return {"numbers_by_code": numbers_by_code.related(visits, with_labs())}

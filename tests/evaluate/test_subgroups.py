@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from patients import make_frame, make_schema
 
-from synthdp.evaluate import classifiers, estimators, scores, subgroups, tasks, utility
+from synthdp.evaluate import estimators, scores, subgroups, tasks, utility
 from synthdp.evaluate.tables import Axis, axes_of, table_of
 from synthdp.schema.schema import Categorical, Continuous, Integer, Schema
 
@@ -16,7 +16,7 @@ def work_of(synthetic, train, test, schema, target="ill"):
 
 
 def judged(work, columns, models=("lr",), seeds=1):
-    chosen = classifiers.classifiers(models)
+    chosen = estimators.classifiers(models)
     if work.is_number:
         chosen = estimators.regressors(chosen)
     return utility.judge(work, chosen, seeds, 1, lambda _: None, draws=60, columns=columns)

@@ -7,9 +7,8 @@ from patients import make_frame, make_schema
 from scipy.stats import norm
 
 from synthdp.errors import BadInput
-from synthdp.evaluate import classifiers, estimators, features, scores, tasks
-from synthdp.evaluate.classifiers import CLASSIFIERS, PRESETS, chances
-from synthdp.evaluate.estimators import REGRESSORS, guesses
+from synthdp.evaluate import estimators, features, scores, tasks
+from synthdp.evaluate.estimators import CLASSIFIERS, PRESETS, REGRESSORS, chances, guesses
 from synthdp.evaluate.images import image_classifiers
 from synthdp.evaluate.tables import Axis, Table, axes_of, table_of
 from synthdp.schema.schema import Categorical, Continuous, Schema
@@ -86,7 +85,7 @@ def stage():
 
 
 def here(name):
-    why = classifiers.absent(CLASSIFIERS[name])
+    why = estimators.absent(CLASSIFIERS[name])
     if why:
         pytest.skip(why)
     return CLASSIFIERS[name]
@@ -95,9 +94,9 @@ def here(name):
 def test_the_paper_has_twelve():
     assert len(PRESETS["paper"]) == len(set(PRESETS["paper"])) == 12
     assert set(PRESETS["paper"]) == set(CLASSIFIERS)
-    assert [m.id for m in classifiers.classifiers(None)] == ["hgb", "lr", "rf"]
-    assert [m.id for m in classifiers.classifiers("quick")] == ["hgb"]
-    assert [m.id for m in classifiers.classifiers(["svm", "quick", "svm"])] == ["svm", "hgb"]
+    assert [m.id for m in estimators.classifiers(None)] == ["hgb", "lr", "rf"]
+    assert [m.id for m in estimators.classifiers("quick")] == ["hgb"]
+    assert [m.id for m in estimators.classifiers(["svm", "quick", "svm"])] == ["svm", "hgb"]
 
 
 def test_the_bayes_rule_of_two_normal_classes():
@@ -164,8 +163,8 @@ def test_each_regressor_learns(name):
 
 
 def test_regressors_are_those_of_the_chosen_ids():
-    assert [m.id for m in estimators.regressors(classifiers.classifiers(["svm", "rf", "lr"]))] == ["rf", "lr"]
-    assert estimators.regressors(classifiers.classifiers(["svm"])) == ()
+    assert [m.id for m in estimators.regressors(estimators.classifiers(["svm", "rf", "lr"]))] == ["rf", "lr"]
+    assert estimators.regressors(estimators.classifiers(["svm"])) == ()
 
 
 def test_svm_probabilities_come_true(ill):
@@ -189,9 +188,9 @@ def test_full_matrices_stay_narrow():
 
 
 def test_an_absent_library_is_told(monkeypatch):
-    monkeypatch.setattr(classifiers.importlib.util, "find_spec", lambda _: None)
-    assert "pip install 'synthdp[xgboost]'" in classifiers.absent(CLASSIFIERS["xgb"])
-    assert classifiers.absent(CLASSIFIERS["lr"]) is None
+    monkeypatch.setattr(estimators.importlib.util, "find_spec", lambda _: None)
+    assert "pip install 'synthdp[xgboost]'" in estimators.absent(CLASSIFIERS["xgb"])
+    assert estimators.absent(CLASSIFIERS["lr"]) is None
 
 
 def test_sets_of_image_models():
@@ -202,4 +201,4 @@ def test_sets_of_image_models():
     assert ids(["quick"]) == ["lr"]
     assert ids(["cnn", "quick"]) == ["cnn", "lr"]
     with pytest.raises(BadInput):
-        classifiers.classifiers(["cnn"])
+        estimators.classifiers(["cnn"])

@@ -6,7 +6,7 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 from threadpoolctl import threadpool_info
 
 from synthdp.errors import BadInput
-from synthdp.evaluate import classifiers, estimators, scores, tasks, utility
+from synthdp.evaluate import estimators, scores, tasks, utility
 from synthdp.evaluate.features import CUT, Features
 from synthdp.evaluate.tables import axes_of, table_of
 from synthdp.schema.schema import Categorical, Continuous, Schema
@@ -19,7 +19,7 @@ def work(schema, synthetic, train, test, target="ill"):
 
 
 def run(task, seeds=1, models=("hgb", "lr", "rf")):
-    return utility.judge(task, classifiers.classifiers(models), seeds, 1, lambda _: None)[0]
+    return utility.judge(task, estimators.classifiers(models), seeds, 1, lambda _: None)[0]
 
 
 def test_binary_scores_against_sklearn():
@@ -160,4 +160,4 @@ def test_threads_are_limited_and_given_back():
 
 def test_unknown_model_is_named():
     with pytest.raises(BadInput, match=r"'gbm'.*hgb, lr, rf.*quick, paper"):
-        classifiers.classifiers(["hgb", "gbm"])
+        estimators.classifiers(["hgb", "gbm"])

@@ -1,9 +1,7 @@
 import numpy as np
 import pytest
-from scipy.stats import wasserstein_distance
 
 from synthdp.evaluate.fidelity import wasserstein
-from synthdp.evaluate.fidelity import wasserstein_distance as distance
 from synthdp.evaluate.tables import Axis, Table
 
 X = Axis(name="x", kind="number", low=0.0, high=200.0)
@@ -11,23 +9,6 @@ X = Axis(name="x", kind="number", low=0.0, high=200.0)
 
 def table(*columns, axes=(X,)):
     return Table(axes=axes, values=np.column_stack([np.asarray(c, dtype=float) for c in columns]))
-
-
-def test_distance_in_closed_form():
-    assert distance(np.array([0.0, 1.0]), np.array([0.0, 1.0])) == 0.0
-    assert distance(np.array([0.0]), np.array([3.0])) == 3.0
-    assert distance(np.array([0.0, 0.0, 0.0, 8.0]), np.array([0.0])) == 2.0  # a quarter of the mass moves by 8
-    x = np.random.default_rng(0).normal(size=500)
-    assert distance(x + 1.5, x) == pytest.approx(1.5)  # a shift
-    grid = (np.arange(1000) + 0.5) / 1000
-    assert distance(2 * grid, grid) == pytest.approx(0.5)  # uniform on (0, 2) and (0, 1): the area is 1/2
-
-
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 7), (50, 50), (37, 120)])
-def test_distance_against_scipy(n, m):
-    rng = np.random.default_rng(n)
-    a, b = rng.integers(0, 9, n).astype(float), rng.normal(4, 3, m).round(1)
-    assert distance(a, b) == pytest.approx(wasserstein_distance(a, b))
 
 
 def test_units_are_the_inner_range_of_the_training_rows():

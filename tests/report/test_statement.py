@@ -55,7 +55,7 @@ def test_sampled_gradients_name_rounding_as_taken_on_trust():
     schema = Schema.from_dict({"columns": {"ill": {"kind": "boolean"}}})
 
     def said(*events):
-        return limits(None, schema, (), 1, tuple(map(Entry, events)), generator="dpgan", package=None)
+        return limits(make_statement(events=tuple(map(Entry, events)), generator="dpgan"), schema)
 
     assert ROUNDED in said(Gaussian(2.0), Sampled(0.1, (Gaussian(1.0),)))
     assert ROUNDED not in said(Gaussian(2.0))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from synthdp.evaluate.attacks import closeness, membership, partial_knowledge, singling_out
-from synthdp.evaluate.attacks.bounds import claim_of, entry
+from synthdp.evaluate.attacks.bounds import claim_of
 from synthdp.evaluate.attacks.case import (
     MIN_ROWS,
     MOST_ATTACKED,
@@ -21,18 +21,16 @@ from synthdp.evaluate.attacks.case import (
     MOST_REFERENCE,
     MOST_SYNTHETIC,
     Attack,
-    Codes,
-    Lacking,
     case_of,
+    entry,
     one_per_unit,
     refusal,
     secrets_of,
     too_few,
-    unit_codes,
 )
-from synthdp.evaluate.tables import Table
+from synthdp.evaluate.tables import Codes, Table
 
-__all__ = ["NAMES", "NAMES_OF_PEOPLE", "Attack", "run", "unit_codes"]
+__all__ = ["NAMES", "NAMES_OF_PEOPLE", "Attack", "run"]
 
 
 ATTACKS = {  # in the order of the report
@@ -104,17 +102,13 @@ def run(
         t, v = t.take(keep), v.take(rest)
     reason = too_few(units, v.rows, 2 * MIN_ROWS) or refusal(s, t, v)
     case = None if reason else case_of(s, t, v, secrets=secrets, claim=promised, jobs=jobs)
-    results, lacking = [], []
+    results: list[dict[str, Any]] = []
+    lacking: list[dict[str, str]] = []
     for name, method in (HISTORIES if of_people else ATTACKS).items():
         step(f"attack: {method.title}")
-        outcome = method.attack(case) if case is not None else Lacking(reason=str(reason))
-        if isinstance(outcome, Lacking):
-            lacking.append({"metric": f"attacks.{name}", "reason": outcome.reason})
-            told: dict[str, Any] = {"verdict": "not computed", "text": f"{outcome.reason}.", "figures": []}
-        else:
-            told = entry(outcome, promised, by_unit=units is not None)
-            told["text"] += OF_PEOPLE if of_people else ""
-        results.append(
-            {"id": name, "title": method.title, "question": method.question, **told, "source": method.source}
-        )
+        outcome = method.attack(case) if case is not None else str(reason)
+        told, reasons = entry(name, method, outcome, promised, by_unit=units is not None)
+        told["text"] += OF_PEOPLE * (of_people and not reasons)
+        results.append(told)
+        lacking += reasons
     return results, lacking

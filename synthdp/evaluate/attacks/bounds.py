@@ -11,24 +11,16 @@ steps of add-remove, (2 epsilon, delta (1 + e^epsilon)), and one of replace_one.
 random split of the real records that the attacks assume; a guarantee for patients bounds an attack on any one of their records too.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
 from synthdp.evaluate.error_region import clopper_pearson
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from numpy.typing import NDArray
-
-    from synthdp.evaluate.attacks.case import Figure, Found
-
 
 # exp overflows near 709; from here on every bound is 1.
 MOST_EPSILON = 350.0
@@ -65,22 +57,35 @@ class Claim:
 
     @property
     def swaps(self) -> tuple[Point, ...]:
-        """All points that hold where one unit takes the place of another."""
-        return self.points if self.relation == REPLACE_ONE else tuple(_swap(*point) for point in self.points)
+        """All points that hold where one unit takes the place of another: two steps of add-remove."""
+        if self.relation == REPLACE_ONE:
+            return self.points
+        finite = (point for point in self.points if point[1] <= MOST_EPSILON)
+        return tuple((min(1.0, delta * (1 + math.exp(epsilon))), 2 * epsilon) for delta, epsilon in finite)
 
     @property
     def advantage(self) -> float:
-        """The most that the true minus the false positive rate can be."""
-        return min(_advantage(*point) for point in self.points)
+        """The most that the true minus the false positive rate can be: (e^eps - 1 + 2 delta) / (e^eps + 1), Kairouz et al. 2015."""
+        pure = ((delta, math.tanh(epsilon / 2)) for delta, epsilon in self.points)
+        return min(1.0, *(rate + delta * (1 - rate) for delta, rate in pure))
 
     @property
     def auroc(self) -> float:
-        """The area under the best ROC curve that the trade-off region of a point leaves."""
-        return min(_auroc(*point) for point in self.points)
+        """The area under the best ROC curve that the trade-off region of a point leaves. The curve is delta + e^eps a up to
+        a* = (1 - delta) / (1 + e^eps), then 1 - e^-eps (1 - delta - a) to a = 1 - delta, then 1; its area is a* (e^eps + delta) + delta."""
+        return _least(self.points, lambda delta, grown: (1 - delta) * (grown + delta) / (1 + grown) + delta)
 
     def surest(self, share: float) -> float:
-        """The largest share of members among the `share` of records that an attack is surest of, if half of all are members."""
-        return min(_surest(*point, share) for point in self.points)
+        """The largest share of members among the `share` of records that an attack is surest of, if half of all are members: true plus
+        false positive rate are 2 share; each of the two lines of the trade-off region bounds the first."""
+        both = 2 * share
+
+        def bound(delta: float, grown: float) -> float:
+            rising = (grown * both + delta) / (1 + grown)
+            falling = (1 - (1 - delta - both) / grown) / (1 + 1 / grown)
+            return min(rising, falling) / both
+
+        return _least(self.points, bound)
 
     def nearer(self, records: int) -> float:
         """The most that the share of synthetic rows nearer to training than to held-out rows can be.
@@ -88,7 +93,7 @@ class Claim:
         A record's share of the release is a figure in [0, 1], so its mean where the record was used is at most e^e times its
         mean where the record was held out, plus d; e, d of a swap; summed over as many `records` of both sides.
         """
-        return min(_nearer(*swap, records) for swap in self.swaps)
+        return _least(self.swaps, lambda delta, grown: (grown + records * delta) / (1 + grown))
 
     def isolation(self, records: int, matches: float) -> float:
         """How often, at most, a predicate from the release can single out one of `records` training records.
@@ -96,52 +101,12 @@ class Claim:
         matches: how many of as many fresh records satisfy it on average. Cohen & Nissim 2020 (PNAS 117), section 3: every
         record is swapped for a fresh one in turn, e^e matches + records d.
         """
-        return min(_isolation(*swap, records, matches) for swap in self.swaps)
+        return _least(self.swaps, lambda delta, grown: grown * matches + records * delta)
 
 
-def _advantage(delta: float, epsilon: float) -> float:
-    """(e^eps - 1 + 2 delta) / (e^eps + 1), Kairouz et al. 2015."""
-    pure = math.tanh(epsilon / 2)
-    return min(1.0, pure + delta * (1 - pure))
-
-
-def _auroc(delta: float, epsilon: float) -> float:
-    """The curve is delta + e^eps a up to a* = (1 - delta) / (1 + e^eps), then 1 - e^-eps (1 - delta - a) to a = 1 - delta,
-    then 1; its area is a* (e^eps + delta) + delta."""
-    if epsilon > MOST_EPSILON:
-        return 1.0
-    grown = math.exp(epsilon)
-    return min(1.0, (1 - delta) * (grown + delta) / (1 + grown) + delta)
-
-
-def _surest(delta: float, epsilon: float, share: float) -> float:
-    """True plus false positive rate are 2 share; each of the two lines of the trade-off region bounds the first."""
-    if epsilon > MOST_EPSILON:
-        return 1.0
-    grown, both = math.exp(epsilon), 2 * share
-    rising = (grown * both + delta) / (1 + grown)
-    falling = (1 - (1 - delta - both) / grown) / (1 + 1 / grown)
-    return min(1.0, rising / both, falling / both)
-
-
-def _swap(delta: float, epsilon: float) -> Point:
-    """Two steps of add-remove."""
-    if epsilon > MOST_EPSILON:
-        return 1.0, math.inf
-    return min(1.0, delta * (1 + math.exp(epsilon))), 2 * epsilon
-
-
-def _nearer(delta: float, epsilon: float, records: int) -> float:
-    if epsilon > MOST_EPSILON:
-        return 1.0
-    grown = math.exp(epsilon)
-    return min(1.0, (grown + records * delta) / (1 + grown))
-
-
-def _isolation(delta: float, epsilon: float, records: int, matches: float) -> float:
-    if epsilon > MOST_EPSILON:
-        return 1.0
-    return min(1.0, math.exp(epsilon) * matches + records * delta)
+def _least(points: Iterable[Point], bound: Callable[[float, float], float]) -> float:
+    """The least bound by (delta, e^epsilon) of any point; 1 where none says less."""
+    return min([1.0, *(bound(delta, math.exp(epsilon)) for delta, epsilon in points if epsilon <= MOST_EPSILON)])
 
 
 def claim_of(given: Mapping[str, Any] | None) -> Claim | None:
@@ -223,74 +188,3 @@ def _area(members: NDArray[np.int64], others: NDArray[np.int64], size: int) -> f
     below = np.bincount(others, minlength=size)
     wins = np.cumsum(below) - 0.5 * below
     return float(wins[members].mean() / len(others))
-
-
-# ---- What an attack's figures mean, in the plain form of the report and in words that know what DP promises.
-#
-# An attack at chance passes: its interval covers the baseline. One above it is a concern, and whether the claim allows it is
-# shown beside it: a guarantee does not promise that nothing leaks; it limits how much leaks.
-
-
-NOT_BY_UNIT = (
-    " Single records were attacked, not patients, because the schema does not tell whose they are. The bound holds for any one "
-    "record, but where patients have several records the intervals are too narrow and an alarm may be false."
-)
-ALWAYS = "A pass proves nothing, since a stronger attack may exist; only the guarantee holds against all attacks."
-
-
-def above(figure: Figure) -> bool:
-    """Whether the attack does better than its baseline beyond the uncertainty."""
-    low, high = figure.interval
-    return high < figure.baseline if figure.better == "higher" else low > figure.baseline
-
-
-def entry(found: Found, claim: Claim | None, *, by_unit: bool) -> dict[str, Any]:
-    """{"verdict", "text", "figures"} in plain types. by_unit: whether one record of each patient was attacked."""
-    note = NOT_BY_UNIT if claim is not None and claim.unit != "record" and not by_unit else ""
-    over = [figure for figure in found.figures if above(figure)]
-    words = _concern(over, claim) if over else _pass(found.figures)
-    return {
-        "verdict": "concern" if over else "pass",
-        "text": f"{words} {found.text}{note}",
-        "figures": [_plain(figure) for figure in found.figures],
-    }
-
-
-def _pass(figures: Sequence[Figure]) -> str:
-    below = any(figure.better != "higher" and figure.interval[1] < figure.baseline for figure in figures)
-    words = f"At chance: {'the 95 % interval covers' if len(figures) == 1 else 'all intervals (95 % together) cover'} "
-    if below:
-        words = (
-            "No better than chance, and in part worse (check that the held-out rows were drawn at random). Not above "
-        )
-    return f"{words}the value for records that were never used. {ALWAYS}"
-
-
-def _concern(over: Sequence[Figure], claim: Claim | None) -> str:
-    labels = ", ".join(figure.label for figure in over)
-    words = (
-        f"Above chance ({labels}): either the release reveals more about the records that were used than about others, or the "
-        "held-out rows were not drawn like the training rows."
-    )
-    if claim is None:
-        return f"{words} There is no guarantee that would limit it."
-    beyond = [figure for figure in over if figure.bound is not None and figure.interval[0] > figure.bound]
-    relation = " under replace_one" if claim.relation == REPLACE_ONE else ""
-    promise = f"(epsilon {claim.epsilon:g}, delta {claim.delta:g}) per {claim.unit}{relation}"
-    if beyond:
-        return (
-            f"{words} It is also more than {promise} allows: either the claim is false, or training and held-out rows differ. Do "
-            "not release before this is explained."
-        )
-    return f"{words} It is within what {promise} allows; a smaller epsilon would allow less."
-
-
-def _plain(figure: Figure) -> dict[str, Any]:
-    return {
-        "label": figure.label,
-        "value": float(figure.value),
-        "interval": [float(end) for end in figure.interval],
-        "baseline": float(figure.baseline),
-        "bound": None if figure.bound is None else float(figure.bound),
-        "better": figure.better,
-    }

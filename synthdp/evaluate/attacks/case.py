@@ -7,16 +7,15 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.errors import BadInput
-from synthdp.evaluate.attacks.bounds import Claim, difference
+from synthdp.evaluate.attacks.bounds import REPLACE_ONE, Claim, difference
 from synthdp.evaluate.attacks.distances import Points, points
-from synthdp.evaluate.tables import Axis, Table
+from synthdp.evaluate.tables import Axis, Codes, Table
 
 # Below so many rows of any kind a rate says nothing.
 MIN_ROWS = 30
@@ -27,7 +26,6 @@ MOST_SECRETS = 3
 STREAM = 23
 
 Count = tuple[int, int]
-Codes = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,20 +50,13 @@ class Found:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lacking:
-    """Why an attack cannot be made on these tables."""
-
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Attack:
-    """An attack and what a page says of it: `source` is the paper."""
+    """An attack, which returns what it found or why it cannot be made, and what a page says of it: `source` is the paper."""
 
     title: str
     question: str
     source: str
-    attack: "Callable[[Case], Found | Lacking]"
+    attack: "Callable[[Case], Found | str]"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,8 +109,8 @@ def refusal(synthetic: Table, train: Table, test: Table) -> str | None:
     for role, table, rows in least:
         if table.rows < rows:
             return f"there are {table.rows} {role} rows; at least {rows} are needed"
-    real = np.concatenate([train.values, test.values])  # noqa: PD011 - not of pandas
-    if not any(_varies(column) for column in real.T):
+    real = np.concatenate([train.values, test.values])
+    if not any(len(np.unique(column)) > 1 for column in real.T):  # missing is one value
         return "no column varies among the real rows"
     return None
 
@@ -156,21 +147,7 @@ def secrets_of(axes: Sequence[Axis], targets: Sequence[str], sensitive: Sequence
     return tuple(wanted or [axis.name for axis in axes if axis.is_classes][:MOST_SECRETS])
 
 
-def _varies(column: NDArray[np.float64]) -> bool:
-    known = column[~np.isnan(column)]
-    return bool(len(known)) and (len(known) < len(column) or bool((known != known[0]).any()))
-
-
 # ---- Units: one record of each patient.
-
-
-def unit_codes(train: pd.DataFrame, test: pd.DataFrame, name: str) -> Codes:
-    """(rows,) codes of the unit column of both frames, the same for the same unit; a missing one is a unit of its own."""
-    # As words, for 7 in one file may be "7" or, beside a missing one, 7.0 in the other.
-    words = pd.concat([frame[name].convert_dtypes().astype("string") for frame in (train, test)])
-    codes = pd.factorize(words)[0]
-    own = np.where(codes < 0, len(codes) + np.arange(len(codes)), codes).astype(np.int64)
-    return own[: len(train)], own[len(train) :]
 
 
 def one_per_unit(units: Codes, train: int, test: int) -> Codes:
@@ -203,3 +180,83 @@ def _one_each(units: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.
     order = rng.permutation(len(units))
     first = np.unique(units[order], return_index=True)[1]
     return np.asarray(np.sort(order[first]))
+
+
+# ---- What an attack's figures mean, in the plain form of the report and in words that know what DP promises.
+#
+# An attack at chance passes: its interval covers the baseline. One above it is a concern, and whether the claim allows it is
+# shown beside it: a guarantee does not promise that nothing leaks; it limits how much leaks.
+
+
+NOT_BY_UNIT = (
+    " Single records were attacked, not patients, because the schema does not tell whose they are. The bound holds for any one "
+    "record, but where patients have several records the intervals are too narrow and an alarm may be false."
+)
+ALWAYS = "A pass proves nothing, since a stronger attack may exist; only the guarantee holds against all attacks."
+
+
+def above(figure: Figure) -> bool:
+    """Whether the attack does better than its baseline beyond the uncertainty."""
+    low, high = figure.interval
+    return high < figure.baseline if figure.better == "higher" else low > figure.baseline
+
+
+def entry(
+    name: str, attack: Attack, outcome: Found | str, claim: Claim | None, *, by_unit: bool
+) -> tuple[dict[str, Any], list[dict[str, str]]]:
+    """{"id", "title", "question", "verdict", "text", "figures", "source"} in plain types, and what was not computed. by_unit: whether one
+    record of each patient was attacked."""
+    lacking = []
+    if isinstance(outcome, str):
+        told: dict[str, Any] = {"verdict": "not computed", "text": f"{outcome}.", "figures": []}
+        lacking.append({"metric": f"attacks.{name}", "reason": outcome})
+    else:
+        note = NOT_BY_UNIT if claim is not None and claim.unit != "record" and not by_unit else ""
+        over = [figure for figure in outcome.figures if above(figure)]
+        words = _concern(over, claim) if over else _pass(outcome.figures)
+        told = {
+            "verdict": "concern" if over else "pass",
+            "text": f"{words} {outcome.text}{note}",
+            "figures": [_plain(figure) for figure in outcome.figures],
+        }
+    return {"id": name, "title": attack.title, "question": attack.question, **told, "source": attack.source}, lacking
+
+
+def _pass(figures: Sequence[Figure]) -> str:
+    below = any(figure.better != "higher" and figure.interval[1] < figure.baseline for figure in figures)
+    words = f"At chance: {'the 95 % interval covers' if len(figures) == 1 else 'all intervals (95 % together) cover'} "
+    if below:
+        words = (
+            "No better than chance, and in part worse (check that the held-out rows were drawn at random). Not above "
+        )
+    return f"{words}the value for records that were never used. {ALWAYS}"
+
+
+def _concern(over: Sequence[Figure], claim: Claim | None) -> str:
+    labels = ", ".join(figure.label for figure in over)
+    words = (
+        f"Above chance ({labels}): either the release reveals more about the records that were used than about others, or the "
+        "held-out rows were not drawn like the training rows."
+    )
+    if claim is None:
+        return f"{words} There is no guarantee that would limit it."
+    beyond = [figure for figure in over if figure.bound is not None and figure.interval[0] > figure.bound]
+    relation = " under replace_one" if claim.relation == REPLACE_ONE else ""
+    promise = f"(epsilon {claim.epsilon:g}, delta {claim.delta:g}) per {claim.unit}{relation}"
+    if beyond:
+        return (
+            f"{words} It is also more than {promise} allows: either the claim is false, or training and held-out rows differ. Do "
+            "not release before this is explained."
+        )
+    return f"{words} It is within what {promise} allows; a smaller epsilon would allow less."
+
+
+def _plain(figure: Figure) -> dict[str, Any]:
+    return {
+        "label": figure.label,
+        "value": float(figure.value),
+        "interval": [float(end) for end in figure.interval],
+        "baseline": float(figure.baseline),
+        "bound": None if figure.bound is None else float(figure.bound),
+        "better": figure.better,
+    }

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from synthdp.evaluate.attacks.bounds import percentiles, proportion
-from synthdp.evaluate.attacks.case import Attack, Case, Figure, Found, Lacking, stream
+from synthdp.evaluate.attacks.case import Attack, Case, Figure, Found, stream
 from synthdp.evaluate.attacks.distances import two_nearest
 from synthdp.evaluate.tables import Table
 
@@ -19,7 +19,7 @@ MOST_ROWS = 2_000
 LOW = 0.05
 
 
-def closeness(case: Case) -> Found | Lacking:
+def closeness(case: Case) -> Found | str:
     """The share of synthetic rows nearer to training, and 5th percentiles over training by those over held-out rows."""
     rng = stream("closeness")
     rows = np.sort(rng.permutation(case.made.rows)[:MOST_ROWS])
@@ -101,7 +101,7 @@ def _ratio(pairs: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.where(pairs[:, 1] > 0, pairs[:, 0] / np.where(pairs[:, 1] > 0, pairs[:, 1], 1.0), 1.0)
 
 
-def copies(case: Case) -> Found | Lacking:
+def copies(case: Case) -> Found | str:
     """Share of training records with an equal synthetic row minus the same of held-out records.
 
     In small domains many records are repeated by chance; held-out ones are then repeated as often.

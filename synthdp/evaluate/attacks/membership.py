@@ -9,34 +9,35 @@ Laplace kernel per number and of Aitchison & Aitken's per category.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.evaluate.attacks.bounds import Claim, auroc, auroc_interval, claim_of, entry, proportion
+from synthdp.evaluate.attacks.bounds import Claim, auroc, auroc_interval, claim_of, proportion
 from synthdp.evaluate.attacks.case import (
     MIN_ROWS,
     MOST_ATTACKED,
     MOST_SYNTHETIC,
     Attack,
     Case,
-    Codes,
     Figure,
     Found,
-    Lacking,
+    entry,
     one_per_unit,
     stream,
     too_few,
 )
 from synthdp.evaluate.attacks.distances import Points, log_density, nearest
+from synthdp.evaluate.tables import Codes
 
 SUREST = 0.05
 ERROR = 0.05
 PROBES = 500
 
 
-def distance(case: Case) -> Found | Lacking:
+def distance(case: Case) -> Found | str:
     """Score: minus the distance to the nearest synthetic row."""
     inside, outside = (-nearest(case.points(x), case.made, case.jobs)[1] for x in (case.members, case.outsiders))
     text = (
@@ -54,10 +55,10 @@ DISTANCE = Attack(
 )
 
 
-def density_ratio(case: Case) -> Found | Lacking:
+def density_ratio(case: Case) -> Found | str:
     """Score: log density of the synthetic rows minus that of the reference rows."""
     if case.reference.rows < MIN_ROWS:
-        return Lacking(reason=f"only {case.reference.rows} held-out rows are left for reference")
+        return f"only {case.reference.rows} held-out rows are left for reference"
     reference = case.points(case.reference)
     width = bandwidth(reference, case.jobs)
     inside, outside = (
@@ -150,23 +151,20 @@ def of_vectors(
     if units is not None:
         keep, rest = one_per_unit(units, len(train), len(test))
         train, test = train[keep], test[rest]
-    head = {
-        "id": "membership_distance",
-        "title": DISTANCE.title,
-        "question": "Does a close synthetic record give away that a record was used?",
-    }
+    name, attack = "membership_distance", replace(DISTANCE, question=DISTANCE.question.replace(" row ", " record "))
     rows = min(len(train), len(test), MOST_ATTACKED)
+    outcome: Found | str
     if min(rows, len(synthetic)) < MIN_ROWS:
-        reason = too_few(units, len(test), MIN_ROWS) or f"one of the three sets has fewer than {MIN_ROWS} records"
-        told: dict[str, Any] = {"verdict": "not computed", "text": f"{reason}.", "figures": []}
-        return [{**head, **told, "source": DISTANCE.source}], [{"metric": f"attacks.{head['id']}", "reason": reason}]
-    from synthdp.evaluate.images import neighbours
+        outcome = too_few(units, len(test), MIN_ROWS) or f"one of the three sets has fewer than {MIN_ROWS} records"
+    else:
+        from synthdp.evaluate.images import neighbours
 
-    made = synthetic[stream("synthetic").permutation(len(synthetic))[:MOST_SYNTHETIC]]
-    inside, outside = (
-        -neighbours.nearest(part[stream(name).permutation(len(part))[:rows]], made)[1]
-        for name, part in (("train", train), ("test", test))
-    )
-    text = f"{rows:,} training and as many held-out records against {len(made):,} synthetic ones."
-    found = Found(figures=figures(inside, outside, promised, head["id"]), text=text)
-    return [{**head, **entry(found, promised, by_unit=units is not None), "source": DISTANCE.source}], []
+        made = synthetic[stream("synthetic").permutation(len(synthetic))[:MOST_SYNTHETIC]]
+        inside, outside = (
+            -neighbours.nearest(part[stream(side).permutation(len(part))[:rows]], made)[1]
+            for side, part in (("train", train), ("test", test))
+        )
+        text = f"{rows:,} training and as many held-out records against {len(made):,} synthetic ones."
+        outcome = Found(figures=figures(inside, outside, promised, name), text=text)
+    told, lacking = entry(name, attack, outcome, promised, by_unit=units is not None)
+    return [told], lacking

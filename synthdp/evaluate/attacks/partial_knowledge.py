@@ -8,7 +8,7 @@ the leak.
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.evaluate.attacks.case import MIN_ROWS, Attack, Case, Count, Found, Lacking
+from synthdp.evaluate.attacks.case import MIN_ROWS, Attack, Case, Count, Found
 from synthdp.evaluate.attacks.distances import nearest, paired, points, width
 from synthdp.evaluate.tables import Table
 
@@ -17,16 +17,16 @@ ERROR = 0.05
 NEAR = 0.05
 
 
-def attribute(case: Case) -> Found | Lacking:
+def attribute(case: Case) -> Found | str:
     """Per column: the share of right guesses on training records minus that on held-out ones."""
     if len(case.synthetic.axes) < 2:
-        return Lacking(reason="there is no column to guess another from")
+        return "there is no column to guess another from"
     if not case.secrets:
-        return Lacking(reason="no target or sensitive column is named and no column has classes")
+        return "no target or sensitive column is named and no column has classes"
     counts = {name: guessed(case, name) for name in case.secrets}
     usable = {name: found for name, found in counts.items() if found is not None}
     if not usable:
-        return Lacking(reason=f"fewer than {MIN_ROWS} known values, or only one value, in each column to guess")
+        return f"fewer than {MIN_ROWS} known values, or only one value, in each column to guess"
     each = ERROR / len(usable)
     figures = tuple(
         case.gap(f"{name}: share right, training minus held-out records", ours, theirs, each)
@@ -70,14 +70,14 @@ def _known(table: Table, place: int) -> Table:
     return table.take(~np.isnan(table.values[:, place]))
 
 
-def linkability(case: Case) -> Found | Lacking:
+def linkability(case: Case) -> Found | str:
     """Share of training records whose two halves share a nearest synthetic row minus that of held-out records.
 
     The columns are dealt to the halves in turn, so that both have some of what a schema lists side by side.
     """
     columns = len(case.synthetic.axes)
     if columns < 2:
-        return Lacking(reason="the table has fewer than two columns to link")
+        return "the table has fewer than two columns to link"
     halves = [np.arange(start, columns, 2) for start in (0, 1)]
     ours, theirs = (linked(case, table, halves) for table in (case.members, case.outsiders))
     rows = case.members.rows
@@ -95,16 +95,12 @@ def linked(case: Case, table: Table, halves: list[NDArray[np.int64]]) -> int:
     Halves are dealt unevenly telling: one with a number of many values may point at one row, while many rows share the
     other; equals are therefore all nearest.
     """
-    made = [_part(case.synthetic, half) for half in halves]
+    made = [case.synthetic.pick(half) for half in halves]
     among = [points(part, part) for part in made]
-    own = [points(_part(table, half), part) for half, part in zip(halves, made, strict=True)]
+    own = [points(table.pick(half), part) for half, part in zip(halves, made, strict=True)]
     found = [nearest(of, rows, case.jobs) for of, rows in zip(own, among, strict=True)]
     agree = [paired(own[1 - i], among[1 - i], found[i][0]) <= found[1 - i][1] for i in (0, 1)]
     return int((agree[0] | agree[1]).sum())
-
-
-def _part(table: Table, columns: NDArray[np.int64]) -> Table:
-    return Table(axes=tuple(table.axes[c] for c in columns), values=table.values[:, columns])
 
 
 ATTRIBUTE = Attack(

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from synthdp.evaluate.attacks.case import MIN_ROWS, Attack, Case, Figure, Found, Lacking, stream
+from synthdp.evaluate.attacks.case import MIN_ROWS, Attack, Case, Figure, Found, stream
 from synthdp.evaluate.tables import Table
 
 # ---- Predicates that single out one synthetic row, as an attacker would write them who saw nothing else.
@@ -112,7 +112,7 @@ class Counts:
     matches: float
 
 
-def singling_out(case: Case) -> Found | Lacking:
+def singling_out(case: Case) -> Found | str:
     """One column and several, each: the share of predicates that single out a training minus that of a held-out record."""
     made = case.synthetic
     kinds = {
@@ -122,7 +122,7 @@ def singling_out(case: Case) -> Found | Lacking:
     counts = {kind: counted(case, predicates) for kind, predicates in kinds.items()}
     usable = {kind: found for kind, found in counts.items() if found.predicates >= MIN_ROWS}
     if not usable:
-        return Lacking(reason=f"fewer than {MIN_ROWS} predicates hold for exactly one synthetic row")
+        return f"fewer than {MIN_ROWS} predicates hold for exactly one synthetic row"
     figures = tuple(_figure(case, kind, found, ERROR / len(usable)) for kind, found in usable.items())
     expected = base_rate(case.train.rows, made.rows)
     shares = "; ".join(

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from synthdp import __version__
 from synthdp.errors import BadInput
 from synthdp.evaluate import fidelity
-from synthdp.evaluate.attacks.case import Codes
 from synthdp.evaluate.attacks.membership import of_vectors
 from synthdp.evaluate.fidelity import columns
 from synthdp.evaluate.images import clouds, image_classifiers, image_utility, neighbours, pictures, samples
@@ -19,8 +18,7 @@ from synthdp.evaluate.images.clouds import Features
 from synthdp.evaluate.images.image_classifiers import MODELS, Classifier, Fitted
 from synthdp.evaluate.images.samples import Parts
 from synthdp.evaluate.judging_options import JudgingOptions, Progress, Steps
-from synthdp.evaluate.reading import units_of
-from synthdp.evaluate.tables import Axis, target_of
+from synthdp.evaluate.tables import Axis, Codes, target_of, units_of
 from synthdp.evaluate.tasks import MIN_ROWS, shortfalls, task
 from synthdp.schema.schema import Schema
 
@@ -51,27 +49,11 @@ def evaluate(
             f"{len(samples)} synthetic samples of images were given, but pictures are judged one sample at a time. Give one frame; "
             "on the command line leave evaluate.samples at 1, and evaluate further samples in separate runs."
         )
-    with image_classifiers.threads(how.threads):
-        result = _judged(samples[0], train, test, schema, how, progress)
-    reason = "groups are scored for tables only"
-    names = dict.fromkeys(how.subgroups)
-    result["not_computed"] += [{"metric": f"subgroups.{name}", "reason": reason} for name in names]
-    return result
-
-
-def _judged(
-    synthetic: pd.DataFrame,
-    train: pd.DataFrame,
-    test: pd.DataFrame,
-    schema: Schema,
-    how: JudgingOptions,
-    progress: Progress | None,
-) -> dict[str, Any]:
     chosen = image_classifiers.classifiers(how.models)
     axes = pictures.axes_of(schema, train)
     s, t, v = (
         pictures.pictures_of(frame, schema, axes, role)
-        for frame, role in zip((synthetic, train, test), ROLES, strict=True)
+        for frame, role in zip((samples[0], train, test), ROLES, strict=True)
     )
     parts = (s, t, v)
     wanted = [target_of(name, axes, schema) for name in (schema.targets if how.targets is None else how.targets)]
@@ -81,27 +63,30 @@ def _judged(
     result["pictures"] = {"target": None, "classes": []}
     tell = Steps(progress, len(wanted) * len(image_utility.ARMS) * len(chosen) + 4 + how.attacks)
 
-    tell("marginals")
-    empty = [role for role, part in zip(ROLES, parts, strict=True) if not part.rows]
-    if empty:
-        log.append({"metric": "fidelity", "reason": f"there are no {empty[0]} records"})
-    else:
-        _marginals(axes, wanted, parts, result)
-    tell("feature network")
-    target, ceiling, space = _space(wanted, parts)
-    if empty:
-        tell.skip(2)
-    else:
-        _clouds(space, parts, tell, result)
-    for axis in wanted:
-        known = ceiling if axis.name == target else None
-        _judge_target(axis, parts, chosen, how.seeds, tell, result, known)
-    if not wanted:
-        log.append({"metric": "utility", "reason": "no target is declared in the schema or given"})
-    if how.attacks:
-        tell("attack: membership")
-        _attack(parts, units_of(train, test, schema.unit), how.claim, result)
-    tell.finish()
+    with image_classifiers.threads(how.threads):
+        tell("marginals")
+        empty = [role for role, part in zip(ROLES, parts, strict=True) if not part.rows]
+        if empty:
+            log.append({"metric": "fidelity", "reason": f"there are no {empty[0]} records"})
+        else:
+            _marginals(axes, wanted, parts, result)
+        tell("feature network")
+        target, ceiling, space = _space(wanted, parts)
+        if empty:
+            tell.skip(2)
+        else:
+            _clouds(space, parts, tell, result)
+        for axis in wanted:
+            known = ceiling if axis.name == target else None
+            _judge_target(axis, parts, chosen, how.seeds, tell, result, known)
+        if not wanted:
+            log.append({"metric": "utility", "reason": "no target is declared in the schema or given"})
+        if how.attacks:
+            tell("attack: membership")
+            _attack(parts, units_of(train, test, schema.unit), how.claim, result)
+        tell.finish()
+    reason = "groups are scored for tables only"
+    log += [{"metric": f"subgroups.{name}", "reason": reason} for name in dict.fromkeys(how.subgroups)]
     result["about"] = _about(schema, parts, chosen, how.seeds) | how.told
     return result
 

@@ -20,7 +20,7 @@ class Pictures(Table):
 
     pixels: NDArray[np.uint8]
 
-    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Self:
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Self:
         return replace(self, values=self.values[rows], pixels=self.pixels[rows])
 
     def labels(self, axis: Axis) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ from synthdp.errors import BadInput
 from synthdp.evaluate import attacks
 from synthdp.evaluate.attacks import bounds
 from synthdp.evaluate.attacks.case import one_per_unit
+from synthdp.evaluate.tables import unit_codes
 
 
 def test_patients_are_attacked_once_and_never_on_both_sides():
@@ -22,10 +23,10 @@ def test_patients_are_attacked_once_and_never_on_both_sides():
 
 def test_codes_of_patients():
     train, test = pd.DataFrame({"who": [7, 8, 8]}), pd.DataFrame({"who": ["8", "9", None, None]})
-    own, other = attacks.unit_codes(train, test, "who")
+    own, other = unit_codes(train, test, "who")
     assert own[1] == own[2] == other[0]
     assert len({*own, *other}) == 5  # 7, 8, 9 and two that are unknown
-    own, other = attacks.unit_codes(train, pd.DataFrame({"who": [8.0, np.nan]}), "who")
+    own, other = unit_codes(train, pd.DataFrame({"who": [8.0, np.nan]}), "who")
     assert own[1] == other[0]
 
 

@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 from synthdp.evaluate import attacks
 from synthdp.evaluate.attacks import bounds, whole_histories
+from synthdp.evaluate.tables import unit_codes
 from synthdp.sets import made_up_clinic
 
 CLAIM = {"epsilon": 0.1, "delta": 1e-6, "unit": "person_id"}
@@ -45,9 +46,7 @@ def test_people_who_were_copied_are_found_and_others_are_not():
     parts = [clinic(people, seed=seed) for people, seed in ((150, 1), (150, 2), (150, 3))]
     sets = [histories_of(each) for each in parts]
     train, test, other = (whole_histories.of_people(each, schema()) for each in sets)
-    units = attacks.unit_codes(
-        sets[0].names.assign(person_id=lambda f: "t" + f["person_id"]), sets[1].names, "person_id"
-    )
+    units = unit_codes(sets[0].names.assign(person_id=lambda f: "t" + f["person_id"]), sets[1].names, "person_id")
     verdicts = {}
     for name, made in (("copied", train), ("other", other)):
         found, lacking = attacks.run(
@@ -71,7 +70,7 @@ def test_false_alarms_are_rare(monkeypatch):
             for place, people in enumerate((300, 300, 200))
         ]
         made, train, test = (whole_histories.of_people(each, made_up_clinic.schema(300)) for each in sets)
-        units = attacks.unit_codes(sets[1].names, sets[2].names, "person_id")
+        units = unit_codes(sets[1].names, sets[2].names, "person_id")
         found, _ = attacks.run(made, train, test, targets=["last visit.no_show"], units=units, of_people=True)
         alarms.update(each["id"] for each in found if each["verdict"] == "concern")
     assert max(alarms.values(), default=0) <= binom.ppf(0.999, 40, 0.025)
