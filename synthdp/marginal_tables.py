@@ -5,8 +5,9 @@ nothing of samples, of losing runs of a selection, or of other questions. All th
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -16,10 +17,12 @@ from synthdp.generators import Linked, Model, Related
 from synthdp.report.information_loss import (
     LITTLE,
     MODEL,
+    MOST_PAIRS,
     Apart,
     Bare,
     Counted,
     Hidden,
+    HiddenPairs,
     Levels,
     Lost,
     Merged,
@@ -31,6 +34,7 @@ from synthdp.schema import linked_tables
 from synthdp.schema.codec import Codec
 from synthdp.schema.coders import LabelCoder
 from synthdp.schema.columns import Categorical, Column, Image, Numeric
+from synthdp.schema.learned import supposed
 from synthdp.schema.schema import Schema
 from synthdp.schema.trees import Tree
 from synthdp.seal import Marginals
@@ -80,6 +84,10 @@ class NoisyTables:
 
     def __len__(self) -> int:
         return len(self._questions)
+
+    def of_model(self) -> list[Marginals]:
+        """The questions whose answers the model was learned from."""
+        return [question for question, _, purpose in self._questions if purpose == MODEL]
 
     def counted(self, fine: Codec) -> tuple[Counted, ...]:
         """The questions, by the names of columns; all values of a picture are one."""
@@ -165,7 +173,58 @@ def lost(
         bare=tuple(_bare(model, fine.schema, seed)),
         drowned=float(f"{drowned:.2g}"),
         apart=tuple(Apart(column=one, other=other, earlier=earlier) for one, other, earlier in unrelated),
+        pairs=hidden_pairs(noisy.of_model(), fine.schema) if counts else None,
     )
+
+
+def hidden_pairs(questions: Iterable[Marginals], schema: Schema) -> HiddenPairs | None:
+    """The pairs of columns that noise is likely to hide, those of most cells first, by the noise, the declared units and the size of tables
+    alone: those of which no table, summed over its other columns and to the declared bins, has an average cell of `CLEAR` deviations.
+    A column without an order is told by the tables that have most groups of it: the halves of a list of codes say little about a code.
+    None where units are not declared, or nothing is hidden."""
+    units, codec = schema.units, Codec(supposed(schema))
+    if not isinstance(units, int | float) or schema.image is not None:
+        return None
+    tables = [
+        ({place: size_in(each, place) for place in clique}, each.deviation)
+        for each in questions
+        for clique in each.cliques
+        if len(clique) > 1
+    ]
+    plain = [place for place, column in enumerate(codec.columns) if column.name in schema.names]
+    most = dict.fromkeys(range(len(codec.columns)), 0)
+    for held, _ in tables:
+        for place, size in held.items():
+            if isinstance(codec.columns[place], Categorical):
+                most[place] = max(most[place], size)
+    clear: dict[
+        tuple[int, int], tuple[float, int]
+    ] = {}  # deviations of an average cell in the clearest table, and how many cells
+    for held, deviation in tables:
+        for pair in combinations(sorted(held.keys() & set(plain)), 2):
+            cells = math.prod(min(held[place], codec.sizes[place]) for place in pair)
+            noise = deviation * math.sqrt(math.prod(held.values()) / cells)
+            if all(held[place] >= most[place] for place in pair):
+                clear[pair] = max(clear.get(pair, (0.0, 0)), (units / cells / noise if noise else math.inf, cells))
+    hidden = sorted((pair for pair in clear if clear[pair][0] < CLEAR), key=lambda pair: (-clear[pair][1], clear[pair]))
+    if not hidden:
+        return None
+    mostly = [
+        place for place in plain if 2 * sum(place in pair for pair in hidden) > sum(place in pair for pair in clear)
+    ]
+    names = codec.names
+    return HiddenPairs(
+        counted=len(clear),
+        number=len(hidden),
+        named=tuple((names[one], names[other]) for one, other in hidden[:MOST_PAIRS]),
+        columns=tuple(names[place] for place in mostly),
+    )
+
+
+def size_in(question: Marginals, place: int) -> int:
+    """How many groups a column of the code table has in a question's tables."""
+    groups = None if question.groups is None else question.groups[place]
+    return question.sizes[place] if groups is None else int(groups.max()) + 1
 
 
 def _bare(model: Model, schema: Schema, seed: int | None) -> Iterator[Bare]:

@@ -23,6 +23,8 @@ import pandas as pd
 from synthdp import accounting, generators
 from synthdp.api import Synthesizer
 from synthdp.ledger.events import RECORD, Capped, Entry, Plan, to_json
+from synthdp.marginal_tables import hidden_pairs, size_in
+from synthdp.report.information_loss import HiddenPairs
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Image
 from synthdp.schema.history_view import BROAD, IN_WORDS
@@ -86,7 +88,7 @@ class Table:
 class Planned:
     """See `planned`. The rehearsal took `seconds` and `megabytes` on records of as many made-up units as `rehearsed` says; all three are
     None where there was no rehearsal. `drowned`: see `generators.drowned`. `apart`: the pairs of columns of a record of histories that no
-    table would relate."""
+    table would relate; `pairs` those that noise is likely to hide, of all that tables of a generator of counts would relate."""
 
     generator: str
     noise: float
@@ -101,6 +103,7 @@ class Planned:
     rehearsed: int | None
     drowned: float = 0.0
     apart: tuple[tuple[str, str], ...] = ()
+    pairs: HiddenPairs | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -145,6 +148,7 @@ def planned(synthesizer: Synthesizer, *, time: bool = False) -> Planned:
         rehearsed=made if time else None,
         drowned=generators.drowned(generator, schema, noise),
         apart=tuple(_apart(recorder)),
+        pairs=_hidden_pairs(recorder, schema) if generator.traits.counted else None,
     )
 
 
@@ -231,7 +235,7 @@ def _tables(recorder: _Watch, schema: Schema) -> Iterator[Table]:
         if not isinstance(question, Marginals):
             continue
         for clique in question.cliques:
-            held = [_size(question, place) for place in clique]
+            held = [size_in(question, place) for place in clique]
             fine = any(size > sizes[place] for size, place in zip(held, clique, strict=True))
             columns = tuple(name for place in clique for name in names[place])
             table = Table(
@@ -258,6 +262,10 @@ def _of_histories(question: HistoryTables, schema: Schema, units: float | None) 
     return found
 
 
+def _hidden_pairs(recorder: _Watch, schema: Schema) -> HiddenPairs | None:
+    return hidden_pairs((each for each in recorder.seen if isinstance(each, Marginals)), schema)
+
+
 def _apart(recorder: _Watch) -> Iterator[tuple[str, str]]:
     """The pairs of a record's own columns that are in no table together."""
     asked = [each for each in recorder.seen if isinstance(each, HistoryTables)]
@@ -265,11 +273,6 @@ def _apart(recorder: _Watch) -> Iterator[tuple[str, str]]:
     for pair in combinations(asked[0].view.own if asked else (), 2):
         if not any(held.issuperset(pair) for held in together):
             yield pair
-
-
-def _size(question: Marginals, place: int) -> int:
-    groups = None if question.groups is None else question.groups[place]
-    return question.sizes[place] if groups is None else int(groups.max()) + 1
 
 
 def _peak() -> float:

@@ -108,7 +108,7 @@ EDGES = {
         "seal",
     },
     "testing": {"accounting", "api", "generators", "ledger", "options", "report", "schema", "seal"},
-    "planning": {"accounting", "api", "generators", "ledger", "schema", "seal"},
+    "planning": {"accounting", "api", "generators", "ledger", "marginal_tables", "report", "schema", "seal"},
     "selecting": {"accounting", "api", "budgets", "fitness", "generators", "ledger", "report", "schema", "seal"},
     "cli": {
         "accounting",

@@ -12,9 +12,9 @@ from sweeps import heavy
 
 from synthdp import BadInput, Budget, Schema, Synthesizer, load, marginal_tables, released_tables, verify
 from synthdp.cli import run
-from synthdp.report.information_loss import Hidden, sentences
+from synthdp.report.information_loss import Hidden, HiddenPairs, brief, sentences
 from synthdp.schema.codec import Codec
-from synthdp.seal import Sensitive
+from synthdp.seal import Marginals, Sensitive
 from synthdp.seal.charging import Account
 from synthdp.seal.replay import Recorder
 from synthdp.testing.made_up import ORDERED
@@ -388,3 +388,77 @@ def test_all_that_is_said_follows_from_noisy_answers(generator):
     assert asked == counted
     for way, table in tables.items():
         pd.testing.assert_frame_equal(table, same[way])
+
+
+CODES = {
+    **{
+        name: {"kind": "categorical", "categories": list("abcdefghijklmnopqrst")}
+        for name in ("drug", "disease", "town")
+    },
+    **{name: {"kind": "boolean"} for name in ("ill", "old")},
+    "age": {"kind": "integer", "bounds": [0, 99], "bins": 10},
+}
+
+
+def of_codes(rows=1000):
+    rng = np.random.default_rng(5)
+    codes = {name: rng.choice(list("abcdefghijklmnopqrst"), rows) for name in ("drug", "town")}
+    flags = {name: rng.random(rows) < 0.5 for name in ("ill", "old")}
+    return pd.DataFrame({**codes, "disease": codes["drug"], **flags, "age": rng.integers(0, 100, rows)})
+
+
+@pytest.mark.parametrize(
+    ("generator", "epsilon", "units", "hidden"),
+    [("mixture", 1, 1000, True), ("mst", 1, 1000, True), ("mixture", 1, None, False), ("mixture", 1e4, 1000, False)],
+)
+def test_the_statement_names_the_pairs_of_columns_that_noise_hides(tmp_path, generator, epsilon, units, hidden):
+    """A drug that goes with one disease: 1,000 patients in 400 cells. A newcomer's page named no such pair, though `plan` counted them."""
+    declared, budget = schema(columns=CODES, units=units), Budget(epsilon, 1e-5)
+    release = Synthesizer(quick(generator), schema=declared, budget=budget).fit(of_codes())
+    found = release.statement.lost.pairs
+    said = [line for line in brief(release.statement) if "pairs of columns go together" in line]
+    assert len(said) == hidden == (found is not None)
+    assert load(release.save(tmp_path / "release")).statement.lost == release.statement.lost
+    verify(tmp_path / "release")
+    if found is None:
+        return
+    assert found.number <= found.counted <= 15
+    assert set(found.named[0]) <= {"drug", "disease", "town"}, "those in most cells first"
+    assert ("ill", "old") not in found.named, "250 patients in a cell"
+    assert f"lost       Noise is likely to hide how {found.number} of {found.counted} pairs" in said[0]
+    assert all(f"{one} and {other}" in said[0] for one, other in found.named)
+    counted = release.statement.counted
+    assert release.statement.lost.matches(release.schema, counted, clamped=False)
+    others = replace(release.statement.lost, pairs=HiddenPairs(counted=15, number=1, named=(("drug", "nothing"),)))
+    assert not others.matches(release.schema, counted, clamped=False)
+    single = [replace(each, tables=(("drug",), ("town",))) for each in counted]
+    assert not replace(release.statement.lost, alone=()).matches(release.schema, single, clamped=False)
+
+
+def test_a_pair_is_hidden_by_its_clearest_table():
+    """An average cell of drug and town holds 2.5 of 1,000 patients, one of drug and ill holds 25."""
+    declared = schema(columns=CODES)
+    codec = Codec(declared)
+    places = {name: codec.names.index(name) for name in CODES}
+
+    def asked(noise, *names, halves=()):
+        groups = [
+            np.arange(size) % 2 if name in halves else None for name, size in zip(CODES, codec.sizes, strict=True)
+        ]
+        clique = tuple(sorted(places[name] for name in names))
+        return Marginals(cliques=(clique,), sizes=codec.sizes, max_records=1, noise=noise, groups=tuple(groups))
+
+    def hidden(*questions):
+        found = marginal_tables.hidden_pairs(questions, declared)
+        return None if found is None else found.named
+
+    pair = asked(2.0, "drug", "town")
+    assert hidden(pair) == (("drug", "town"),)
+    assert hidden(pair, asked(1.2, "drug", "town")) is None, "it was asked again with less noise"
+    assert hidden(pair, asked(0.01, "drug", "town", halves=("drug",))) == (("drug", "town"),), (
+        "halves tell little of a code"
+    )
+    assert hidden(asked(8.0, "drug", "ill"), pair) == (("drug", "town"),)
+    assert hidden(asked(13.0, "age", "ill", "old")) is None, (
+        "25 in a cell, but 50 in one of age and ill, with root 2 times the noise"
+    )

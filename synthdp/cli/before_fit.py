@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from synthdp import generators
 from synthdp.cli import fits, looks, output_paths, real_records, settings
-from synthdp.cli.budgets import account_of, own, spent_of
+from synthdp.cli.budgets import account_of, others_beside, own, spent_of
 from synthdp.errors import BadInput, listed
 from synthdp.files import atomic
 from synthdp.ledger.budget import Budget
@@ -253,6 +253,7 @@ def plan(config: Config) -> None:
     output_paths.say_run(config)
     output_paths.say(_lines(found, schema, fits.foretold(schema, config["budget"])))
     print(f"account    {spent_of(account)}")
+    output_paths.say(others_beside(account))
     data = config["data"]
     whole = data.path is not None and data.test is None and not (Path(data.path).parent / KEY).exists()
     if whole and data.query_file is None:
@@ -418,6 +419,11 @@ def _lines(found: "Planned", schema: "Schema", foretold: list[str]) -> list[str]
         told = drowned_pictures(found.drowned, units=units, unit=unit, epsilon=found.epsilon, **size)
         lines.append(f"drowned    {told}")
     lines += [*fits.drowned(found.tables), *fits.apart(found.apart)]
+    if found.pairs is not None:
+        lines.append(
+            f"hidden     noise is likely to hide how about {found.pairs.number} of {found.pairs.counted} pairs of columns go together; "
+            "what is asked again, with less noise, may depend on the records, and the statement names what stays hidden"
+        )
     lifted = [table for table in singles if not table.fine and not table.of and table.lifted > LIFTED]
     wide = [table for table in lifted if evenly(schema, table.columns[0])]
     if wide:

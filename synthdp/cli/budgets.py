@@ -12,7 +12,7 @@ from typing import Any
 from synthdp.budgets import AccountFile, Cap, Standing, registry
 from synthdp.budgets.filters import Price
 from synthdp.cli import option_values, output_paths, real_records, settings
-from synthdp.errors import BadInput, NotEntered
+from synthdp.errors import BadInput, NotEntered, listed
 from synthdp.files import strict_json
 from synthdp.ledger.events import Plan, canonical
 from synthdp.ledger.ledger import Ledger
@@ -175,6 +175,17 @@ def spent_of(account: AccountFile | None) -> str:
         return "none: this fit is not added to any other"
     standing = account.read()
     return f"{account.path}: {'new, with this fit as its first entry' if standing is None else _spent(standing)}"
+
+
+def others_beside(account: AccountFile | None) -> list[str]:
+    """A line that names the accounts in the folder where a new one would be made; those of named data sets all lie in one folder."""
+    if account is None or account.path.parent == registry.home() / "accounts" or account.read() is not None:
+        return []
+    names = sorted(each.name for each in account.path.parent.glob(f"*{ENDING}"))
+    return [
+        f"accounts   a new account would be made beside {listed(names)}. If the same people are in these records, give account=FILE and "
+        "account.add_version=true instead, so that epsilon adds up"
+    ] * bool(names)
 
 
 def lines(path: Path, standing: Standing) -> list[str]:

@@ -14,7 +14,7 @@ import yaml
 from synthdp import accounting, generators
 from synthdp.budgets import AccountFile
 from synthdp.cli import audits, looks, option_values, output_paths, real_records, settings
-from synthdp.cli.budgets import account_of, brief
+from synthdp.cli.budgets import account_of, brief, others_beside
 from synthdp.errors import BadInput, listed, warnings_shown
 from synthdp.files import CHECKPOINT, atomic
 from synthdp.generators.parts.setting_checks import changed
@@ -122,7 +122,7 @@ def _fit(config: Config, out: Path, ranks: "Ranks") -> None:
         real_records.refuse(options, canaries=config["audit"] != settings.Plant())
         account = account and dataclasses.replace(account, source=frame)
     warn_of_large(config["budget"])
-    output_paths.say(foretold(schema, config["budget"]))
+    output_paths.say([*others_beside(account), *foretold(schema, config["budget"])])
     if not options.select and not options.resume:
         output_paths.say(_drowned_histories(config, schema))
     if options.invalid == "clamp":

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MODEL, FITNESS = "model", "fitness"  # what tables were counted for
 SHOWN = 8  # columns of a line
+MOST_PAIRS = 20  # pairs of columns that are named
 VAGUE = 0.2  # above it a bound on a share says nothing, nor does a share with so large an error
 BELOW = re.compile(
     r"(\w+): rows belong to a row of (\w+), .*, of which at most ([0-9]+) count, chosen by their content.*"
@@ -176,6 +177,39 @@ class Apart:
 
 
 @dataclass(frozen=True, kw_only=True)
+class HiddenPairs:
+    """Of `counted` pairs of columns that tables relate, noise is likely to hide `number`: an average cell of each of their tables holds
+    fewer of the declared units than `CLEAR` deviations of its noise. `named` are those of most cells, at most `MOST_PAIRS`, and
+    `columns` those of which it hides more than half of the pairs."""
+
+    counted: int
+    number: int
+    named: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not 0 < self.number <= self.counted or len(set(self.named)) != min(self.number, MOST_PAIRS):
+            raise ValueError("other pairs are hidden than were counted or are named")
+
+    def matches(self, counted: Iterable[Counted]) -> bool:
+        """Whether tables relate these pairs."""
+        tables = [{*table} for each in counted if each.purpose == MODEL for table in each.tables]
+        return all(any(table.issuperset(pair) for table in tables) for pair in self.named)
+
+    @property
+    def text(self) -> str:
+        """For a terminal and for the page."""
+        more = f"; and {self.number - len(self.named)} more" if self.number > len(self.named) else ""
+        mostly = f" Of {_listed(self.columns)} it is likely to hide most relations." if self.columns else ""
+        return (
+            f"Noise is likely to hide how {self.number} of {self.counted} pairs of columns go together, since their tables have cells that "
+            "hold, on average, fewer records than two standard deviations of the noise: "
+            f"{closed('; '.join(map(' and '.join, self.named)) + more)}{mostly} Synthetic records may show these relations too weakly, and "
+            "others that are not there."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Lost:
     """What the model cannot show. `merged` by noisy counts or synthetic records; `alone` the columns that a generator of tables
     counted in no table of several columns; `empty` those whose noisy counts lie nearly all where clamping puts cells that break the
@@ -183,7 +217,8 @@ class Lost:
     small part of their declared bounds alone; `hidden` the declared categories that do not stand clear of it; `unlinked` whether
     several records of a unit count, and each synthetic one is drawn by itself; `bare` the tables below visits in which few
     drawn visits have a row; `apart` the pairs of columns, of visits or of codes below them, that no table relates; `drowned` how large the
-    noise is relative to what pictures show, which it is likely to hide at 1 or more (0: no pictures, or not known)."""
+    noise is relative to what pictures show, which it is likely to hide at 1 or more (0: no pictures, or not known); `pairs` of columns that
+    noise is likely to hide although tables relate them (None: no such pairs, or not known)."""
 
     merged: tuple[Merged, ...] = ()
     alone: tuple[str, ...] = ()
@@ -195,6 +230,7 @@ class Lost:
     bare: tuple[Bare, ...] = ()
     drowned: float = 0.0
     apart: tuple[Apart, ...] = ()
+    pairs: HiddenPairs | None = None
 
     def __post_init__(self) -> None:
         _check_range(math.inf, self.drowned)
@@ -216,6 +252,9 @@ class Lost:
         codes |= {table.name + ROWS for table in schema.tables[2:]}
         linked &= {name for each in self.apart for name in (each.column, each.other)} <= codes
         linked &= not self.drowned or schema.image is not None
+        if self.pairs is not None:
+            named &= {name for pair in self.pairs.named for name in pair} | {*self.pairs.columns} <= set(known)
+            named &= counted is None or self.pairs.matches(counted)
         return others and apart and levelled and named and linked and (clamped or not self.empty)
 
 
@@ -302,6 +341,8 @@ def sentences(statement: "Statement") -> Iterator[str]:
             "records show no other relations of these columns than those that follow from this one"
             f"{', or from a rule that all of them keep' * _ruled(statement, named)}."
         )
+    if lost.pairs is not None:
+        yield lost.pairs.text
     if lost.wide:
         yield (
             f"Bounds far wider than where the noisy counts stand clear of the noise: {closed(_listed(lost.wide))} Noise spreads rare "
@@ -316,7 +357,15 @@ def sentences(statement: "Statement") -> Iterator[str]:
                 "codes in other rows of its visit, such as diagnoses, however large epsilon is."
             )
     elif unit != RECORD:
-        yield f"At most {most} record{'s' * (most != 1)} of each {unit} counted."
+        weight = ""
+        if statement.generator != "histories" and most == 1:
+            weight = (
+                f" Of several, one drawn at random counted, so a synthetic record stands for one {unit}: what ends a history, such as a "
+                "death, is more common among synthetic records than among real ones, and what recurs in long histories is less common."
+            )
+        elif statement.generator != "histories":
+            weight = f" Of more, {most} drawn at random counted, so what long histories hold is less common than among real records."
+        yield f"At most {most} record{'s' * (most != 1)} of each {unit} counted.{weight}"
     if lost.bare:
         yield (
             f"Few synthetic visits have rows in these tables: {_listed([each.text for each in lost.bare])}. If more of the real visits do, "

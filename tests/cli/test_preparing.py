@@ -5,6 +5,7 @@ import gzip
 import json
 import math
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -364,6 +365,29 @@ def test_a_plan_reads_no_record_and_charges_nothing(place, output_of, generator)
     assert "account    own.account: new, with this fit as its first entry" in said
     assert "next       synthdp split path=a.csv schema=schema.yaml out=parts" in said
     assert sorted(path.name for path in place.iterdir()) == ["schema.yaml"]
+
+
+def test_a_new_account_beside_others_is_told(place, output_of):
+    """Somebody corrected her file under a new name, and epsilon did not add up: the same patients were in two accounts."""
+    shutil.copy("a.csv", "b.csv")
+    told = "accounts   a new account would be made beside a.csv.account. If the same people are in these records, give account=FILE"
+    fit = ("fit", "data.schema=schema.yaml", "generator=independent", "budget.delta=1e-5")
+    plan = ("plan", *fit[1:])
+    assert "accounts  " not in output_of(*fit, "data.path=a.csv", "out=first").out
+    assert "accounts  " not in output_of(*plan, "data.path=a.csv", "out=second").out, "it adds to its own account"
+    assert told in output_of(*plan, "data.path=b.csv", "out=second").out
+    same = ("data.path=b.csv", "account=a.csv.account", "account.add_version=true", "out=second")
+    assert "accounts  " not in output_of(*fit, *same).out
+    records(seed=1).to_csv("c.csv", index=False)
+    assert told in output_of(*fit, "data.path=c.csv", "out=third").out
+
+
+def test_a_plan_tells_how_many_pairs_noise_hides(place, output_of):
+    said = output_of("plan", *DATA, "generator=mixture", "budget.epsilon=0.1", "budget.delta=1e-5", "out=run").out
+    assert re.search(
+        r"^hidden     noise is likely to hide how about \d+ of \d+ pairs of columns go together", said, re.M
+    )
+    assert "hidden  " not in output_of("plan", *DATA, "budget.epsilon=1e4", "budget.delta=1e-5", "out=run").out
 
 
 def test_a_plan_is_that_of_the_fit_and_tells_noise_in_records():

@@ -485,6 +485,25 @@ def test_rows_of_each_table_that_count_are_told_at_the_top_and_among_what_was_lo
     )
 
 
+def test_what_a_cap_on_records_does_to_shares_is_said_where_records_are_drawn_one_by_one():
+    """Deaths were 2.0 % of visits and 3.1 % of one random visit of each patient; no page said why."""
+
+    def said(most, generator="mixture"):
+        made = make_statement(generator=generator, unit="patient", max_records_per_unit=most, lost=Lost())
+        return next(line for line in information_loss.brief(made) if " of each patient counted." in line)
+
+    one = "a synthetic record stands for one patient: what ends a history, such as a death, is more common"
+    assert one in said(1)
+    assert (
+        "of each patient counted. Of more, 3 drawn at random counted, so what long histories hold is less common"
+        in said(3)
+    )
+    assert one not in said(3)
+    assert said(3, "histories") == "lost       At most 3 records of each patient counted.", (
+        "which keeps histories together"
+    )
+
+
 def test_numbers_below_visits_are_said_not_to_be_related_to_other_rows():
     of = with_labs()
     told = {"by": "us", "units": 100, "targets": [], "name": "x", **stating.linked(of)}
