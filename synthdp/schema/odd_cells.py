@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.schema import cells
+from synthdp.schema.guesses import repeats_a_word
 
 MOST = 200  # different values of a column whose spellings are compared
 WORD = 3  # letters of a word that its first letter may stand for
@@ -37,6 +38,12 @@ ENDS_IN_TOTAL = f"the last row {TOTAL}; take it out and draft again, or it count
 SAME = (
     "the same value in every record: nothing can be learned from it; leave it out (kind: ignore) and, if everyone may know the value, "
     "add it to the synthetic records"
+)
+
+
+WORD_AMONG_NAMES = (
+    "one text is in many cells, and most others differ from row to row; if that text means a missing value, list it under reading, as "
+    "missing of the column"
 )
 
 
@@ -116,6 +123,9 @@ def told(frame: pd.DataFrame) -> Iterator[str]:
     same = [repr(str(name)) for name in full if frame[name].eq(frame[name].iloc[0]).all()]
     if same:
         yield f"column{'s' * (len(same) > 1)} {', '.join(same)}: {SAME}"
+    for name in frame.columns:
+        if frame[name].dtype.kind in "OUT" and repeats_a_word(frame[name]):
+            yield f"column {str(name)!r}: {WORD_AMONG_NAMES}"
     found = [
         repr(str(name))
         for name in frame.columns
