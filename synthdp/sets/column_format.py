@@ -202,6 +202,8 @@ class ColumnFormat:
         if not odd or not self._is_number_or_date(rest.but(odd)):
             return False
         self.codes += words
+        if self.remedy != REMEDY:
+            self.remedy = f"{self.remedy.removesuffix(REMEDY)}{REMEDY}"
         others = {*odd, *self.others}
         what = "a date" if isinstance(self.column, Datetime) else "a time" if self.coding.time else "a number"
         self._note(rest, lambda text: text not in others, what)
@@ -370,6 +372,7 @@ class ColumnFormat:
         usual = {"day": "yyyy-mm-dd", "second": "yyyy-mm-dd HH:MM:SS"}.get(resolution)
         self.coding = Coding(date=None if form == usual else form, latest=first.latest if form != usual else None)
         if not all(_is_day(first, text) for text in values.texts):
+            self._second_form(values.but([text for text in values.texts if _is_day(first, text)]), sum(values.counts))
             self._note(values, lambda text: _is_day(first, text), f"a date such as {form}")
         orders = {_order(each) for each in forms}
         if len(orders) > 1:
@@ -379,6 +382,18 @@ class ColumnFormat:
             self.open["latest"] = f"the last year that two digits may mean, such as {CENTURY}"
         return True
 
+    def _second_form(self, others: Values, total: int) -> None:
+        """What is said of another form of dates that several of the other cells have: a column declares one."""
+        forms = {text: DateFormat(text, None if "yyyy" in text else CENTURY) for text in FORMATS}
+        shares = {text: others.matching(lambda cell, form=form: _is_day(form, cell)) for text, form in forms.items()}
+        best = max(shares, key=lambda text: shares[text])
+        count = round(shares[best] * sum(others.counts))
+        if count >= OFTEN:
+            share = f"{count / total:.0%}" if 100 * count >= total else "less than 1%"
+            self.remedy = f"; {share} of its cells are dates such as {best}, and a column can have one form only: write all its dates alike"
+            self.remedy += REMEDY if shares[best] < 1 else ""
+
+    remedy = REMEDY
     codes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
@@ -410,7 +425,7 @@ class ColumnFormat:
             self.mind = odd_cells.ENDS_IN_TOTAL
             return
         place = self._place(values, fits)
-        self.mind = f"column {self.name!r}: {place}: expected {what}, as in most of the column{REMEDY}"
+        self.mind = f"column {self.name!r}: {place}: expected {what}, as in most of the column{self.remedy}"
 
     def _place(self, values: Values, fits: Any) -> str:
         """Where the first text stands that does not fit: its line, and its record as `synthdp check` counts them."""
