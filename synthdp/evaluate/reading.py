@@ -53,8 +53,15 @@ class Parts:
         return self.samples[0], self.train, self.test
 
 
-def parts_of(samples: Sequence[pd.DataFrame], train: pd.DataFrame, test: pd.DataFrame, schema: Schema) -> Parts:
-    """Read everything. Raises BadInput where the real rows do not fit the schema, or no synthetic column does."""
+def parts_of(
+    samples: Sequence[pd.DataFrame],
+    train: pd.DataFrame,
+    test: pd.DataFrame,
+    schema: Schema,
+    given: Sequence[pd.DataFrame] = (),
+) -> Parts:
+    """Read everything; `given` are training and test rows before clamping, if they were clamped. Raises BadInput where the real rows do not
+    fit the schema, or no synthetic column does."""
     axes = axes_of(schema, train)
     check_columns(test, [axis.name for axis in axes], "real test")
     for frame in samples:
@@ -72,7 +79,7 @@ def parts_of(samples: Sequence[pd.DataFrame], train: pd.DataFrame, test: pd.Data
             f"The synthetic rows have none of the schema's {len(axes)} columns in a readable form. Synthetic, training and test "
             "rows must share one schema."
         )
-    for frame, role in ((train, "real training"), (test, "real test")):
+    for frame, role in zip(given or (train, test), ("real training", "real test"), strict=True):
         log += [{"metric": f"unread.{name}", "reason": reason} for name, reason in unread_of(frame, kept, role).items()]
     made = [[np.empty((len(frame), 0)), *(tables[i].values for tables in read)] for i, frame in enumerate(samples)]  # noqa: PD011
     return Parts(

@@ -22,6 +22,7 @@ SYNTHETIC = "synthetic"
 FEW_UNREAD = (
     0.05  # of a real column's cells: so many that cannot be read are faults of the records, more are another coding
 )
+CLAMPING = " If the fit took such cells as missing (invalid=clamp), name its release: release=FOLDER."
 TRUE, FALSE = {"true", "yes", "t", "y", "1"}, {"false", "no", "f", "n", "0"}
 
 
@@ -196,6 +197,18 @@ def unread_of(frame: pd.DataFrame, axes: Sequence[Axis], role: str) -> dict[str,
     return found
 
 
+def clamped(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Real rows as a fit with invalid=clamp took them: cells that cannot be read as numbers or dates are missing."""
+    kinds = {column.name: column.kind for column in schema.modelled if column.name in frame.columns}
+    axes = [
+        Axis(name=name, kind="number", date=kind == "datetime")
+        for name, kind in kinds.items()
+        if kind in ("integer", "continuous", "datetime")
+    ]
+    unread = {axis.name: _unread(frame[axis.name], _parsed(frame[axis.name], axis)) for axis in axes}
+    return frame.assign(**{name: frame[name].mask(wrong) for name, wrong in unread.items() if wrong.any()})
+
+
 def _unread(series: pd.Series, values: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.isnan(values) & series.notna().to_numpy()
 
@@ -219,6 +232,7 @@ def _numbers(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
         raise BadInput(
             f"Column {axis.name!r} of the {role} rows: {unread} of {len(series)} values are not {kind}, although the schema "
             "declares that kind. Correct the column or its kind in the schema."
+            f"{CLAMPING * (role != SYNTHETIC)}"
         )
     values[~np.isfinite(values)] = np.nan
     return np.asarray(values, dtype=np.float64)

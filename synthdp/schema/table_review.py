@@ -68,6 +68,9 @@ EITHER_WAY = "a fit accepts these records: correct them, or take the rule out if
 AT_MIDNIGHT = f"{EITHER_WAY}; dates are compared at their declared resolution, and a day counts as its midnight"
 PUBLIC_STEP = f"correct the cells, or declare another step ({ELSEWHERE})"
 UNREAD = "correct the cells, declare how the file writes them, or declare another kind"
+UNREAD_DATE = (
+    f"{UNREAD}. A column can have one form of dates only: if the file mixes several, write all its dates alike"
+)
 UNREAD_LABEL = "correct the cells, or declare another kind"  # beside pictures, where `reading` is refused
 
 
@@ -400,7 +403,7 @@ def _cells(
             remedy = (
                 f"{remedy}; some differ from a declared category only in capitals or in spaces: write them as declared"
             )
-        if remedy == UNREAD and schema.image is not None:
+        if remedy in (UNREAD, UNREAD_DATE) and schema.image is not None:
             remedy = UNREAD_LABEL
         every = bool((bad | cells.missing(series)).all())
         yield _of_rows(column.name, f"some values are {rule}", remedy, wrong, told, every=every, refused=refused)
@@ -487,7 +490,7 @@ def _remedy(rule: str, column: Column, below: bool) -> str:
     if rule.startswith(OUTSIDE):
         edges = isinstance(getattr(column, "bins", None), tuple)  # which need declared bounds
         return f"correct the cells, or widen the bounds ({_look(below or edges)})"
-    return PUBLIC_STEP if rule.startswith(OFF_STEP) else UNREAD
+    return PUBLIC_STEP if rule.startswith(OFF_STEP) else UNREAD_DATE if isinstance(column, Datetime) else UNREAD
 
 
 def _look(declared: bool) -> str:
