@@ -39,6 +39,10 @@ WHOSE = {
     "uuid",
 }
 THEIRS = re.compile("(pat|patient|pers|person|fall|case|subject)[a-z]*(nr|nummer|no|num|number|kennung|id)")
+# Numbers that a state gives to people. A table of people whose key is such a number may be called anything.
+NATIONAL = re.compile(
+    "(personn(ummer|r)|pnr|cpr|cpr[ _-]?n(umme)?r|f[\u00f8o]dsels?n(umme)?r|henkil[\u00f6o]tunnus|hetu)", re.IGNORECASE
+)
 TREES = {  # the form of codes -> the beginnings that stand for chapters and groups
     r"[A-Z][0-9]{2}[A-Z]{2}[0-9]{2}": [1, 3, 4, 5],  # ATC
     r"[A-Z][0-9][0-9A-Z](?:\.?[0-9A-Z]{1,4})?": [1, 3],  # ICD-10
@@ -243,6 +247,8 @@ def _words(name: Any) -> list[str]:
 def names_somebody(name: Any) -> bool:
     """Whether a column is called as those are that say whose record it is: its values are no categories to list."""
     words = _words(name)
+    if NATIONAL.fullmatch(str(name)):
+        return True
     return bool(words) and (words[-1] in WHOSE or THEIRS.fullmatch("".join(words)) is not None)
 
 

@@ -47,6 +47,22 @@ WORD_AMONG_NAMES = (
 )
 
 
+COPIED, LEAVE_OUT = "the same as column {} in every row", "leave one of them out (kind: ignore)"
+
+
+def copies(frame: pd.DataFrame) -> dict[Any, Any]:
+    """Columns of more than two values whose cells are those of an earlier column, and that one. Two answers may agree by chance."""
+    first, found = dict[tuple[str | None, ...], list[Any]](), dict[Any, Any]()
+    for name in frame.columns:
+        alike = first.setdefault(tuple(cells.texts(frame[name].head(MOST))), [])
+        same = next((other for other in alike if frame[name].equals(frame[other])), None)
+        if same is None:
+            alike.append(name)
+        elif len({text for text in cells.texts(frame[name].drop_duplicates().head(4)) if text}) > 2:
+            found[name] = same
+    return found
+
+
 def respelled(series: "pd.Series[Any]") -> NDArray[np.int64]:
     """Places of cells whose category has a more frequent spelling; none for columns with more than `MOST` different values."""
     texts = cells.texts(series)
@@ -126,6 +142,8 @@ def told(frame: pd.DataFrame) -> Iterator[str]:
     for name in frame.columns:
         if frame[name].dtype.kind in "OUT" and repeats_a_word(frame[name]):
             yield f"column {str(name)!r}: {WORD_AMONG_NAMES}"
+    for name, other in copies(frame).items():
+        yield f"column {str(name)!r}: {COPIED.format(repr(str(other)))}; {LEAVE_OUT}"
     found = [
         repr(str(name))
         for name in frame.columns

@@ -134,7 +134,8 @@ def review(schema: Schema, frame: pd.DataFrame, written: pd.DataFrame, *, values
     found += [finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], told)]
     found += [*_never_empty(schema, frame), *_zeros(schema, written), *_times(schema, frame)]
     found += [each for column in schema.columns for each in _learned(column, frame[column.name])]
-    return [*found, *_rules(schema, frame), *_units(schema, frame), *_bins(schema, frame), *_copies(schema, frame)]
+    found += [*_rules(schema, frame), *_units(schema, frame), *_bins(schema, frame), *_copies(schema, frame)]
+    return [*found, *_doubles(schema, frame)]
 
 
 def review_tables(
@@ -151,7 +152,12 @@ def review_tables(
             for column in own.columns
             for find in _cells(own, column, frame[column.name], told, below=table.below)
         ]
-        several += [*_zeros(own, written[table.name]), *_times(own, frame), *_spellings(own, frame)]
+        several += [
+            *_zeros(own, written[table.name]),
+            *_times(own, frame),
+            *_spellings(own, frame),
+            *_doubles(own, frame),
+        ]
         found += _total(written[table.name], f"row of {table.name}")
         found += _never_empty(own, frame, table.name)
         several += [find for column in own.columns for find in _learned(column, frame[column.name])]
@@ -596,6 +602,13 @@ def _copies(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
                     what=f"gives away {target!r} for nearly every record, so that a model of it learns nothing else",
                     remedy="leave it out, or drop it from the records, if it is only known after the target",
                 )
+
+
+def _doubles(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
+    """Columns that are modelled twice, under two names."""
+    modelled = [column.name for column in schema.modelled if not isinstance(column, Image)]
+    for name, other in odd_cells.copies(frame[modelled]).items():
+        yield Finding(column=name, what=odd_cells.COPIED.format(repr(other)), remedy=odd_cells.LEAVE_OUT)
 
 
 def _codes(series: "pd.Series[Any]") -> Any:
