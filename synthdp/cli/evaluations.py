@@ -27,8 +27,10 @@ SHOWN = 3  # columns of a message
 
 
 def claim_of(statement: "Statement") -> dict[str, Any]:
-    """What a release promises, as `evaluate` takes it: with its whole privacy curve, so that bounds are those of the statement."""
-    return {name: getattr(statement, name) for name in ("epsilon", "delta", "unit", "relation", "curve")}
+    """What a release promises, as `evaluate` takes it: with its whole privacy curve, so that bounds are those of the statement; and whether
+    its fit clamped."""
+    claim = {name: getattr(statement, name) for name in ("epsilon", "delta", "unit", "relation", "curve")}
+    return {**claim, "clamped": True} if statement.declared.get("invalid") == "clamp" else claim
 
 
 def samples_of(

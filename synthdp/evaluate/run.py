@@ -30,7 +30,7 @@ from synthdp.evaluate.courses import Histories
 from synthdp.evaluate.estimators import Model, absent, classifiers, regressors
 from synthdp.evaluate.judging_options import JudgingOptions, Progress, Steps
 from synthdp.evaluate.survival import Event
-from synthdp.evaluate.tables import Axis, Parts, Table, parts_of, target_of, unit_codes
+from synthdp.evaluate.tables import Axis, Parts, Table, clamped, parts_of, target_of, unit_codes
 from synthdp.schema.codec import Codec
 from synthdp.schema.columns import Datetime
 from synthdp.schema.joined_tables import Joined
@@ -55,7 +55,8 @@ def evaluate(
     synthetic: a frame, or several samples of one release; utility is judged on each, the rest on the first.
     options: those of `JudgingOptions`, which the command line has too: models, seeds, targets, bootstrap, subgroups, survival, attacks;
     and claim ({"epsilon", "delta", "unit", "relation", "curve"} of the release, for the bound beside each attack; curve: further
-    (delta, epsilon) that hold) and jobs (threads). A target may be classes or numbers; a numeric one is judged by the regressors with the
+    (delta, epsilon) that hold; clamped: whether its fit took cells that cannot be read as missing, as is then done here) and jobs
+    (threads). A target may be classes or numbers; a numeric one is judged by the regressors with the
     models' ids.
 
     The result has the keys schema_version, targets, fidelity, columns, attacks, histories (where the schema has an order: see
@@ -107,7 +108,10 @@ def judge(
     whole = schema if linked is None else linked[0]
     events = survival.events_of(how.survival, whole)
     chosen = classifiers(how.models)
-    parts = parts_of(samples, train, test, faithfulness.as_kept(schema, samples))
+    given = (train, test)
+    if how.claim is not None and how.claim.get("clamped"):
+        train, test = (clamped(frame, schema) for frame in given)
+    parts = parts_of(samples, train, test, faithfulness.as_kept(schema, samples), given)
     log = list(parts.log)
     wanted = _targets(schema, schema.targets if how.targets is None else how.targets, parts, log)
     here = _present(chosen, log if wanted else [])

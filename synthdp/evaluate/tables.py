@@ -23,6 +23,7 @@ SYNTHETIC = "synthetic"
 FEW_UNREAD = (
     0.05  # of a real column's cells: so many that cannot be read are faults of the records, more are another coding
 )
+CLAMPING = " If the fit took such cells as missing (invalid=clamp), name its release: release=FOLDER."
 Codes = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 TRUE, FALSE = {"true", "yes", "t", "y", "1"}, {"false", "no", "f", "n", "0"}
 
@@ -184,6 +185,18 @@ def unread_of(frame: pd.DataFrame, axes: Sequence[Axis], role: str) -> dict[str,
     return found
 
 
+def clamped(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Real rows as a fit with invalid=clamp took them: cells that cannot be read as numbers or dates are missing."""
+    kinds = {column.name: column.kind for column in schema.modelled if column.name in frame.columns}
+    axes = [
+        Axis(name=name, kind="number", date=kind == "datetime")
+        for name, kind in kinds.items()
+        if kind in ("integer", "continuous", "datetime")
+    ]
+    unread = {axis.name: _unread(frame[axis.name], _parsed(frame[axis.name], axis)) for axis in axes}
+    return frame.assign(**{name: frame[name].mask(wrong) for name, wrong in unread.items() if wrong.any()})
+
+
 def _unread(series: pd.Series, values: NDArray[np.float64]) -> NDArray[np.bool_]:
     return np.isnan(values) & series.notna().to_numpy()
 
@@ -207,6 +220,7 @@ def _numbers(series: pd.Series, axis: Axis, role: str) -> NDArray[np.float64]:
         raise BadInput(
             f"Column {axis.name!r} of the {role} rows: {unread} of {len(series)} values are not {kind}, although the schema "
             "declares that kind. Correct the column or its kind in the schema."
+            f"{CLAMPING * (role != SYNTHETIC)}"
         )
     values[~np.isfinite(values)] = np.nan
     return np.asarray(values, dtype=np.float64)
@@ -274,8 +288,15 @@ class Parts:
         return self.samples[0], self.train, self.test
 
 
-def parts_of(samples: Sequence[pd.DataFrame], train: pd.DataFrame, test: pd.DataFrame, schema: Schema) -> Parts:
-    """Read everything. Raises BadInput where the real rows do not fit the schema, or no synthetic column does."""
+def parts_of(
+    samples: Sequence[pd.DataFrame],
+    train: pd.DataFrame,
+    test: pd.DataFrame,
+    schema: Schema,
+    given: Sequence[pd.DataFrame] = (),
+) -> Parts:
+    """Read everything; `given` are training and test rows before clamping, if they were clamped. Raises BadInput where the real rows do not
+    fit the schema, or no synthetic column does."""
     axes = axes_of(schema, train)
     check_columns(test, [axis.name for axis in axes], "real test")
     for frame in samples:
@@ -296,7 +317,7 @@ def parts_of(samples: Sequence[pd.DataFrame], train: pd.DataFrame, test: pd.Data
             f"The synthetic rows have none of the schema's {len(axes)} columns in a readable form. Synthetic, training and test "
             "rows must share one schema."
         )
-    for frame, role in ((train, "real training"), (test, "real test")):
+    for frame, role in zip(given or (train, test), ("real training", "real test"), strict=True):
         log += [{"metric": f"unread.{name}", "reason": reason} for name, reason in unread_of(frame, kept, role).items()]
     made = [[np.empty((len(frame), 0)), *(tables[i].values for tables in read)] for i, frame in enumerate(samples)]  # noqa: PD011
     return Parts(

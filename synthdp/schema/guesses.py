@@ -39,6 +39,10 @@ WHOSE = {
     "uuid",
 }
 THEIRS = re.compile("(pat|patient|pers|person|fall|case|subject)[a-z]*(nr|nummer|no|num|number|kennung|id)")
+# Numbers that a state gives to people. A table of people whose key is such a number may be called anything.
+NATIONAL = re.compile(
+    "(personn(ummer|r)|pnr|cpr|cpr[ _-]?n(umme)?r|f[\u00f8o]dsels?n(umme)?r|henkil[\u00f6o]tunnus|hetu)", re.IGNORECASE
+)
 TREES = {  # the form of codes -> the beginnings that stand for chapters and groups
     r"[A-Z][0-9]{2}[A-Z]{2}[0-9]{2}": [1, 3, 4, 5],  # ATC
     r"[A-Z][0-9][0-9A-Z](?:\.?[0-9A-Z]{1,4})?": [1, 3],  # ICD-10
@@ -83,6 +87,7 @@ PAIR = re.compile("[0-9]{1,3} ?/ ?[0-9]{1,3}")
 CALENDAR = (microseconds("0001-01-01"), microseconds("9999-12-31T23:59:59"))
 LONGEST = 1e15  # numbers beyond it are no longer told apart, and so long ones measure nothing: they name something
 NAMES = 0.5  # of the records: texts of more different values name somebody, who may have several records
+REPEATED = 0.05  # of the cells have the same text: it stands for something, as a missing value does
 SENTENCE, NOTE = (4, 20), (3, 20)  # least words and characters of a text, on average
 LEAST_DIGITS = 6  # of a number that names somebody
 FEW = 6  # records a text, on average: below, notes count as prose
@@ -140,7 +145,7 @@ def _kind(series: Series, held: Series) -> dict[str, Any]:
         return {"kind": "ignore"}
     if len(distinct) > LISTED and not _tree(distinct):
         numbered = _are_numbered(distinct) and len(held) < VISITS * len(distinct) and not names_codes(series.name)
-        if numbered or len(distinct) > NAMES * len(held):
+        if numbered or (len(distinct) > NAMES * len(held) and not repeats_a_word(held)):
             return {"kind": "identifier"}
     if not 0 < len(distinct) <= LISTED:
         return {"kind": "categorical", "categories": LEARN, **_tree(distinct)}
@@ -227,6 +232,14 @@ def names_codes(name: Any) -> bool:
     return not CODED.isdisjoint(words) or any(stem in word for word in words for stem in CODED_STEMS)
 
 
+def repeats_a_word(series: Series) -> bool:
+    """Whether one text without digits stands in many cells of a column whose other texts differ: it names nobody."""
+    counts = Counter(text for text in cells.texts(series.dropna()) if text)
+    text, most = counts.most_common(1)[0] if counts else ("", 0)
+    many = len(counts) > NAMES * counts.total() and most >= max(2, REPEATED * counts.total())
+    return many and not any(map(str.isdecimal, text))
+
+
 def _words(name: Any) -> list[str]:
     return re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(name)).lower())
 
@@ -234,6 +247,8 @@ def _words(name: Any) -> list[str]:
 def names_somebody(name: Any) -> bool:
     """Whether a column is called as those are that say whose record it is: its values are no categories to list."""
     words = _words(name)
+    if NATIONAL.fullmatch(str(name)):
+        return True
     return bool(words) and (words[-1] in WHOSE or THEIRS.fullmatch("".join(words)) is not None)
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from synthdp.schema import cells
+from synthdp.schema.guesses import repeats_a_word
 
 MOST = 200  # different values of a column whose spellings are compared
 WORD = 3  # letters of a word that its first letter may stand for
@@ -38,6 +39,28 @@ SAME = (
     "the same value in every record: nothing can be learned from it; leave it out (kind: ignore) and, if everyone may know the value, "
     "add it to the synthetic records"
 )
+
+
+WORD_AMONG_NAMES = (
+    "one text is in many cells, and most others differ from row to row; if that text means a missing value, list it under reading, as "
+    "missing of the column"
+)
+
+
+COPIED, LEAVE_OUT = "the same as column {} in every row", "leave one of them out (kind: ignore)"
+
+
+def copies(frame: pd.DataFrame) -> dict[Any, Any]:
+    """Columns of more than two values whose cells are those of an earlier column, and that one. Two answers may agree by chance."""
+    first, found = dict[tuple[str | None, ...], list[Any]](), dict[Any, Any]()
+    for name in frame.columns:
+        alike = first.setdefault(tuple(cells.texts(frame[name].head(MOST))), [])
+        same = next((other for other in alike if frame[name].equals(frame[other])), None)
+        if same is None:
+            alike.append(name)
+        elif len({text for text in cells.texts(frame[name].drop_duplicates().head(4)) if text}) > 2:
+            found[name] = same
+    return found
 
 
 def respelled(series: "pd.Series[Any]") -> NDArray[np.int64]:
@@ -116,6 +139,11 @@ def told(frame: pd.DataFrame) -> Iterator[str]:
     same = [repr(str(name)) for name in full if frame[name].eq(frame[name].iloc[0]).all()]
     if same:
         yield f"column{'s' * (len(same) > 1)} {', '.join(same)}: {SAME}"
+    for name in frame.columns:
+        if frame[name].dtype.kind in "OUT" and repeats_a_word(frame[name]):
+            yield f"column {str(name)!r}: {WORD_AMONG_NAMES}"
+    for name, other in copies(frame).items():
+        yield f"column {str(name)!r}: {COPIED.format(repr(str(other)))}; {LEAVE_OUT}"
     found = [
         repr(str(name))
         for name in frame.columns

@@ -68,6 +68,9 @@ EITHER_WAY = "a fit accepts these records: correct them, or take the rule out if
 AT_MIDNIGHT = f"{EITHER_WAY}; dates are compared at their declared resolution, and a day counts as its midnight"
 PUBLIC_STEP = f"correct the cells, or declare another step ({ELSEWHERE})"
 UNREAD = "correct the cells, declare how the file writes them, or declare another kind"
+UNREAD_DATE = (
+    f"{UNREAD}. A column can have one form of dates only: if the file mixes several, write all its dates alike"
+)
 UNREAD_LABEL = "correct the cells, or declare another kind"  # beside pictures, where `reading` is refused
 
 
@@ -131,7 +134,8 @@ def review(schema: Schema, frame: pd.DataFrame, written: pd.DataFrame, *, values
     found += [finding for column in schema.columns for finding in _cells(schema, column, frame[column.name], told)]
     found += [*_never_empty(schema, frame), *_zeros(schema, written), *_times(schema, frame)]
     found += [each for column in schema.columns for each in _learned(column, frame[column.name])]
-    return [*found, *_rules(schema, frame), *_units(schema, frame), *_bins(schema, frame), *_copies(schema, frame)]
+    found += [*_rules(schema, frame), *_units(schema, frame), *_bins(schema, frame), *_copies(schema, frame)]
+    return [*found, *_doubles(schema, frame)]
 
 
 def review_tables(
@@ -148,7 +152,12 @@ def review_tables(
             for column in own.columns
             for find in _cells(own, column, frame[column.name], told, below=table.below)
         ]
-        several += [*_zeros(own, written[table.name]), *_times(own, frame), *_spellings(own, frame)]
+        several += [
+            *_zeros(own, written[table.name]),
+            *_times(own, frame),
+            *_spellings(own, frame),
+            *_doubles(own, frame),
+        ]
         found += _total(written[table.name], f"row of {table.name}")
         found += _never_empty(own, frame, table.name)
         several += [find for column in own.columns for find in _learned(column, frame[column.name])]
@@ -400,7 +409,7 @@ def _cells(
             remedy = (
                 f"{remedy}; some differ from a declared category only in capitals or in spaces: write them as declared"
             )
-        if remedy == UNREAD and schema.image is not None:
+        if remedy in (UNREAD, UNREAD_DATE) and schema.image is not None:
             remedy = UNREAD_LABEL
         every = bool((bad | cells.missing(series)).all())
         yield _of_rows(column.name, f"some values are {rule}", remedy, wrong, told, every=every, refused=refused)
@@ -487,7 +496,7 @@ def _remedy(rule: str, column: Column, below: bool) -> str:
     if rule.startswith(OUTSIDE):
         edges = isinstance(getattr(column, "bins", None), tuple)  # which need declared bounds
         return f"correct the cells, or widen the bounds ({_look(below or edges)})"
-    return PUBLIC_STEP if rule.startswith(OFF_STEP) else UNREAD
+    return PUBLIC_STEP if rule.startswith(OFF_STEP) else UNREAD_DATE if isinstance(column, Datetime) else UNREAD
 
 
 def _look(declared: bool) -> str:
@@ -593,6 +602,13 @@ def _copies(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
                     what=f"gives away {target!r} for nearly every record, so that a model of it learns nothing else",
                     remedy="leave it out, or drop it from the records, if it is only known after the target",
                 )
+
+
+def _doubles(schema: Schema, frame: pd.DataFrame) -> Iterator[Finding]:
+    """Columns that are modelled twice, under two names."""
+    modelled = [column.name for column in schema.modelled if not isinstance(column, Image)]
+    for name, other in odd_cells.copies(frame[modelled]).items():
+        yield Finding(column=name, what=odd_cells.COPIED.format(repr(other)), remedy=odd_cells.LEAVE_OUT)
 
 
 def _codes(series: "pd.Series[Any]") -> Any:

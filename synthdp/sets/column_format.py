@@ -32,6 +32,9 @@ WORDS = frozenset(
         "unknown", "missing", "unbekannt", "fehlt", "keine angabe", "inconnu", "nd", "nr", "non renseign\u00e9", "onbekend", "niet bekend",
         "b.d.", "bd", "b/d", "brak", "nieznane", "desconocido", "desconhecido", "sconosciuto", "ok\u00e4nd", "ukendt", "s/ inf.", "s/ inf",
         "s/inf", "s/inf.", "sem informa\u00e7\u00e3o", "sin informaci\u00f3n", "sin datos",
+        "saknas", "uppgift saknas", "uns", "iu", "ok\u00e4nt", "ej k\u00e4nt", "ej k\u00e4nd", "ej utf\u00f6rt", "ej utf\u00f6rd",
+        "ej angivet", "ukjent", "mangler", "uoppgitt", "ikke oppgitt", "ikke utf\u00f8rt", "uoplyst", "ikke oplyst", "ikke udf\u00f8rt",
+        "puuttuu", "tuntematon", "ei tiedossa", "ei tietoa", "ei tehty",
     }
 )  # fmt: skip
 SHORT = 3  # letters of a word that may be one of somebody's codes, such as those of states
@@ -184,12 +187,27 @@ class ColumnFormat:
         elif typed:
             numbers = rest.texts and all(map(_is_number, rest.texts)) and len(codes) < len(rest.texts)
             self.codes = codes if numbers else _among_labels(rest, words, codes)
-        elif rest.texts and not self._is_number_or_date(rest):
+        elif rest.texts and not self._is_number_or_date(rest) and not self._beside_words(rest, words):
             self.codes = _among_labels(rest, words, codes)
         self._missing()
 
     def _is_number_or_date(self, values: Values) -> bool:
         return self._numbers(values) or self._times(values) or self._dates(values)
+
+    def _beside_words(self, values: Values, words: tuple[str, ...]) -> bool:
+        """Whether all but a few texts without digits, each in several cells, are numbers or dates: these texts, beside the `words` that are
+        known, are for the steward to judge."""
+        rest = values.but(words)
+        odd = _repeated(rest)
+        if not odd or not self._is_number_or_date(rest.but(odd)):
+            return False
+        self.codes += words
+        if self.remedy != REMEDY:
+            self.remedy = f"{self.remedy.removesuffix(REMEDY)}{REMEDY}"
+        others = {*odd, *self.others}
+        what = "a date" if isinstance(self.column, Datetime) else "a time" if self.coding.time else "a number"
+        self._note(rest, lambda text: text not in others, what)
+        return True
 
     def _text(self) -> Column:
         return Categorical(name=self.name, categories="learn", missing=True)
@@ -354,6 +372,7 @@ class ColumnFormat:
         usual = {"day": "yyyy-mm-dd", "second": "yyyy-mm-dd HH:MM:SS"}.get(resolution)
         self.coding = Coding(date=None if form == usual else form, latest=first.latest if form != usual else None)
         if not all(_is_day(first, text) for text in values.texts):
+            self._second_form(values.but([text for text in values.texts if _is_day(first, text)]), sum(values.counts))
             self._note(values, lambda text: _is_day(first, text), f"a date such as {form}")
         orders = {_order(each) for each in forms}
         if len(orders) > 1:
@@ -363,6 +382,18 @@ class ColumnFormat:
             self.open["latest"] = f"the last year that two digits may mean, such as {CENTURY}"
         return True
 
+    def _second_form(self, others: Values, total: int) -> None:
+        """What is said of another form of dates that several of the other cells have: a column declares one."""
+        forms = {text: DateFormat(text, None if "yyyy" in text else CENTURY) for text in FORMATS}
+        shares = {text: others.matching(lambda cell, form=form: _is_day(form, cell)) for text, form in forms.items()}
+        best = max(shares, key=lambda text: shares[text])
+        count = round(shares[best] * sum(others.counts))
+        if count >= OFTEN:
+            share = f"{count / total:.0%}" if 100 * count >= total else "less than 1%"
+            self.remedy = f"; {share} of its cells are dates such as {best}, and a column can have one form only: write all its dates alike"
+            self.remedy += REMEDY if shares[best] < 1 else ""
+
+    remedy = REMEDY
     codes: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
@@ -394,7 +425,7 @@ class ColumnFormat:
             self.mind = odd_cells.ENDS_IN_TOTAL
             return
         place = self._place(values, fits)
-        self.mind = f"column {self.name!r}: {place}: expected {what}, as in most of the column{REMEDY}"
+        self.mind = f"column {self.name!r}: {place}: expected {what}, as in most of the column{self.remedy}"
 
     def _place(self, values: Values, fits: Any) -> str:
         """Where the first text stands that does not fit: its line, and its record as `synthdp check` counts them."""
@@ -439,6 +470,13 @@ def _among_labels(values: Values, words: tuple[str, ...], codes: tuple[str, ...]
     lengths = {len(text) for text in others if text.isalpha()}
     kept = tuple(word for word in words if len(word) > SHORT or not word.isalpha() or len(word) not in lengths)
     return kept + (() if any(_is_number(text) and not A_CODE.match(text) for text in others) else codes)
+
+
+def _repeated(values: Values) -> tuple[str, ...]:
+    """The few texts without digits that are in several cells each, and in at most half of all, beside many different texts with digits."""
+    odd = {t: n for t, n in zip(values.texts, values.counts, strict=True) if not any(map(str.isdecimal, t))}
+    few = 0 < len(odd) <= FEW_WORDS and min(odd.values()) >= OFTEN and len(values.texts) >= FEW + len(odd)
+    return tuple(odd) if few and sum(odd.values()) <= HALF * sum(values.counts) else ()
 
 
 def _doubtful(values: Values) -> str | None:

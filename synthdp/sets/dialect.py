@@ -198,12 +198,12 @@ def _of_type(path: Path, name: str, series: "pd.Series[Any]", labels: Mapping[st
         pointed = isinstance(full.column, Continuous) and (
             full.coding.missing or pc.any(pc.match_substring(array, ".")).as_py()
         )
-        odd = coding.time or coding.date or coding.decimal == "," or coding.thousands or coding.suffix
+        odd = coding.time or coding.date or coding.decimal == "," or coding.thousands or coding.suffix or full.others
         if pointed or (odd and isinstance(full.column, Continuous | Integer | Datetime)):
             found.coding, found.open, found.resolution = coding, full.open or None, full.resolution
             found.others = full.limits + full.others or None
             if coding.time is None and not full.limits:
-                what = "dates" if coding.date else "numbers"
+                what = "dates" if isinstance(full.column, Datetime) else "numbers"
                 found.mind.append(f"column {name!r}: holds {what} as text; synthetic files of this kind hold {what}")
             found.mind += [full.mind] if full.mind else []
             found.cells = _read(_plain(array, full, coding), full).set_axis(series.index)

@@ -13,7 +13,17 @@ from synthdp.errors import BadInput
 from synthdp.schema import cells, yamlfile
 from synthdp.schema.columns import LEARN, MAX_PIXELS, MICROSECONDS, TODO
 from synthdp.schema.file_coding import NUMBERS, OF_KINDS, TIMES_OF_DAY
-from synthdp.schema.guesses import LISTED, are_pairs, are_times, guessed, have_units, names_codes, outward, proposed
+from synthdp.schema.guesses import (
+    LISTED,
+    NATIONAL,
+    are_pairs,
+    are_times,
+    guessed,
+    have_units,
+    names_codes,
+    outward,
+    proposed,
+)
 
 if TYPE_CHECKING:
     from synthdp.images.picture_draft import Seen
@@ -275,6 +285,7 @@ DEATH = re.compile(  # in names of dates
     "(^|_)(tod|d[o\u00f6\u00f8]d)",
     re.IGNORECASE,
 )
+PEOPLE = re.compile("pati|pers|pasi|indiv|potil|henkil", re.IGNORECASE)  # begins of names of tables
 LEAST_STEM = 3  # letters by which a key is called after a table
 UMLAUTS = {"ä": "a", "ae": "a", "ö": "o", "oe": "o", "ü": "u", "ue": "u"}  # as in the key Fall of Fälle, or faelle
 MOST_VISITS, MOST_BELOW = 10, 3
@@ -354,6 +365,7 @@ def _links(columns: dict[str, list[str]], folder: str | Path) -> tuple[dict[str,
         own = [column for column in names if (form := KEY.fullmatch(column)) and _alike(_stem(form), name)]
         keys[name] = own[0] if own else None
     keys |= _keys_by_beginning(columns, keys)
+    keys |= _keys_of_people(columns, keys)
     keys |= _keys_by_parent(columns, keys)
     above, roots = _above(columns, keys)
     if len(roots) != 1 or keys[roots[0]] is None:  # only then: a column may be called as a table is and be no key
@@ -410,6 +422,20 @@ def _keys_by_parent(columns: dict[str, list[str]], keys: dict[str, str | None]) 
         if not any(keys[name] for name in holders if name not in below):
             owners[key] = below
     return _only(owners, keys)
+
+
+def _keys_of_people(columns: dict[str, list[str]], keys: dict[str, str | None]) -> dict[str, str]:
+    """The same of a number that a state gives to people, such as `Personnummer`, of the one table with it that is called after people or,
+    if there is none, that has no other key in it."""
+    known = {key for key in keys.values() if key is not None}
+    found: dict[str, list[str]] = {}
+    for key, holders in _held(columns).items():
+        if len(holders) > 1 and key not in known and NATIONAL.fullmatch(key):
+            people = [name for name in holders if PEOPLE.match(name)]
+            alone = people or [name for name in holders if known.isdisjoint(columns[name])]
+            if len(alone) == 1:
+                found.setdefault(alone[0], []).append(key)
+    return _only(found, keys)
 
 
 def _keys_by_whole_name(columns: dict[str, list[str]], keys: dict[str, str | None]) -> dict[str, str]:

@@ -777,6 +777,22 @@ NAMED = {  # columns of tables, and the parent and the key of each; none where n
         {"patients": ["IPP"], "séjours": ["NDA", "IPP"], "actes": ["NDA"]},
         None,
     ),
+    "a state's number of a person": (
+        {
+            "patient": ["Personnummer", "Kön"],
+            "besök": ["BesökId", "Personnummer"],
+            "labsvar": ["BesökId", "Personnummer"],
+        },
+        {"patient": (None, "Personnummer"), "besök": ("patient", "BesökId"), "labsvar": ("besök", None)},
+    ),
+    "a state's number of a person, in a table of any name": (
+        {"stamdata": ["CPR"], "kontakter": ["CPR", "KontaktNr"], "prøver": ["KontaktNr"]},
+        {"stamdata": (None, "CPR"), "kontakter": ("stamdata", "KontaktNr"), "prøver": ("kontakter", None)},
+    ),
+    "a state's number of a person, and visits without a key": (
+        {"potilaat": ["Henkilötunnus"], "käynnit": ["Henkilötunnus", "Osasto"]},
+        {"potilaat": (None, "Henkilötunnus"), "käynnit": ("potilaat", None)},
+    ),
     "another name": ({"stamm": PEOPLE, "faelle": STAYS}, None),
     "two tables of one beginning": ({"patienten": PEOPLE, "patientenadressen": PEOPLE, "faelle": STAYS}, None),
     "two keys of one beginning": ({"patienten": [*PEOPLE, "PatID"], "faelle": [*STAYS, "PatID"]}, None),

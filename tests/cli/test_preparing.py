@@ -140,6 +140,8 @@ def test_check_shows_cells_as_the_file_has_them_and_says_where_zeros_would_be_lo
     frame.to_csv("a.csv", index=False)
     found = findings(capsys, "values=true")
     assert found["born", "some values are not dates written dd.mm.yyyy, as reading says"]["cells"] == ["12/31/1970"]
+    mixed = found["born", "some values are not dates written dd.mm.yyyy, as reading says"]["remedy"]
+    assert mixed.endswith("if the file mixes several, write all its dates alike")
     assert found["dose", "some values are not numbers written 1234,5, as reading says"]["cells"] == ["0.5"]
     assert (
         "categorical"

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ import pytest
 from patients import make_frame
 from sweeps import heavy
 
+from synthdp.cli import evaluations
 from synthdp.errors import BadInput
 from synthdp.evaluate import answers, evaluate, evaluation_page, tables, write
 from synthdp.evaluate.evaluation_page import STAMP
@@ -248,6 +250,25 @@ def test_real_rows_must_fit_the_schema(schema, train, test):
         evaluate(train, train, test.drop(columns=["age"]), schema)
     with pytest.raises(BadInput, match="'age' of the real training rows: 600 of 600 values are not numbers"):
         evaluate(train, train.assign(age="old"), test, schema)
+
+
+def test_cells_that_the_fit_of_a_release_took_as_missing_are_missing_in_its_evaluation_too(schema, train, test):
+    """A fit with invalid=clamp was paid for, and then its evaluation refused the same records."""
+    wrong = np.arange(len(train)) % 3 == 0
+    age, seen = train["age"].astype(object).mask(wrong, "old"), train["seen"].astype(object).mask(wrong, "31/02/1960")
+    real = train.assign(age=age, seen=seen)
+    points = {"epsilon": 1.0, "delta": 1e-5, "relation": "add_remove", "unit": "record", "curve": ()}
+    statement = SimpleNamespace(**points, declared={"invalid": "clamp"})
+    how = {"models": ["lr"], "seeds": 1, "attacks": False, "jobs": 1}
+    with pytest.raises(BadInput, match=r"not numbers.*\(invalid=clamp\), name its release: release=FOLDER"):
+        evaluate(train, real, test, schema, claim=points, **how)
+    found = evaluate(train, real, test, schema, claim=evaluations.claim_of(statement), **how)
+    why = reasons(found)
+    assert why["unread.age"] == "200 of 600 real training rows hold something else than a number: it counts as missing"
+    assert why["unread.seen"] == "200 of 600 real training rows hold something else than a date: it counts as missing"
+    blank = evaluate(train, train.assign(age=age.mask(wrong), seen=seen.mask(wrong)), test, schema, claim=points, **how)
+    assert found["fidelity"] == blank["fidelity"]
+    assert found["targets"] == blank["targets"]
 
 
 @pytest.mark.parametrize(("faults", "refused"), [(30, False), (31, True)])

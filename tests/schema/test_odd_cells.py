@@ -192,3 +192,20 @@ def test_a_check_of_linked_tables_finds_people_in_two_spellings():
     frames = {**frames, "person": people}
     (found,) = (each for each in review_tables(of, frames, frames) if each.what == odd_cells.RENAMED)
     assert found.column == "person.person_id"
+
+
+def test_a_column_that_is_there_under_two_names_is_told():
+    codes = pd.Series([("I21.0", "K35.2", "J45.9", None)[row % 4] for row in range(40)])
+    few = [row % 2 for row in range(40)]
+    frame = pd.DataFrame(
+        {"diagnosis": codes, "age": [20 + row for row in range(40)], "code": codes, "a": few, "b": few}
+    )
+    (said,) = odd_cells.told(frame)
+    assert said == "column 'code': the same as column 'diagnosis' in every row; leave one of them out (kind: ignore)"
+    assert not [*odd_cells.told(frame.assign(code=codes.where(codes.index < 39, "I21.0")))]
+    kinds = {name: {"kind": "categorical", "categories": "learn", "missing": True} for name in frame}
+    made = Schema.from_dict({"name": "x", "declared_by": "the tests", "units": 40, "columns": kinds})
+    found = [each for each in review(made, frame, frame) if "the same as" in each.what]
+    assert [(each.column, each.what, each.refused) for each in found] == [
+        ("code", "the same as column 'diagnosis' in every row", False)
+    ]

@@ -365,10 +365,65 @@ def test_numbers_with_a_few_words_among_them_and_dates_in_several_forms_are_numb
     assert schema.column("Geburt").kind == "datetime"
     assert dict(schema.reading.columns)["Geburt"] == Coding(date="dd-mm-yyyy")
     assert found.mind == (
-        f"column 'Geburt': line 2 (record 1): expected a date such as dd-mm-yyyy, as in most of the column{REMEDY}",
+        "column 'Geburt': line 2 (record 1): expected a date such as dd-mm-yyyy, as in most of the column; 33% of its cells are dates such "
+        "as d.m.yy, and a column can have one form only: write all its dates alike",
         f"column 'Kreatinin': line 2 (record 1): expected a number, as in most of the column{REMEDY}",
     )
     assert found.others["Kreatinin"] == ("nie dot.",)
+
+
+@pytest.mark.parametrize("share", [0.12, 0.44])
+@pytest.mark.parametrize(
+    "word",
+    [
+        "saknas", "UNS", "okänt", "Ej känt", "ej utfört", "IU", "puuttuu", "ei tiedossa", "Tuntematon", "ukjent", "mangler", "ukendt",
+        "ikke udført", "ikke utført",
+    ],
+)  # fmt: skip
+def test_words_of_the_north_for_a_missing_value_are_known(tmp_path, word, share):
+    """Columns of numbers with them were drafted as identifiers, which a fit leaves out, or as categories, without a word."""
+    held = np.random.default_rng(0).random(400) < share
+    numbers = [word if lacks else str(30 + row * 7 % 389) for row, lacks in enumerate(held)]
+    limits = [word if lacks else ("<5", ">100", str(row % 90 + 5))[row % 3] for row, lacks in enumerate(held)]
+    pd.DataFrame({"n": numbers, "crp": limits}).to_csv(tmp_path / "t.csv", sep=";", index=False)
+    found = record_files.look(tmp_path / "t.csv")
+    made = yamlfile.parse(draft(found.frame, tmp_path / "t.csv", found=found).schema, "draft")
+    assert made["columns"]["n"]["kind"] == made["columns"]["crp"]["kind"] == "integer"
+    assert made["reading"]["columns"] == {"n": {"missing": [word]}, "crp": {"missing": [word], "numbers": "TODO"}}
+    assert not found.mind
+
+
+@pytest.mark.parametrize("ending", [".csv", ".parquet"])
+@pytest.mark.parametrize("share", [0.04, 0.12, 0.44])
+def test_numbers_and_dates_beside_a_text_that_nobody_knows_stay_numbers_and_dates(tmp_path, share, ending):
+    held = np.random.default_rng(0).random(400) < share
+    days = pd.date_range("2021-01-01", periods=400, freq="D").strftime("%Y-%m-%d")
+    made = {
+        "whole": [30 + row * 7 % 150 for row in range(400)], "few": [row % 60 for row in range(400)],
+        "weight": [f"{40 + row % 70} kg" for row in range(400)], "day": days,
+    }  # fmt: skip
+    texts = pd.DataFrame({name: pd.Series(values).astype(str).mask(held, "CANARY") for name, values in made.items()})
+    path = tmp_path / f"t{ending}"
+    texts.to_csv(path, sep=";", index=False) if ending == ".csv" else texts.to_parquet(path)
+    found, schema = drafted(path)
+    assert [column.kind for column in schema.columns] == ["integer", "integer", "integer", "datetime"]
+    assert found.others == dict.fromkeys(made, ("CANARY",))
+    assert [text.split(":")[0] for text in found.mind if "expected" in text] == [f"column '{name}'" for name in made]
+    written = draft(found.frame, path, found=found)
+    assert "CANARY" not in written.schema
+    assert "CANARY" not in "".join(found.lines())
+    assert "CANARY" in written.seen
+
+
+def test_a_column_in_which_one_text_repeats_names_nobody(tmp_path):
+    """It was drafted as an identifier, which a fit leaves out."""
+    texts = [f"Ort{chr(97 + row % 26)} {row}" if row % 9 else "ANYWHERE" for row in range(400)]
+    (tmp_path / "t.csv").write_text("a;b\n" + "".join(f"{text};{row % 7}\n" for row, text in enumerate(texts)))
+    found, schema = drafted(tmp_path / "t.csv")
+    assert schema.column("a").kind == "categorical"
+    (said,) = [line for line in found.lines() if line.startswith("look at")]
+    assert said.startswith("look at   column 'a': one text is in many cells")
+    assert "ANYWHERE" not in said
 
 
 def test_a_draft_tries_on_a_cell_only_the_formats_that_its_form_may_have(tmp_path, monkeypatch):
@@ -385,7 +440,7 @@ def test_a_draft_tries_on_a_cell_only_the_formats_that_its_form_may_have(tmp_pat
 @pytest.mark.parametrize(
     "values",
     [
-        [f"{row % 60}" if row % 5 else "ICU" for row in range(120)],  # may be codes
+        [f"{row % 12}" if row % 5 else "ICU" for row in range(120)],  # may be codes
         [f"{row % 60},5" if row % 5 else f"ward {row % 4}" for row in range(120)],  # more than a few words
         [f"{row % 60},5" if row % 2 else "ICU" for row in range(120)] + ["ICU"] * 9,  # not even half
         [f"{row % 28 + 1}.1.2024" if row % 3 else f"Q{row % 4 + 1}-2024" for row in range(120)],

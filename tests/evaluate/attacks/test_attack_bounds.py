@@ -63,7 +63,7 @@ def test_replacing_one_unit_by_another_is_one_step_of_replace_one():
 def test_the_least_bound_of_the_privacy_curve_counts_as_in_the_statement():
     """One release allowed an advantage of 26 % by its statement and 90 % by its evaluation."""
     statement = SimpleNamespace(
-        epsilon=3.0, delta=1e-6, unit="record", relation="add_remove", curve=((0.3, 0.0), (1e-3, 1.4))
+        epsilon=3.0, delta=1e-6, unit="record", relation="add_remove", curve=((0.3, 0.0), (1e-3, 1.4)), declared={}
     )
     claim = claim_of(evaluations.claim_of(statement))
     assert claim.advantage == promise.attack(statement)["advantage"] == pytest.approx(0.3)
