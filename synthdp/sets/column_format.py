@@ -106,6 +106,10 @@ class Values:
     def texts(self) -> list[str]:
         return [text for text, _, _ in self.held]
 
+    @property
+    def counts(self) -> list[int]:
+        return [count for _, count, _ in self.held]
+
     def but(self, codes: Collection[str]) -> "Values":
         """Without these texts."""
         return replace(self, held=tuple(each for each in self.held if each[0] not in codes))
@@ -120,7 +124,7 @@ class Values:
 
     def matching(self, fits: Any) -> float:
         """The share of the cells whose text fits."""
-        total = sum(count for _, count, _ in self.held)
+        total = sum(self.counts)
         return sum(count for text, count, _ in self.held if fits(text)) / total if total else 0.0
 
 
