@@ -297,13 +297,13 @@ def test_patients_are_attacked_not_their_pictures(quick):
 
 def test_images_keep_to_the_threads_that_they_are_given(ward, monkeypatch):
     seen, before = [], torch.get_num_threads()
-    judged = image_run._judged
+    marginals = image_run._marginals
 
     def watched(*args, **kwargs):
         seen.append((torch.get_num_threads(), {pool["num_threads"] for pool in threadpool_info()}))
-        return judged(*args, **kwargs)
+        return marginals(*args, **kwargs)
 
-    monkeypatch.setattr(image_run, "_judged", watched)
+    monkeypatch.setattr(image_run, "_marginals", watched)
     schema, *frames = ward
     one, two = (evaluate(*frames, schema, seeds=1, models="quick", jobs=jobs) for jobs in (1, 2))
     assert [threads for threads, _ in seen] == [1, 2]
