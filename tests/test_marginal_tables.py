@@ -414,7 +414,7 @@ def of_codes(rows=1000):
 def test_the_statement_names_the_pairs_of_columns_that_noise_hides(tmp_path, generator, epsilon, units, hidden):
     """A drug that goes with one disease: 1,000 patients in 400 cells. A newcomer's page named no such pair, though `plan` counted them."""
     declared, budget = schema(columns=CODES, units=units), Budget(epsilon, 1e-5)
-    release = Synthesizer(quick(generator), schema=declared, budget=budget).fit(of_codes())
+    release = Synthesizer(quick(generator), schema=declared, budget=budget).fit(of_codes(), seed=1)
     found = release.statement.lost.pairs
     said = [line for line in brief(release.statement) if "pairs of columns go together" in line]
     assert len(said) == hidden == (found is not None)
@@ -423,7 +423,7 @@ def test_the_statement_names_the_pairs_of_columns_that_noise_hides(tmp_path, gen
     if found is None:
         return
     assert found.number <= found.counted <= 15
-    assert set(found.named[0]) <= {"drug", "disease", "town"}, "those in most cells first"
+    assert any({*pair} <= {"drug", "disease", "town"} for pair in found.named)
     assert ("ill", "old") not in found.named, "250 patients in a cell"
     assert f"lost       Noise is likely to hide how {found.number} of {found.counted} pairs" in said[0]
     assert all(f"{one} and {other}" in said[0] for one, other in found.named)
@@ -454,6 +454,7 @@ def test_a_pair_is_hidden_by_its_clearest_table():
 
     pair = asked(2.0, "drug", "town")
     assert hidden(pair) == (("drug", "town"),)
+    assert hidden(asked(50.0, "age", "town"), pair) == (("drug", "town"), ("town", "age")), "that of most cells first"
     assert hidden(pair, asked(1.2, "drug", "town")) is None, "it was asked again with less noise"
     assert hidden(pair, asked(0.01, "drug", "town", halves=("drug",))) == (("drug", "town"),), (
         "halves tell little of a code"
