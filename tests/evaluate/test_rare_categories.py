@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from synthdp.evaluate import association
+from synthdp.evaluate import answers, association
 from synthdp.evaluate.tables import Axis, Table
 
 
@@ -24,3 +24,9 @@ def test_a_rare_category_that_synthetic_rows_lack_changes_no_association() -> No
     assert found is not None
     assert found["synthetic"][0][1] == pytest.approx(found["train"][0][1], abs=0.01)
     assert found["train"][0][1] == pytest.approx(association.associations(made)[0, 1], abs=0.01)
+
+
+def test_the_headline_tells_of_lost_associations_beside_invented_ones() -> None:
+    lost, invented = "loses 9 strong associations", "invents a strong association"
+    assert answers._chief([lost, invented]) == f"{lost} and {invented}"
+    assert answers._chief([lost]) == lost and answers._chief([]) == ""
