@@ -143,7 +143,7 @@ def _usable(result: Entry) -> Ask:
     if lead in (UNTOLD, GIVEN_AWAY, NOT_COMPUTED) and close is FAR:  # whatever the target might tell
         lead = Verdict(f"No: {_lower(beside.words)}")
     elif uses and lead.good and beside.bad:
-        lead = Verdict(f"{lead.words}, but {[beside.words.lower(), *_faults(found)][-1]}")
+        lead = Verdict(f"{lead.words}, but {_chief(_faults(found)) or beside.words.lower()}")
     elif uses and lead.bad and (faults := _faults(found)):
         lead = lead._replace(words=f"{lead.words}, and the table {faults[0]}")
     bad = any(answer.verdict.bad for answer in answers)
@@ -219,6 +219,13 @@ def _faults(found: Mapping[str, Finding]) -> list[str]:
     if "invented" in found and found["invented"].many > 1:  # no number: only the worst are found
         several[INVENTED] = "invents strong associations"
     return [several.get(fault, fault) for fault in faults]
+
+
+def _chief(faults: Sequence[str]) -> str:
+    """The last fault, and beside invented associations those that are lost."""
+    return " and ".join(
+        fault for fault in faults if fault == faults[-1] or ("associat" in fault and "invents" in faults[-1])
+    )
 
 
 def faithful(fidelity: Entry, found: Mapping[str, Finding]) -> Answer:

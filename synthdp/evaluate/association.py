@@ -27,6 +27,7 @@ MOST_TRIED = 100  # pairs that are compared with chance, those farthest from the
 TAILS = (0.05, 0.95)  # quantiles
 SPREAD_OF_TAILS = 2.1  # their standard deviation in one row of a normal distribution, in standard deviations of that
 LEAST_SHIFT = 0.1  # of a mean or a tail, in standard deviations of the training values
+LEAST_SHARE = 0.01  # of the training rows with a value, for a category to count by itself in an association
 MEASURES = {
     "number, number": "Spearman's rank correlation",
     "category, category": "Cramer's V, bias-corrected (Bergsma 2013)",
@@ -76,12 +77,32 @@ def difference(synthetic: Table, train: Table, test: Table) -> dict[str, Any] | 
     upper = np.nonzero(np.triu(known, k=1))
     if not len(upper[0]):
         return None
-    s, t, v = (associations(table)[np.ix_(keep, keep)] * known for table in (synthetic, train, test))
+    s, t, v = (associations(table)[np.ix_(keep, keep)] * known for table in alike(synthetic, train, test))
     result = over_sets(np.abs(s - t)[upper], np.abs(v - t)[upper])
     result["names"] = [train.axes[i].name for i in keep]
     result |= {"train": t.tolist(), "synthetic": s.tolist(), "test": v.tolist()}
     result["measures"] = dict(MEASURES)
     return result
+
+
+def alike(synthetic: Table, train: Table, test: Table) -> tuple[Table, Table, Table]:
+    """The three tables with categories of less than `LEAST_SHARE` of the training rows as one, which is missing if it is as rare itself:
+    Cramer's V depends on the number of categories, so that it would change where synthetic rows lack a rare one. A column of which fewer
+    than two categories would be left stays as it is."""
+    values = [table.values.copy() for table in (synthetic, train, test)]
+    for place, axis in enumerate(train.axes):
+        column = train.values[:, place]
+        codes, counts = np.unique(column[~np.isnan(column)], return_counts=True)
+        common = codes[counts >= LEAST_SHARE * counts.sum()]
+        pooled = 1 - counts[np.isin(codes, common)].sum() / max(1, counts.sum()) >= LEAST_SHARE
+        if axis.kind != "category" or len(common) + pooled < 2:
+            continue
+        rest = len(axis.levels) + 1 if pooled else np.nan
+        for each in values:
+            held = each[:, place]
+            held[~np.isnan(held) & ~np.isin(held, common)] = rest
+    made, real, held_out = (Table(axes=train.axes, values=each) for each in values)
+    return made, real, held_out
 
 
 def enough(train: Table) -> NDArray[np.bool_]:

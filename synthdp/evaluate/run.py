@@ -157,11 +157,11 @@ def judge(
 
 
 def beyond_chance(
-    apart: Mapping[str, Any], three: Sequence[Table], frames: Sequence[pd.DataFrame], schema: Schema
+    apart: Mapping[str, Any], three: tuple[Table, Table, Table], frames: Sequence[pd.DataFrame], schema: Schema
 ) -> dict[str, list[list[str]]]:
     """Of the pairs of columns in `association.difference` of these tables, which a page can name, those that synthetic rows `invented`,
     and those that were lost `by_chance`, as far as anyone can tell."""
-    tables = dict(zip(ROLES, map(association.ranked, three), strict=True))
+    tables = dict(zip(ROLES, map(association.ranked, association.alike(*three)), strict=True))
     owners = owners_of(frames, schema)
     below = {column.name for column, places in once(schema) if places} if schema.tables else set()
     told = [
