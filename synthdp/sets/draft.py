@@ -428,14 +428,12 @@ def _keys_of_people(columns: dict[str, list[str]], keys: dict[str, str | None]) 
     """The same of a number that a state gives to people, such as `Personnummer`, of the one table with it that is called after people or,
     if there is none, that has no other key in it."""
     known = {key for key in keys.values() if key is not None}
-    found: dict[str, list[str]] = {}
+    owners = {}
     for key, holders in _held(columns).items():
         if len(holders) > 1 and key not in known and NATIONAL.fullmatch(key):
             people = [name for name in holders if PEOPLE.match(name)]
-            alone = people or [name for name in holders if known.isdisjoint(columns[name])]
-            if len(alone) == 1:
-                found.setdefault(alone[0], []).append(key)
-    return _only(found, keys)
+            owners[key] = people or [name for name in holders if known.isdisjoint(columns[name])]
+    return _only(owners, keys)
 
 
 def _keys_by_whole_name(columns: dict[str, list[str]], keys: dict[str, str | None]) -> dict[str, str]:

@@ -45,7 +45,7 @@ for name in sys.argv[2:]:
 
 def named():
     """The generators of which the page says that they repeat on any number of threads."""
-    (said,) = re.findall(r"other numbers of threads only (.*?)give", PAGE, re.DOTALL)
+    (said,) = re.findall(r"another number of threads only (.*?)still do", PAGE, re.DOTALL)
     return re.findall(r"`(\w+)`", said)
 
 
