@@ -237,9 +237,11 @@ def _why_left_out(series: "Series", found: "Found | None") -> str:
 
 
 def _proposed(column: str, guess: dict[str, Any], found: "Found | None") -> dict[str, Any]:
-    """`proposed`, with what the file says of the column. Whole numbers in a column called as codes are, such as DRG, count as codes."""
+    """`proposed`, with what the file says of the column. Whole numbers in a column called as codes are, such as DRG, count as codes, but
+    not a questionnaire's numbered items."""
     entry = proposed(guess)
-    if entry["kind"] == "integer" and names_codes(column) and not guess.get("coded"):
+    numbered = re.fullmatch(r"item\W*[0-9]+", column, re.IGNORECASE)
+    if entry["kind"] == "integer" and names_codes(column) and not numbered and not guess.get("coded"):
         entry = proposed({"kind": "categorical"})
     if found is None:
         return entry
