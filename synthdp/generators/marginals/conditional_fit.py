@@ -8,7 +8,8 @@ with an L2 penalty). The `x` are drawn, not records: what a model has drawn so f
 
 Of two columns that stand in order, such as a value and the one before it, each cell says little, and all together say much. So theta_q
 has a second part, slope_q u(x) v(y), where u and v are ranks: linear-by-linear association (Agresti 2013, section 10.4). How large slopes
-are is estimated from all of them together (MacKay 1992): where tables tell nothing, slopes are next to nothing.
+are is estimated from all of them together (MacKay 1992): where tables tell nothing, slopes are next to nothing. Where only y stands in
+order, such as a length of stay by diagnoses, each code of x has a slope of its own.
 
 Many noisy tables contradict one another: each says something else about how many records have each code. Parameters that fit all of them
 are large and cancel each other. So tables are first made to agree on that (Hay et al. 2010). A fit by least squares then leaves what they
@@ -231,14 +232,13 @@ def fit(
     much as the rows in it. `spread` is the deviation of parameters that is expected, of all or of each table: a parameter's penalty is
     (1 + deviation^2 / h) / spread^2 / 2 times its square, where h is the variance of its count among the rows. A table of a clique in
     `related` whose relation stands clear of the noise as a whole, even if its cells do not, has a larger spread (see `_clear_spread`),
-    unless it has a slope; codes then keep the shares that `alone` says. With `of_rows`,
-    for rows below records, the drawn rows say how many a cell has where noise hides that, and h is larger where a count stands clear of
-    the noise, as for a drug that is rare except with one diagnosis. `offset` (rows, codes) are logarithms of factors on the probabilities,
-    `CLOSED` for codes that a row cannot have. By L-BFGS, from `start` where its cliques are the same.
+    unless it has a slope; codes then keep the shares that `alone` says. With `of_rows`, for rows below records, the drawn rows say how
+    many a cell has where noise hides that, and h is larger where a count stands clear of the noise, as for a drug that is rare except with
+    one diagnosis. `offset` (rows, codes) are logarithms of factors on the probabilities, `CLOSED` for codes that a row cannot have. By
+    L-BFGS, from `start` where its cliques are the same.
     With `slopes`, each clique of one column that stands in order has one, if this column, `name`, does as well, and of a `related` column
-    without an order each code has. The clique of `before`
-    alone tells the parameter for being as before, which is 0 or more. `gains` are given ones of other columns. With `by_cause`, a row that
-    lies in several cells of a table owes its code to one of them: see `causes`.
+    without an order each code has one. The clique of `before` alone tells the parameter for being as before, which is 0 or more. `gains`
+    are given ones of other columns. With `by_cause`, a row that lies in several cells of a table owes its code to one of them: see `causes`.
 
     With `spreads` the fit is by least squares, without a parameter for being as before. They hold the spread of each clique's parameters
     that an earlier fit estimated; this fit puts its own there. Codes have trends `along` the columns there (see `trends`). Instead of one

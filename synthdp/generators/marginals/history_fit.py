@@ -385,9 +385,10 @@ class HistoryFit:
     ) -> tuple[Array, float]:
         """A noisy table of a column in order and one without, and its deviation; if it was asked again in places of the former, what both
         answers say of each place, spread over its codes by their shares."""
-        for axis, pair in enumerate(((BROAD + clique[0], name), (clique[0], BROAD + name))):
-            for asked, those in zip(self._of_records, self.weights, strict=True):
-                if len(clique) > 1 or pair not in asked.tables:
+        pairs = ((BROAD + clique[0], name), (clique[0], BROAD + name)) if len(clique) == 1 else ()
+        for asked, those in zip(self._of_records, self.weights, strict=True):
+            for axis, pair in enumerate(pairs):
+                if pair not in asked.tables:
                     continue
                 held = name if axis else clique[0]
                 places, shares = self.broad[held], np.exp(self.alone[held])
