@@ -238,7 +238,7 @@ def fit(
     L-BFGS, from `start` where its cliques are the same.
     With `slopes`, each clique of one column that stands in order has one, if this column, `name`, does as well, and of a `related` column
     without an order each code has one. The clique of `before` alone tells the parameter for being as before, which is 0 or more. `gains`
-    are given ones of other columns. With `by_cause`, a row that lies in several cells of a table owes its code to one of them: see `causes`.
+    are given ones of other columns. With `by_cause`, a row in several cells of a table owes its code to one of them: see `causes`.
 
     With `spreads` the fit is by least squares, without a parameter for being as before. They hold the spread of each clique's parameters
     that an earlier fit estimated; this fit puts its own there. Codes have trends `along` the columns there (see `trends`). Instead of one
